@@ -1,0 +1,48 @@
+# make run     this host's NICs, live            make test    everything the tests need, then check and test
+# make check   lint, types, borders               make bench   speed and memory, by hand
+# make screenshots   draw screenshots/ anew
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
+SOURCES = nictop tests
+ARGS   ?=
+
+.PHONY: run test check bench screenshots system clean
+
+run: $(VENV)/.run
+	@$(BIN)/nictop $(ARGS)
+
+test: system check
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.dev
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+screenshots: $(VENV)/.dev
+	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py
+
+# what the tests drive for real: ip, ethtool, lspci. Installed when root and apt are there; otherwise those tests say why they skip.
+system:
+	@.ci/system-packages
+
+$(VENV)/bin/python:
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
+	@$(PIP) "pip>=25.1"
+	@$(PIP) --editable . --group dev
+	@touch $@ $(VENV)/.run
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .hypothesis .import_linter_cache

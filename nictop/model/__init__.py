@@ -1,0 +1,1 @@
+"""What the lines mean. Pure: no I/O, no asyncio."""

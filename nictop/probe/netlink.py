@@ -1,0 +1,241 @@
+"""A small netlink codec: requests out, attributes in, nothing else.
+
+The counters loop runs many times a second and must stay near the cost of the bare system calls, so it speaks netlink
+with `struct` directly; the ethtool and netdev generic families, of which pyroute2 knows only a part, use it too.
+Layouts: linux/netlink.h, linux/rtnetlink.h, linux/genetlink.h; integers are in host byte order.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+NETLINK_ROUTE = 0
+NETLINK_KOBJECT_UEVENT = 15
+NETLINK_GENERIC = 16
+
+SOL_NETLINK = 270
+NETLINK_ADD_MEMBERSHIP = 1
+NETLINK_EXT_ACK = 11
+NETLINK_GET_STRICT_CHK = 12
+
+NLM_F_REQUEST = 0x1
+NLM_F_ACK = 0x4
+NLM_F_DUMP_INTR = 0x10
+NLM_F_CAPPED = 0x100
+NLM_F_ACK_TLVS = 0x200
+NLM_F_DUMP = 0x300
+
+NLMSG_NOOP = 1
+NLMSG_ERROR = 2
+NLMSG_DONE = 3
+
+NLMSGERR_ATTR_MSG = 1
+
+NLA_TYPE_MASK = 0x3FFF
+
+GENL_ID_CTRL = 0x10
+CTRL_CMD_GETFAMILY = 3
+CTRL_ATTR_FAMILY_ID = 1
+CTRL_ATTR_FAMILY_NAME = 2
+CTRL_ATTR_MCAST_GROUPS = 7
+CTRL_ATTR_MCAST_GRP_NAME = 1
+CTRL_ATTR_MCAST_GRP_ID = 2
+
+HEADER = struct.Struct("=IHHII")
+"""struct nlmsghdr: length, type, flags, sequence, port id."""
+ATTRIBUTE = struct.Struct("=HH")
+"""struct nlattr: length with header, type."""
+GENERIC_HEADER = struct.Struct("=BBxx")
+"""struct genlmsghdr: command, version."""
+
+RECEIVE_BUFFER = 64 * 1024
+"""Bytes per recv. The kernel fills dump messages up to 32 KiB and never sends more in one datagram."""
+
+Message = tuple[int, bytes]
+
+
+class NetlinkError(OSError):
+    """The kernel refused a request; `errno` says why, `strerror` carries its extended message when there is one."""
+
+
+class DumpInterrupted(NetlinkError):
+    """The dumped table changed meanwhile (NLM_F_DUMP_INTR): entries may be missing or double."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EINTR, "dump interrupted by a change")
+
+
+class NetlinkSocket:
+    """One netlink socket for requests and their replies.
+
+    `timeout` (seconds) bounds each wait for the kernel, so that a wedged driver cannot hang its reader: then a
+    NetlinkError with ETIMEDOUT is raised and the socket must be closed.
+    """
+
+    def __init__(self, protocol: int, timeout: float = 5.0) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        self.socket.settimeout(timeout)
+        for option in (NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
+            try:
+                self.socket.setsockopt(SOL_NETLINK, option, 1)
+            except OSError:  # before Linux 4.12 and 4.20: error texts are shorter, dumps unfiltered
+                pass
+        self.socket.bind((0, 0))
+        self._sequence = 0
+        self._families: dict[str, tuple[int, dict[str, int]]] = {}
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> NetlinkSocket:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def request(self, message_type: int, payload: bytes, flags: int = 0) -> list[Message]:
+        """Send one request; return (type, payload) of every reply message.
+
+        `flags` is 0 (one object; an ACK is asked for, so that the end is known) or NLM_F_DUMP. Raises NetlinkError, or
+        DumpInterrupted after the whole dump has been drained.
+        """
+        self._sequence += 1
+        sequence = self._sequence
+        flags |= NLM_F_REQUEST if flags & NLM_F_DUMP else NLM_F_REQUEST | NLM_F_ACK
+        self.socket.send(HEADER.pack(HEADER.size + len(payload), message_type, flags, sequence, 0) + payload)
+        replies: list[Message] = []
+        interrupted = False
+        while True:
+            try:
+                data = self.socket.recv(RECEIVE_BUFFER)
+            except socket.timeout as error:
+                raise NetlinkError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
+            for kind, message_flags, number, start, end in messages(data):
+                if number != sequence:
+                    continue  # left over from a request that was given up
+                interrupted = interrupted or bool(message_flags & NLM_F_DUMP_INTR)
+                if kind == NLMSG_ERROR or kind == NLMSG_DONE:
+                    raise_error(data, kind, message_flags, start, end)
+                    if interrupted:
+                        raise DumpInterrupted
+                    return replies
+                if kind != NLMSG_NOOP:
+                    replies.append((kind, data[start:end]))
+
+    def dump(self, message_type: int, payload: bytes, attempts: int = 3) -> list[Message]:
+        """A dump that is taken again when the table changed meanwhile; the last attempt is raised as DumpInterrupted."""
+        for attempt in range(attempts):
+            try:
+                return self.request(message_type, payload, NLM_F_DUMP)
+            except DumpInterrupted:
+                if attempt == attempts - 1:
+                    raise
+        raise AssertionError("attempts must be positive")
+
+    def family(self, name: str) -> int:
+        """Message type of a generic netlink family. NetlinkError(ENOENT) when this kernel does not have it."""
+        return self._family(name)[0]
+
+    def multicast_group(self, family: str, group: str) -> int | None:
+        """Id of a multicast group of a generic netlink family; None when the family has no such group."""
+        return self._family(family)[1].get(group)
+
+    def join(self, group: int) -> None:
+        """Receive a multicast group from now on."""
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, group)
+
+    def generic(self, family: str, command: int, attributes: bytes = b"", *, dump: bool = False) -> list[bytes]:
+        """Call a generic netlink family; return the attribute bytes of every reply."""
+        payload = GENERIC_HEADER.pack(command, 1) + attributes
+        number = self.family(family)
+        replies = self.dump(number, payload) if dump else self.request(number, payload)
+        return [body[GENERIC_HEADER.size :] for _, body in replies]
+
+    def _family(self, name: str) -> tuple[int, dict[str, int]]:
+        known = self._families.get(name)
+        if known is None:
+            query = GENERIC_HEADER.pack(CTRL_CMD_GETFAMILY, 1) + pack_text(CTRL_ATTR_FAMILY_NAME, name)
+            body = self.request(GENL_ID_CTRL, query)[0][1][GENERIC_HEADER.size :]
+            attributes = dict(iterate(body))
+            groups: dict[str, int] = {}
+            for _, group in iterate(attributes.get(CTRL_ATTR_MCAST_GROUPS, b"")):
+                fields = dict(iterate(group))
+                groups[text(fields[CTRL_ATTR_MCAST_GRP_NAME])] = unsigned(fields[CTRL_ATTR_MCAST_GRP_ID])
+            known = self._families[name] = (unsigned(attributes[CTRL_ATTR_FAMILY_ID]), groups)
+        return known
+
+
+def messages(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """Split a datagram: (type, flags, sequence, start, end) of each message, start and end of its payload in `data`.
+
+    Stops at the first header that does not fit: a garbled tail yields fewer messages, never an exception.
+    """
+    offset, size = 0, len(data)
+    while offset + HEADER.size <= size:
+        length, kind, flags, sequence, _ = HEADER.unpack_from(data, offset)
+        if length < HEADER.size or offset + length > size:
+            return
+        yield kind, flags, sequence, offset + HEADER.size, offset + length
+        offset += (length + 3) & ~3
+
+
+def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> None:
+    """Raise NetlinkError if an NLMSG_ERROR or NLMSG_DONE message carries one; an error number of 0 is an ACK."""
+    if end - start < 4:
+        return
+    number = -struct.unpack_from("=i", data, start)[0]
+    if number <= 0:
+        return
+    attributes = start + 4
+    if kind == NLMSG_ERROR:  # the request follows, whole unless NLM_F_CAPPED
+        request_length = HEADER.unpack_from(data, start + 4)[0] if end - start >= 4 + HEADER.size else HEADER.size
+        attributes += HEADER.size if flags & NLM_F_CAPPED else (request_length + 3) & ~3
+    said = b""
+    if flags & NLM_F_ACK_TLVS:
+        said = dict(iterate(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
+    raise NetlinkError(number, text(said) or os.strerror(number))
+
+
+def iterate(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, value) of each attribute, flag bits removed. Stops at the first one that does not fit."""
+    offset, size = 0, len(data)
+    while offset + 4 <= size:
+        length, kind = ATTRIBUTE.unpack_from(data, offset)
+        if length < 4 or offset + length > size:
+            return
+        yield kind & NLA_TYPE_MASK, data[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+
+
+def unsigned(value: bytes) -> int:
+    """An unsigned attribute of any width: u8, u16, u32, u64, and ``uint`` (4 or 8 bytes)."""
+    return int.from_bytes(value, _BYTE_ORDER)
+
+
+def text(value: bytes) -> str:
+    """A string attribute without its NUL; bytes that are not UTF-8 become U+FFFD."""
+    return value.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def pack(kind: int, value: bytes) -> bytes:
+    """One attribute, padded."""
+    length = 4 + len(value)
+    return ATTRIBUTE.pack(length, kind) + value + bytes(-length & 3)
+
+
+def pack_u32(kind: int, value: int) -> bytes:
+    return pack(kind, struct.pack("=I", value))
+
+
+def pack_text(kind: int, value: str) -> bytes:
+    return pack(kind, value.encode() + b"\0")
+
+
+_BYTE_ORDER = "little" if struct.pack("=H", 1) == b"\x01\x00" else "big"

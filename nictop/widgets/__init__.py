@@ -1,0 +1,1 @@
+"""Live widgets that draw lines themselves, and panels built of stock Textual."""
