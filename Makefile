@@ -26,7 +26,7 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 screenshots: $(VENV)/.dev
-	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py
+	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py tests/screens/test_readme.py
 
 # what the tests drive for real: ip, ethtool, lspci. Installed when root and apt are there; otherwise those tests say why they skip.
 system:

@@ -4,8 +4,8 @@ Every record is a plain frozen dataclass. On the wire it is one JSON line, ``{"c
 object names the record (see `Line`). Values are what the kernel said; rates, topology and findings are derived by the
 reader of the line, so that a recording can be read again with better eyes.
 
-Under each field: its unit and its source in the kernel. ``None`` means "there is none"; what exists but could not be read is
-named in the `unreadable` mapping of the same record, field name to reason.
+Under each field: its unit and its source in the kernel. ``None`` means "there is none"; what exists but could not be
+read is named in the `unreadable` mapping of the same record, field name to reason.
 
 Python 3.9: annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)`` works.
 """
@@ -101,11 +101,13 @@ LINK_COUNTERS = (
 rx_bytes/tx_bytes count the Ethernet header but not preamble, FCS and gap, as ``ip -s link`` does."""
 
 CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
-"""Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks. guest is also counted
+"""Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks. guest is also
+counted
 in user, guest_nice in nice. idle and iowait may run backwards (proc(5))."""
 
 QUEUE_COUNTERS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops")
-"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (rx-alloc-fail is not in it)."""
+"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (rx-alloc-fail is not in
+it)."""
 
 VF_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "broadcast", "multicast", "rx_dropped", "tx_dropped")
 """Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_* as the physical function counts them."""
@@ -125,9 +127,11 @@ class Counters:
     """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`) whose driver
     offers them. None: the driver has no such number. netdev family, qstats-get with queue scope."""
     driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links. ETHTOOL_GSTATS."""
+    """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
+    ETHTOOL_GSTATS."""
     vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
-    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read once a second at most."""
+    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read once a second
+    at most, empty in the records between."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
 
@@ -436,7 +440,8 @@ class Optics:
 
 @dataclass(frozen=True)
 class Module:
-    """The plugged transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs root."""
+    """The plugged transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs
+    root."""
 
     kind: str
     """SFP, QSFP+, QSFP28, QSFP-DD, …"""
@@ -469,7 +474,8 @@ class Ethtool:
     channels: Channels | None = None
     rings: Rings | None = None
     coalescing: dict[str, int] | None = None
-    """Names as ``ethtool -c`` prints them (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver has. Microseconds, packets."""
+    """Names as ``ethtool -c`` prints them (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver has.
+    Microseconds, packets."""
     features: tuple[Feature, ...] | None = None
     rss: Rss | None = None
     pause: Pause | None = None
@@ -536,7 +542,8 @@ class Link:
     promiscuity: int = 0
     """Number of users that want promiscuous mode."""
     bus: str | None = None
-    """Bus of the parent device: pci, virtio, vmbus, xen, platform, usb; None: no device. IFLA_PARENT_DEV_BUS_NAME, else sysfs."""
+    """Bus of the parent device: pci, virtio, vmbus, xen, platform, usb; None: no device. IFLA_PARENT_DEV_BUS_NAME,
+    else sysfs."""
     device: str | None = None
     """Name of the parent device on that bus: ``0000:02:00.0``, ``virtio2``, a vmbus GUID."""
     pci_address: str | None = None
@@ -561,7 +568,8 @@ class Platform:
     """What kind of machine this is."""
 
     hypervisor: str | None
-    """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none seen, bare metal. DMI, /sys/hypervisor, CPU flag ``hypervisor``."""
+    """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none seen, bare metal. DMI, /sys/hypervisor, CPU flag
+    ``hypervisor``."""
     system_vendor: str | None
     """DMI sys_vendor."""
     product_name: str | None

@@ -1,0 +1,168 @@
+"""Numbers as people read them: three significant digits, an SI prefix, the unit.
+
+Reads nothing; every function takes a number (``None``: not known) and yields text. Zero is ``0``, unknown is ``–``;
+what is not zero never reads as zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+UNKNOWN = "–"
+
+SI_PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+SCALED_WIDTH = 6
+"""Cells of `scaled`: four for the digits, a blank, one for the prefix."""
+
+SMALLEST = 0.005
+"""Below it two decimals would read 0.00."""
+
+
+def significant(value: float) -> str:
+    """Three significant digits of a number of 0 to 999.5, at most two decimals: ``9.41``, ``21.3``, ``812``, ``0``."""
+    if value == 0:
+        return "0"
+    if value < SMALLEST:
+        return "<.01"
+    for decimals, limit in ((2, 10.0), (1, 100.0)):
+        text = f"{value:.{decimals}f}"
+        if float(text) < limit:
+            return text
+    return f"{value:.0f}"
+
+
+def _scale(value: float) -> tuple[str, str]:
+    """Digits with sign, and SI prefix, of any finite number."""
+    sign, rest = ("-", -value) if value < 0 else ("", value)
+    for prefix in SI_PREFIXES:
+        digits = significant(rest)
+        if len(digits) < 4 or "." in digits:
+            return sign + digits, prefix
+        rest /= 1000
+    return sign + f"{rest * 1000:.0f}", SI_PREFIXES[-1]
+
+
+def _known(value: float | None) -> float | None:
+    """As a float; None for what is not a number, infinite for an integer that no float can hold."""
+    try:
+        number = math.nan if value is None else float(value)
+    except OverflowError:
+        number = math.copysign(math.inf, 1 if value is not None and value > 0 else -1)
+    return None if math.isnan(number) else number
+
+
+def scaled(value: float | None) -> str:
+    """For a column: ``9.41 G``, `` 812 k``, ``   0  ``; `SCALED_WIDTH` cells for all that is not negative, the decimal
+    prefix always in the last one."""
+    value = _known(value)
+    if value is None:
+        return f"{UNKNOWN:>4}  "
+    if math.isinf(value):
+        return f"{_infinite(value):>4}  "
+    digits, prefix = _scale(value)
+    return f"{digits:>4} {prefix or ' '}"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """In a sentence: ``9.41 Gb/s``, ``0 b/s``, ``812 kpps``, ``–``."""
+    value = _known(value)
+    if value is None:
+        return UNKNOWN
+    if math.isinf(value):
+        return f"{_infinite(value)} {unit}".rstrip()
+    digits, prefix = _scale(value)
+    return f"{digits} {prefix}{unit}".rstrip()
+
+
+def _infinite(value: float) -> str:
+    return "∞" if value > 0 else "-∞"
+
+
+def bits_per_second(value: float | None) -> str:
+    return quantity(value, "b/s")
+
+
+def packets_per_second(value: float | None) -> str:
+    """``812 kpps``"""
+    return quantity(value, "pps")
+
+
+def per_second(value: float | None) -> str:
+    """Events of any kind: ``12.0/s``, ``1.20 k/s``."""
+    text = quantity(value, "")
+    return text if text == UNKNOWN else f"{text}/s"
+
+
+def count(value: int | None) -> str:
+    """Exact up to six digits, because an error counter is compared with other tools: ``123456``, ``1.23 M``."""
+    if value is None:
+        return UNKNOWN
+    return str(value) if abs(value) < 1_000_000 else quantity(value, "")
+
+
+def bytes_(value: float | None) -> str:
+    """Binary multiples: ``812 B``, ``1.20 MiB``."""
+    value = _known(value)
+    if value is None:
+        return UNKNOWN
+    if math.isinf(value):
+        return f"{_infinite(value)} B"
+    sign, rest = ("-", -value) if value < 0 else ("", value)
+    if rest < 1023.5:
+        return f"{sign}{f'{rest:.0f}' if rest.is_integer() else significant(rest)} B"
+    for unit in BINARY_UNITS[1:]:
+        rest /= 1024
+        if rest < 1023.5:
+            return f"{sign}{significant(rest)} {unit}"
+    return f"{sign}{rest:.0f} {BINARY_UNITS[-1]}"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units: ``31.0 µs``, ``312 ms``, ``12.3 s``, ``3 min 5 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    seconds = _known(seconds)
+    if seconds is None:
+        return UNKNOWN
+    if math.isinf(seconds):
+        return f"{_infinite(seconds)} s"
+    if seconds < 0:
+        return "-" + duration(-seconds)
+    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
+        if 0 < seconds * factor < 999.5:
+            return f"{significant(seconds * factor)} {unit}"
+    if seconds < 59.95:
+        return f"{significant(seconds)} s"
+    whole = round(seconds)
+    if whole < 3600:
+        size, big, part, small = 60, "min", 1, "s"
+    elif whole < 86400:
+        size, big, part, small = 3600, "h", 60, "min"
+    else:
+        size, big, part, small = 86400, "d", 3600, "h"
+    rest = whole % size // part
+    return f"{whole // size} {big}" + (f" {rest} {small}" if rest else "")
+
+
+def link_speed(megabits: int | None) -> str:
+    """Speed of a link as people name it: ``10G``, ``2.5G``, ``100M``, ``1.2T``; the argument is Mb/s."""
+    if megabits is None:
+        return UNKNOWN
+    for factor, letter in ((1_000_000, "T"), (1000, "G")):
+        if megabits >= factor:
+            whole = megabits >= 999.5 * factor
+            return f"{megabits // factor}{letter}" if whole else f"{megabits / factor:.3g}{letter}"
+    return f"{megabits}M"
+
+
+def percentage(share: float | None) -> str:
+    """A share of 1: ``0 %``, ``1.8 %``, ``55 %``; what is above 0 and below a tenth reads ``<0.1 %``."""
+    share = _known(share)
+    if share is None or math.isinf(share):
+        return UNKNOWN
+    value = share * 100
+    if value == 0:
+        return "0 %"
+    if 0 < value < 0.05:
+        return "<0.1 %"
+    return f"{value:.1f} %" if abs(value) < 9.95 else f"{value:.0f} %"

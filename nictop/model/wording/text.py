@@ -1,0 +1,123 @@
+"""Text that came from a machine, made fit for a terminal: no control characters, known width, ASCII where needed.
+
+Reads nothing. Interface names, aliases and firmware strings are arbitrary bytes; none of them may move the cursor, hide
+text or turn it round.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+_HARMLESS = frozenset(("L", "M", "N", "P", "S"))
+"""First letters of the Unicode categories that are shown as they are: letters, marks, numbers, punctuation, symbols."""
+
+MOST_MARKS = 2
+"""Combining marks on one character; a pile of them paints over the lines above."""
+
+_INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+"""Letters, marks and symbols that have no ink: fillers, joiners, variation selectors, the blank braille pattern."""
+
+
+def clean(text: str) -> str:
+    r"""`text` without anything a terminal obeys or an eye misses.
+
+    C0 and C1 controls become ``\x1b``-like escapes (so no ANSI sequence survives), bidirectional overrides, zero-width
+    characters, lone surrogates, private and unassigned characters become ``\u202e``-like ones; every blank that is not
+    U+0020 is escaped too. The backslash itself stays, as escapes are for reading, not for decoding.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    result: list[str] = []
+    marks = 0
+    for character in text:
+        category = unicodedata.category(character)
+        marks = marks + 1 if category[0] == "M" else 0
+        if character == " " or (
+            category[0] in _HARMLESS and marks <= MOST_MARKS and not _is_invisible(character) and (marks == 0 or result)
+        ):
+            result.append(character)
+        else:
+            result.append(_escaped(character))
+    return "".join(result)
+
+
+def _is_invisible(character: str) -> bool:
+    return character in _INVISIBLE or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0100 <= ord(character) <= 0xE01EF
+
+
+def _escaped(character: str) -> str:
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def width(text: str) -> int:
+    """Terminal cells of clean text: 2 for East Asian wide and full-width characters, 0 for combining marks."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells(character) for character in text)
+
+
+def _cells(character: str) -> int:
+    if unicodedata.east_asian_width(character) in ("W", "F"):
+        return 2
+    return 0 if unicodedata.category(character) in ("Mn", "Me") else 1
+
+
+def fit(text: str, cells: int, align: str = "left") -> str:
+    """`text`, cleaned, in exactly `cells` cells: padded on the side that `align` ("left", "right") leaves free, or cut
+    with ``…`` at the end."""
+    text = clean(text)
+    free = cells - width(text)
+    if free >= 0:
+        return " " * free + text if align == "right" else text + " " * free
+    if cells <= 0:
+        return ""
+    kept: list[str] = []
+    used = 0
+    for character in text:
+        wide = _cells(character)
+        if used + wide > cells - 1:
+            break
+        kept.append(character)
+        used += wide
+    return "".join(kept) + "…" + " " * (cells - 1 - used)
+
+
+def wrap(text: str, cells: int) -> tuple[str, ...]:
+    """Clean text in lines of at most `cells` cells, broken at blanks where there are any."""
+    cells = max(2, cells)
+    lines: list[str] = []
+    line = ""
+    for word in clean(text).split(" "):
+        candidate = f"{line} {word}" if line else word
+        if width(candidate) <= cells:
+            line = candidate
+            continue
+        if line:
+            lines.append(line)
+        line = ""
+        for character in word:
+            if width(line + character) > cells:
+                lines.append(line)
+                line = ""
+            line += character
+    lines.append(line)
+    return tuple(lines)
+
+
+_ASCII = str.maketrans(
+    {
+        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
+        "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
+    }
+)  # fmt: skip
+
+
+def ascii_only(text: str) -> str:
+    r"""Our own typography in ASCII, cell for cell where columns depend on it; other characters as ``\u`` escapes."""
+    if text.isascii():
+        return text
+    text = text.translate(_ASCII)
+    return text if text.isascii() else "".join(one if one.isascii() else _escaped(one) for one in text)

@@ -1,0 +1,292 @@
+"""The probe: runs on the watched host, request lines in on stdin, record lines out on stdout, until stdin closes.
+
+One thread and one poll(). `Hello` and the first `Counters` go out before anything slow is begun; then inventories come
+from a child process, when events say so (`hotplug`), when asked for, and at long intervals. Whatever fails is said in a
+`Trouble` line and the rest goes on. Arguments: ``--interval S`` (0.1 to 60) and ``--once`` (hello, counters, inventory,
+counters, end).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from nictop import __version__
+from nictop.probe.counters import CounterReader
+from nictop.probe.hotplug import Calm, Events
+from nictop.probe.inventory_child import InventoryChild
+from nictop.probe.outlet import Outlet
+from nictop.probe.requests import LONGEST_REQUEST, RequestLines, held_interval, parse_request
+
+PROTOCOL = 1
+"""`records.PROTOCOL`, which is not imported here: it would bring `dataclasses` (3 MiB, 20 ms). A test compares them."""
+
+RESCAN = 300.0
+RESCAN_WITHOUT_UEVENTS = 10.0
+"""Seconds between inventories that nothing asked for."""
+
+
+class Schedule:
+    """Ticks at `start`, `start` + `interval`, …: no drift, and a late one is skipped, not caught up with."""
+
+    def __init__(self, interval: float, start: float) -> None:
+        self.interval = interval
+        self.next = start
+
+    def advance(self, now: float) -> None:
+        """The tick of `now` is done; `next` lies after it."""
+        missed = int((now - self.next) / self.interval)
+        self.next += (max(missed, 0) + 1) * self.interval
+
+    def change(self, interval: float, now: float) -> None:
+        self.interval = interval
+        self.next = min(self.next, now + interval)
+
+
+class Ended(Exception):
+    """The probe's work is over."""
+
+
+class Probe:
+    """The state of one run. `once`: end after the second counters that follow an inventory."""
+
+    def __init__(self, interval: float, *, once: bool, sys: str = "/sys", proc: str = "/proc") -> None:
+        self._proc = proc
+        self._once = once
+        self._out = Outlet(1)
+        self._counters = CounterReader(sys=sys, proc=proc)
+        self._child = InventoryChild(sys=sys, proc=proc)
+        self._calm = Calm()
+        self._events: Events | None = None
+        self._poll = select.poll()
+        self._requests = RequestLines()
+        self._complete = self._finished = False
+        self._schedule = Schedule(interval, time.monotonic())
+        self._wakeup = os.pipe()
+
+    def run(self) -> None:
+        """Work until stdin or stdout closes or SIGTERM comes. Always leaves without a child."""
+        self._take_signals()
+        try:
+            self._say("hello", hello(self._schedule.interval, self._proc))
+            self._tick(time.monotonic())
+            self._listen()
+            while True:
+                self._step()
+        except (Ended, BrokenPipeError):
+            pass
+        finally:
+            self._child.kill()
+
+    def _take_signals(self) -> None:
+        """SIGINT goes to the whole process group of a terminal: the end of stdin is what ends a probe."""
+        for descriptor in self._wakeup:
+            os.set_blocking(descriptor, False)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: None)  # the byte in the pipe is what counts
+        signal.set_wakeup_fd(self._wakeup[1])
+
+    def _listen(self) -> None:
+        self._poll.register(self._wakeup[0], select.POLLIN)
+        if not self._once:
+            self._poll.register(0, select.POLLIN)
+            self._events = Events()
+            for descriptor in self._events.sockets:
+                self._poll.register(descriptor, select.POLLIN)
+            for source, error in self._events.missing.items():
+                self._trouble(f"no events from {source}: {error.strerror or error}")
+        self._counters.learn_physical_functions()
+        self._calm.want("start", time.monotonic(), at_once=True)
+        gc.collect()
+        gc.freeze()  # what stands now stands for ever: later collections and forks need not touch it
+
+    def _step(self) -> None:
+        now = time.monotonic()
+        self._child.reap()
+        timeout = max(0.0, self._next_moment() - now)
+        for descriptor, event in self._poll.poll(timeout * 1000):
+            if descriptor == 1:
+                if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                    raise Ended
+                self._drain()
+            elif descriptor == 0:
+                self._take_input()
+            elif descriptor == self._wakeup[0]:
+                raise Ended
+            elif descriptor == self._child.descriptor:
+                if self._child.read():
+                    self._finish_inventory()
+            elif self._events is not None:
+                self._take_events(self._events, descriptor)
+        now = time.monotonic()
+        if now >= self._schedule.next:
+            self._tick(now)
+        if self._child.overdue(now):
+            self._finish_inventory()
+        if self._finished and not self._out.behind:
+            raise Ended
+        self._start_inventory(now)
+
+    def _next_moment(self) -> float:
+        moments = [self._schedule.next]
+        if self._child.descriptor >= 0:
+            moments.append(self._child.deadline())
+        elif not self._out.behind and not self._child.running:
+            due = self._calm.due()
+            if due is not None:
+                moments.append(due)
+        return min(moments)
+
+    def _tick(self, now: float) -> None:
+        self._schedule.advance(now)
+        if not self._out.behind:  # else the line would be dropped: spare the work
+            self._say("counters", vars(self._counters.read()), dispensable=True)
+            self._finished = self._once and self._complete
+
+    def _start_inventory(self, now: float) -> None:
+        if self._child.running or self._out.behind:
+            return
+        due = self._calm.due()
+        if due is None or now < due:
+            return
+        missing = self._events is not None and "uevents" in self._events.missing
+        self._calm.rescan = now + (RESCAN_WITHOUT_UEVENTS if missing else RESCAN)
+        reason = self._calm.started()
+        if reason != "start":
+            self._counters.learn_physical_functions()
+        try:
+            self._child.start(reason, now)
+        except OSError as error:
+            self._calm.finished(now, 1.0)
+            self._trouble(f"no inventory: {error.strerror}")
+            self._calm.want(reason, now)
+            return
+        self._poll.register(self._child.descriptor, select.POLLIN)
+
+    def _finish_inventory(self) -> None:
+        self._poll.unregister(self._child.descriptor)
+        line, problem = self._child.collect()
+        now = time.monotonic()
+        self._calm.finished(now, now - self._child.started)
+        if problem:
+            self._trouble(problem)
+        else:
+            self._offer(line)
+        self._complete = True
+
+    def _take_events(self, events: Events, descriptor: int) -> None:
+        changes, stale = events.take(descriptor)
+        for change in changes:
+            self._say("link_change", change)
+        if stale:
+            self._calm.want("event", time.monotonic())
+
+    def _take_input(self) -> None:
+        try:
+            data = os.read(0, LONGEST_REQUEST)
+        except OSError:
+            raise Ended from None
+        if not data:
+            raise Ended
+        lines, too_long = self._requests.feed(data)
+        for line in lines:
+            self._obey(line)
+        if too_long:
+            self._trouble(f"a request of more than {LONGEST_REQUEST} bytes was ignored")
+
+    def _obey(self, line: bytes) -> None:
+        if not line.strip():
+            return
+        request, problem = parse_request(line)
+        if problem:
+            self._trouble(f"request not understood: {problem}")
+        now = time.monotonic()
+        if "interval" in request:
+            self._schedule.change(request["interval"], now)
+        if "watch" in request:
+            self._counters.watch(request["watch"])
+        if request.get("inventory"):
+            self._calm.want("request", now, at_once=True)
+
+    def _say(self, kind: str, fields: dict[str, object], *, dispensable: bool = False) -> None:
+        self._offer(json.dumps({kind: fields}, separators=(",", ":")).encode() + b"\n", dispensable=dispensable)
+
+    def _trouble(self, message: str) -> None:
+        self._say("trouble", {"time": time.monotonic(), "message": message})
+
+    def _offer(self, line: bytes | bytearray, *, dispensable: bool = False) -> None:
+        self._out.offer(line, dispensable=dispensable)
+        self._watch_output()
+
+    def _drain(self) -> None:
+        self._out.drain()
+        self._watch_output()
+        if not self._out.behind and self._out.lost:
+            self._out.lost = False
+            self._calm.want("lost lines", time.monotonic(), at_once=True)
+
+    def _watch_output(self) -> None:
+        """Wait for room in stdout while something waits for it; its end is reported without being asked for."""
+        self._poll.register(1, select.POLLOUT if self._out.behind else 0)
+
+
+def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
+    """`records.Hello` of this process."""
+    system = os.uname()
+    try:
+        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii", errors="replace") as file:
+            boot_id = file.read(64).strip()
+    except OSError:
+        boot_id = ""
+    return {
+        "protocol": PROTOCOL,
+        "version": __version__,
+        "hostname": system.nodename,
+        "kernel": system.release,
+        "machine": system.machine,
+        "python": "{}.{}.{}".format(*sys.version_info[:3]),
+        "pid": os.getpid(),
+        "euid": os.geteuid(),
+        "boot_id": boot_id,
+        "clock_ticks": os.sysconf("SC_CLK_TCK"),
+        "monotonic": time.monotonic(),
+        "wall": time.time(),
+        "interval": interval,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Run the probe; returns its exit status."""
+    interval: float | None = 1.0
+    once = False
+    words = iter(arguments)
+    for word in words:
+        if word == "--once":
+            once = True
+        elif word == "--interval":
+            try:
+                interval = held_interval(float(next(words, "")))
+            except ValueError:
+                interval = None
+        else:
+            interval = None
+        if interval is None:
+            os.write(2, b"usage: python -m nictop.probe [--interval SECONDS] [--once]\n")
+            return 2
+    try:
+        probe = Probe(interval or 1.0, once=once)
+    except OSError as error:  # started with stdout closed
+        os.write(2, f"nictop.probe: {error}\n".encode())
+        return 1
+    probe.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+"""The slow pass in a process of its own: forked, read through a pipe, gone when done.
+
+pyroute2 and its like take 35 MiB and a third of a second; in a child neither stays. The child inherits a warm
+interpreter, so that fork is the cheapest way to start it. It dies with the probe in three ways: its pipe breaks, the
+kernel sends SIGKILL when the parent is gone (PR_SET_PDEATHSIG; ctypes is loaded in the child only), and the parent
+kills it when it ends itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+DEADLINE = 10.0
+"""Seconds for one inventory: a driver that hangs must not hold up the others for ever."""
+LARGEST = 16 * 1024 * 1024
+"""Bytes, `records.MAX_LINE`."""
+PIPE_READ = 256 * 1024
+PR_SET_PDEATHSIG = 1
+END_PATIENCE = 0.03
+"""Seconds that `kill` waits for the end of a killed child, which takes a few milliseconds to give its memory back."""
+
+
+class InventoryChild:
+    """At most one child at a time. `descriptor` is to be polled while `running`; `now` is CLOCK_MONOTONIC."""
+
+    def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
+        self._roots = (sys, proc)
+        self._pid = 0
+        self._output = bytearray()
+        self.descriptor = -1
+        self.started = 0.0
+        self._killed = False
+
+    @property
+    def running(self) -> bool:
+        """A child exists, possibly a killed one that a driver still holds in the kernel."""
+        return self._pid > 0
+
+    def start(self, reason: str, now: float) -> None:
+        """Raises OSError when there is no process or descriptor left for it."""
+        readable, writable = os.pipe()
+        parent = os.getpid()
+        try:
+            self._pid = os.fork()
+        except OSError:
+            os.close(readable)
+            os.close(writable)
+            raise
+        if self._pid == 0:
+            os.close(readable)
+            _take(writable, parent, reason, *self._roots)
+        os.close(writable)
+        os.set_blocking(readable, False)
+        self.descriptor, self.started, self._killed, self._output = readable, now, False, bytearray()
+
+    def deadline(self) -> float:
+        """When `overdue` has something to do."""
+        return self.started + DEADLINE
+
+    def read(self) -> bool:
+        """Take what the child has written; True at its end: then `collect`."""
+        while True:
+            try:
+                part = os.read(self.descriptor, PIPE_READ)
+            except BlockingIOError:
+                return False
+            if not part:
+                return True
+            self._output += part
+            if len(self._output) > LARGEST:
+                self._signal()
+                return True
+
+    def collect(self) -> tuple[bytes | bytearray, str]:
+        """The child's line, ready to be relayed, or b"" and what went wrong in a sentence."""
+        output, self._output = self._output, bytearray()
+        self._close()
+        status = self._reap(time.monotonic() + END_PATIENCE)
+        if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and output.endswith(b"\n"):
+            return output, ""
+        if self._killed:
+            return b"", f"the inventory took more than {DEADLINE:g} s or {LARGEST} bytes and was stopped"
+        said = output.decode("utf-8", "replace").strip()
+        if said and not said.startswith("{"):
+            return b"", f"the inventory failed: {said}"
+        code = os.waitstatus_to_exitcode(status) if status is not None else 0
+        return b"", f"the inventory ended early: {f'signal {-code}' if code < 0 else f'status {code}'}"
+
+    def overdue(self, now: float) -> bool:
+        """Kill the child when its time is over; True: it was, and `collect` has the sentence for it."""
+        if self.descriptor >= 0 and now >= self.deadline():
+            self._signal()
+            return True
+        return False
+
+    def reap(self) -> None:
+        """Wait, without waiting, for a killed child that was still held in the kernel."""
+        if self.running and self.descriptor < 0:
+            self._reap(0.0)
+
+    def kill(self) -> None:
+        """End the child, for good; returns within `END_PATIENCE`."""
+        self._close()
+        if self.running:
+            self._signal()
+            self._reap(time.monotonic() + END_PATIENCE)
+
+    def _signal(self) -> None:
+        self._killed = True
+        os.kill(self._pid, signal.SIGKILL)
+
+    def _close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def _reap(self, until: float) -> int | None:
+        """Wait status of the child, None when it still lives at `until`."""
+        while True:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self._pid = 0
+                return status
+            if time.monotonic() >= until:
+                return None
+            time.sleep(0.001)
+
+
+def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str) -> NoReturn:
+    """The child's whole life: one line into the pipe, or the last line of a traceback and exit status 1."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        _die_with(parent)
+        with open(os.devnull, "wb", 0) as nowhere:  # whatever a library prints may not reach the protocol
+            os.dup2(nowhere.fileno(), 1)
+        gc.disable()
+        text = _inventory_line(reason, sys_root, proc_root)
+        status = 0
+    except BaseException as error:
+        text = f"{type(error).__name__}: {error}".replace("\n", " ")[-2000:]
+    try:
+        data = memoryview(text.encode("utf-8", "replace") + b"\n")
+        while data:
+            data = data[os.write(writable, data) :]
+    finally:
+        os._exit(status)
+
+
+def _inventory_line(reason: str, sys_root: str, proc_root: str) -> str:
+    import json
+
+    from nictop.probe.inventory import take_inventory
+
+    inventory = take_inventory(reason, sys=sys_root, proc=proc_root)
+    return json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"))
+
+
+def _die_with(parent: int) -> None:
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (ImportError, OSError, AttributeError):
+        return  # a Python without ctypes: the broken pipe ends the child, later
+    if os.getppid() != parent:
+        os._exit(1)

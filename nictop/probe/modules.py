@@ -1,0 +1,238 @@
+"""Plugged transceivers: what their EEPROM says. Pure: `ethtool` reads the pages.
+
+Takes pages of SFF-8472 (SFP), SFF-8636 and SFF-8436 (QSFP) and CMIS (QSFP-DD, OSFP), yields `Module`. Diagnostics are
+left out where the module does not offer them: a passive cable has registers, but nothing behind them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from nictop.probe.records import Module, Optics
+
+
+class Page(NamedTuple):
+    """Half a page: 128 bytes at I²C address `address`, page `page`, from `offset` (0 or 128)."""
+
+    address: int
+    page: int
+    offset: int
+
+
+Pages = Mapping[Page, bytes]
+Medium = Literal["fibre", "copper", "unknown"]
+
+LOWER, UPPER = Page(0x50, 0, 0), Page(0x50, 0, 128)
+SFP_DIAGNOSTICS = Page(0x51, 0, 0)
+CMIS_ADVERTISING, CMIS_LANES = Page(0x50, 0x01, 128), Page(0x50, 0x11, 128)
+
+SFP = (0x03, 0x0B)
+QSFP = (0x0C, 0x0D, 0x11)
+CMIS = (0x18, 0x19, 0x1B, 0x1E, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25)
+KINDS = {
+    0x03: "SFP",
+    0x0B: "DWDM-SFP",
+    0x0C: "QSFP",
+    0x0D: "QSFP+",
+    0x11: "QSFP28",
+    0x18: "QSFP-DD",
+    0x19: "OSFP",
+    0x1B: "DSFP",
+    0x1E: "QSFP+ (CMIS)",
+    0x1F: "SFP-DD",
+    0x20: "SFP+ (CMIS)",
+}
+CONNECTORS = {
+    0x01: "SC",
+    0x07: "LC",
+    0x08: "MT-RJ",
+    0x09: "MU",
+    0x0B: "optical pigtail",
+    0x0C: "MPO 1x12",
+    0x0D: "MPO 2x16",
+    0x21: "copper pigtail",
+    0x22: "RJ45",
+    0x23: "no separable connector",
+    0x24: "MXC",
+    0x25: "CS",
+    0x26: "SN",
+    0x27: "MPO 2x12",
+    0x28: "MPO 1x16",
+}
+COPPER_CONNECTORS = (0x21, 0x22)
+FIBRE_CONNECTORS = (0x01, 0x07, 0x08, 0x09, 0x0B, 0x0C, 0x0D, 0x24, 0x25, 0x26, 0x27, 0x28)
+FIBRE_CABLES = (0x01, 0x18)
+"""Extended compliance codes (SFF-8024 4-4) of active optical cables."""
+COPPER_CODES = (0x08, 0x0B, 0x0C, 0x0D, 0x16, 0x19, 0x1C, 0x1D, 0x1E, 0x32, 0x40)
+"""Extended compliance codes of copper: CR, active copper, BASE-T."""
+
+
+def pages_to_read(lower: bytes) -> tuple[Page, ...]:
+    """What to read after the first 128 bytes; nothing when they name no kind of module known here."""
+    kind = lower[0] if len(lower) == 128 else 0
+    if kind in SFP:
+        return (SFP_DIAGNOSTICS,) if has_sfp_diagnostics(lower) else ()
+    if kind in QSFP:
+        return (UPPER,)
+    if kind in CMIS:
+        return (UPPER,) if lower[2] & 0x80 else (UPPER, CMIS_ADVERTISING, CMIS_LANES)
+    return ()
+
+
+def has_sfp_diagnostics(lower: bytes) -> bool:
+    """Byte 92: implemented, and readable without the address change sequence that no driver performs."""
+    return bool(lower[92] & 0x40) and not lower[92] & 0x04
+
+
+def parse_module(pages: Pages) -> Module | None:
+    """The module behind the pages; None when the first page is short or names no kind known here."""
+    lower = pages.get(LOWER, b"")
+    if len(lower) != 128:
+        return None
+    if lower[0] in SFP:
+        return parse_sfp(lower, pages.get(SFP_DIAGNOSTICS, b""))
+    upper = pages.get(UPPER, b"")
+    if len(upper) != 128:
+        return None
+    if lower[0] in QSFP:
+        return parse_qsfp(lower, upper)
+    if lower[0] in CMIS:
+        return parse_cmis(lower, upper, pages.get(CMIS_ADVERTISING, b""), pages.get(CMIS_LANES, b""))
+    return None
+
+
+def parse_sfp(lower: bytes, diagnostics: bytes) -> Module:
+    """SFF-8472: page A0h, and 128 bytes of page A2h."""
+    medium = sfp_medium(lower)
+    is_cable = lower[8] & 0x0C != 0
+    measured = parse_sfp_diagnostics(lower, diagnostics) if len(diagnostics) == 128 else None
+    return Module(
+        kind=KINDS[lower[0]],
+        vendor=words(lower[20:36]),
+        part=words(lower[40:56]),
+        serial=words(lower[68:84]),
+        connector=CONNECTORS.get(lower[2], f"unknown 0x{lower[2]:02x}"),
+        medium=medium,
+        length=float(lower[18]) if is_cable and lower[18] else None,
+        wavelength=float(unsigned(lower, 60)) or None if medium == "fibre" and not is_cable else None,
+        temperature=measured[0] if measured else None,
+        voltage=measured[1] if measured else None,
+        lanes=(measured[2],) if measured else (),
+    )
+
+
+def sfp_medium(lower: bytes) -> Medium:
+    """From cable technology (byte 8), 1000BASE-T (byte 6), extended compliance (byte 36) and connector."""
+    if lower[8] & 0x04 or lower[6] & 0x08 or lower[36] in COPPER_CODES:
+        return "copper"
+    if lower[8] & 0x08:
+        return "fibre" if lower[3] & 0x70 or lower[36] in FIBRE_CABLES else "copper"
+    return connector_medium(lower[2])
+
+
+def connector_medium(connector: int) -> Medium:
+    """What the plug alone tells."""
+    if connector in COPPER_CONNECTORS:
+        return "copper"
+    return "fibre" if connector in FIBRE_CONNECTORS else "unknown"
+
+
+def parse_sfp_diagnostics(lower: bytes, page: bytes) -> tuple[float, float, Optics]:
+    """(°C, V, power and bias) of page A2h; externally calibrated modules bring slopes and offsets (SFF-8472 9.5)."""
+    temperature, voltage, bias, tx_power, rx_power = struct.unpack_from(">hHHHH", page, 96)
+    if not lower[92] & 0x10:
+        return temperature / 256, voltage / 1e4, Optics(rx_power / 1e4, tx_power / 1e4, bias * 2e-3)
+
+    def linear(raw: int, offset: int) -> float:
+        slope, constant = struct.unpack_from(">Hh", page, offset)
+        return float(raw * (slope / 256) + constant)
+
+    factors = struct.unpack_from(">5f", page, 56)
+    received = sum(factor * rx_power**power for factor, power in zip(factors, (4, 3, 2, 1, 0)))
+    optics = Optics(
+        rx_power=max(received, 0.0) / 1e4 if received - received == 0 else None,
+        tx_power=max(linear(tx_power, 80), 0.0) / 1e4,
+        bias=max(linear(bias, 76), 0.0) * 2e-3,
+    )
+    return linear(temperature, 84) / 256, linear(voltage, 88) / 1e4, optics
+
+
+def parse_qsfp(lower: bytes, upper: bytes) -> Module:
+    """SFF-8636 and SFF-8436: lower page 00h and upper page 00h."""
+    technology = upper[147 - 128] >> 4
+    connector, cable_length = upper[130 - 128], upper[146 - 128]
+    medium: Medium = "copper" if technology >= 0x0A or upper[192 - 128] in COPPER_CODES else "fibre"
+    is_passive = technology in (0x0A, 0x0B)
+    is_cable = medium == "copper" or connector == 0x23
+    lanes = []
+    for lane in range(0 if is_passive else 4):
+        rx, bias, tx = (unsigned(lower, start + 2 * lane) for start in (34, 42, 50))
+        has_tx_power = upper[220 - 128] & 0x04
+        lanes.append(Optics(rx / 1e4, tx / 1e4 if has_tx_power else None, bias * 2e-3))
+    return Module(
+        kind=KINDS[lower[0]],
+        vendor=words(upper[20:36]),
+        part=words(upper[40:56]),
+        serial=words(upper[68:84]),
+        connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
+        medium=medium,
+        length=float(cable_length) if is_cable and cable_length else None,
+        wavelength=unsigned(upper, 186 - 128) / 20 or None if medium == "fibre" else None,
+        temperature=None if is_passive else struct.unpack_from(">h", lower, 22)[0] / 256,
+        voltage=None if is_passive else unsigned(lower, 26) / 1e4,
+        lanes=tuple(lanes),
+    )
+
+
+def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> Module:
+    """CMIS 4 and 5: lower page, page 00h, and of modules with paged memory 01h (what is offered) and 11h (lanes)."""
+    technology, connector, media = upper[212 - 128], upper[203 - 128], lower[85]
+    medium: Medium = "copper" if media in (3, 5) or 0x0A <= technology <= 0x0F else "fibre"
+    if medium == "fibre" and media not in (1, 2, 4):
+        medium = connector_medium(connector)
+    has_pages = not lower[2] & 0x80 and len(advertising) == 128
+    length = (upper[202 - 128] & 0x3F) * (0.1, 1.0, 10.0, 100.0)[upper[202 - 128] >> 6]
+    temperature: float = struct.unpack_from(">h", lower, 14)[0] / 256
+    voltage = unsigned(lower, 16) / 1e4
+    return Module(
+        kind=KINDS.get(lower[0], f"CMIS 0x{lower[0]:02x}"),
+        vendor=words(upper[1:17]),
+        part=words(upper[20:36]),
+        serial=words(upper[38:54]),
+        connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
+        medium=medium,
+        length=round(length, 1) or None,
+        wavelength=unsigned(advertising, 138 - 128) / 20 or None if has_pages and medium == "fibre" else None,
+        temperature=temperature if has_pages and advertising[159 - 128] & 0x01 else None,
+        voltage=voltage if has_pages and advertising[159 - 128] & 0x02 else None,
+        lanes=parse_cmis_lanes(lower[0], advertising, lanes) if has_pages and len(lanes) == 128 else (),
+    )
+
+
+def parse_cmis_lanes(kind: int, advertising: bytes, page: bytes) -> tuple[Optics, ...]:
+    """Page 11h, as far as byte 160 of page 01h says that the module measures."""
+    offered = advertising[160 - 128]
+    if not offered & 0x07:
+        return ()
+    factor = (1, 2, 4, 1)[offered >> 3 & 0x03]
+    count = {0x18: 8, 0x19: 8, 0x1E: 4, 0x20: 1}.get(kind, 2)
+    return tuple(
+        Optics(
+            rx_power=unsigned(page, 186 - 128 + 2 * lane) / 1e4 if offered & 0x04 else None,
+            tx_power=unsigned(page, 154 - 128 + 2 * lane) / 1e4 if offered & 0x02 else None,
+            bias=unsigned(page, 170 - 128 + 2 * lane) * 2e-3 * factor if offered & 0x01 else None,
+        )
+        for lane in range(count)
+    )
+
+
+def unsigned(page: bytes, offset: int) -> int:
+    """Two bytes, high byte first."""
+    return int.from_bytes(page[offset : offset + 2], "big")
+
+
+def words(value: bytes) -> str:
+    """A name padded with blanks; what is not printable ASCII becomes U+FFFD."""
+    return "".join(chr(byte) if 32 <= byte < 127 else "\ufffd" for byte in value.rstrip(b"\0 \xff")).strip()

@@ -1,0 +1,125 @@
+"""What kind of machine this is: hypervisor, firmware strings, distribution, CPUs, IOMMU.
+
+Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo and os-release; yields
+`Platform`. Nothing is run and nothing needs root.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from nictop.probe.records import Platform
+from nictop.probe.sysfs import Folder, read_text
+
+VENDORS = (
+    ("VMware", "vmware"),
+    ("Amazon EC2", "amazon"),
+    ("Google", "google"),
+    ("Alibaba Cloud", "alibaba"),
+    ("innotek", "virtualbox"),
+    ("Oracle Corporation", "virtualbox"),
+    ("Parallels", "parallels"),
+    ("Xen", "xen"),
+    ("Nutanix", "nutanix"),
+    ("Microsoft Corporation", "microsoft"),
+)
+"""Beginning of DMI sys_vendor → hypervisor. Amazon, Google, Oracle and Microsoft also sell real machines: there the
+vendor counts only together with another sign."""
+REAL_MACHINES_TOO = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "microsoft")
+KVM_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
+"""Clock sources that only a guest of that hypervisor has."""
+CPUINFO_LIMIT = 16 * 1024
+"""Bytes: the flags of the first CPU are well within."""
+
+
+def read_platform(sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> Platform:
+    """The machine. What is not there is None; what could not be read is named in `unreadable`."""
+    firmware = Folder(os.path.join(sys, "class/dmi/id"))
+    system = Folder(os.path.join(sys, "devices/system"))
+    vendor, product = firmware.text("system_vendor", "sys_vendor"), firmware.text("product_name", "product_name")
+    cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_LIMIT)
+    clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
+    release = read_os_release(etc)
+    groups = Folder(os.path.join(sys, "kernel/iommu_groups"))
+    platform = Platform(
+        hypervisor=hypervisor(
+            vendor=vendor or "",
+            product=product or "",
+            announced=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
+            clocks=clocks.split(),
+            has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
+            buses=Folder(os.path.join(sys, "bus")).names("hypervisor"),
+        ),
+        system_vendor=vendor,
+        product_name=product,
+        distribution=release.get("PRETTY_NAME"),
+        distribution_id=release.get("ID"),
+        online_cpus=system.text("online_cpus", "cpu/online"),
+        possible_cpus=system.text("possible_cpus", "cpu/possible"),
+        numa_nodes=system.text("numa_nodes", "node/online"),
+        iommu_groups=len(groups.names("iommu_groups")),
+    )
+    return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
+
+
+def read_os_release(etc: str = "/etc") -> dict[str, str]:
+    """os-release of the distribution; empty when there is none."""
+    for path in (os.path.join(etc, "os-release"), os.path.join(etc, "../usr/lib/os-release")):
+        content = read_text(path)
+        if isinstance(content, str) and content:
+            return parse_os_release(content)
+    return {}
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """Shell-like assignments (os-release(5)): quotes taken off, backslashes inside double quotes resolved."""
+    values = {}
+    for line in text.splitlines():
+        key, separator, value = line.strip().partition("=")
+        if not separator or not key.replace("_", "").isalnum() or key.startswith("#"):
+            continue
+        value = value.strip()
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
+            quote, value = value[0], value[1:-1]
+            if quote == '"':
+                for character in '"$`':
+                    value = value.replace("\\" + character, character)
+                value = value.replace("\\\\", "\\")
+        if value:
+            values[key] = value
+    return values
+
+
+def has_hypervisor_flag(cpuinfo: str) -> bool:
+    """The CPUID bit ``hypervisor`` among the flags of the first CPU (x86)."""
+    for line in cpuinfo.splitlines():
+        if line.startswith("flags"):
+            return "hypervisor" in line.partition(":")[2].split()
+    return False
+
+
+def hypervisor(
+    *, vendor: str, product: str, announced: str | None, clocks: list[str], has_flag: bool, buses: tuple[str, ...]
+) -> str | None:
+    """Name of the hypervisor from what it shows of itself; "unknown" when only the CPU flag tells that there is one.
+
+    /sys/hypervisor/type is the hypervisor's own word; a clock source comes from its code in the kernel; DMI is only
+    what the firmware was told to say.
+    """
+    if announced:
+        return announced
+    by_clock = next((KVM_CLOCKS[clock] for clock in clocks if clock in KVM_CLOCKS), None)
+    is_guest = has_flag or by_clock is not None or "vmbus" in buses
+    by_vendor = next((name for start, name in VENDORS if vendor.startswith(start)), None)
+    if by_vendor == "virtualbox" and "VirtualBox" not in product:
+        by_vendor = None
+    if by_vendor is not None and (is_guest or by_vendor not in REAL_MACHINES_TOO):
+        return by_vendor
+    if by_clock is not None:
+        return by_clock
+    if vendor.startswith("QEMU") or product.startswith(("Standard PC", "KVM")):
+        return "qemu"
+    if "vmbus" in buses and is_guest:
+        return "microsoft"
+    return "unknown" if is_guest else None

@@ -1,0 +1,91 @@
+"""What the probe is asked: bytes from stdin → lines → the wishes of a `records.Request`.
+
+Whoever writes there may be a newer nictop, a person or a mistake: what makes no sense is said and the rest is done.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Wishes(TypedDict, total=False):
+        interval: float
+        watch: list[int]
+        inventory: bool
+
+
+SHORTEST, LONGEST = 0.1, 60.0
+"""Seconds between two counters."""
+LONGEST_REQUEST = 64 * 1024
+"""Bytes of one line."""
+WATCH_LIMIT = 64
+"""Links that may be watched at once: each costs a few ioctls per pass."""
+
+
+class RequestLines:
+    """Cuts a stream into lines, and forgets those that are longer than `LONGEST_REQUEST`."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._skipping = False
+
+    def feed(self, data: bytes) -> tuple[list[bytes], bool]:
+        """The lines that `data` completes; and whether one has been given up because it was too long."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if lines and self._skipping:
+            self._skipping = False
+            del lines[0]
+        given_up = any(len(line) > LONGEST_REQUEST for line in lines)
+        if len(self._rest) > LONGEST_REQUEST:
+            given_up = given_up or not self._skipping
+            self._skipping = True
+        if self._skipping:
+            self._rest = b""
+        return [line for line in lines if line.strip() and len(line) <= LONGEST_REQUEST], given_up
+
+
+def parse_request(line: bytes) -> tuple[Wishes, str]:
+    """One `records.Request`: what it wishes, as far as it makes sense, and what does not, in words ("" when all does).
+
+    The interval is held within its limits; unknown fields are left to later versions.
+    """
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        return {}, str(error)[:200]
+    if not isinstance(request, dict):
+        return {}, "not an object"
+    wishes: Wishes = {}
+    problems = []
+    interval, watch, inventory = request.get("interval"), request.get("watch"), request.get("inventory")
+    if interval is not None:
+        held = held_interval(interval)
+        if held is None:
+            problems.append("interval is not a positive number")
+        else:
+            wishes["interval"] = held
+    if watch is not None:
+        if isinstance(watch, list) and len(watch) <= WATCH_LIMIT and all(map(is_ifindex, watch)):
+            wishes["watch"] = watch
+        else:
+            problems.append(f"watch is not a list of at most {WATCH_LIMIT} ifindexes")
+    if inventory is not None:
+        if isinstance(inventory, bool):
+            wishes["inventory"] = inventory
+        else:
+            problems.append("inventory is not true or false")
+    return wishes, "; ".join(problems)
+
+
+def held_interval(value: object) -> float | None:
+    """Seconds within `SHORTEST` and `LONGEST`; None for what is no positive number (NaN is none)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        return None
+    return float(min(max(value, SHORTEST), LONGEST))
+
+
+def is_ifindex(value: object) -> bool:
+    return type(value) is int and 0 < value < 1 << 31

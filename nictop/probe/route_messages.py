@@ -1,0 +1,106 @@
+"""What rtnetlink says of addresses and default routes, from bytes to records. Pure: nothing is read here.
+
+Takes the payloads of RTM_NEWADDR and RTM_NEWROUTE (linux/if_addr.h, linux/rtnetlink.h). What is garbled or of no
+interest yields nothing, never an exception.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Literal
+
+from nictop.probe.link_messages import Attributes, number
+from nictop.probe.netlink import iterate, unsigned
+from nictop.probe.records import Address, DefaultRoute
+
+IFADDRMSG = struct.Struct("=BBBBI")
+"""Family, prefix length, flags, scope, ifindex."""
+RTMSG = struct.Struct("=BBBBBBBBI")
+"""Family, destination length, source length, tos, table, protocol, scope, type, flags."""
+RTNEXTHOP = struct.Struct("=HBBi")
+"""Length, flags, hops, ifindex."""
+
+IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
+ADDRESS_FLAGS = (
+    (0x80, "permanent"),
+    (0x40, "tentative"),
+    (0x08, "dadfailed"),
+    (0x20, "deprecated"),
+    (0x04, "optimistic"),
+    (0x02, "nodad"),
+    (0x10, "homeaddress"),
+    (0x100, "mngtmpaddr"),
+    (0x200, "noprefixroute"),
+    (0x400, "autojoin"),
+    (0x800, "stable-privacy"),
+)
+SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 4, 5, 6, 9, 15, 18
+RTN_UNICAST = 1
+
+
+def parse_address(payload: bytes) -> tuple[int, Address] | None:
+    """(ifindex, address) of an RTM_NEWADDR; None for other families and for garbled messages."""
+    if len(payload) < IFADDRMSG.size:
+        return None
+    family, prefix_length, flags, scope, ifindex = IFADDRMSG.unpack_from(payload)
+    found = dict(iterate(payload[IFADDRMSG.size :]))
+    address = internet_address(family, found.get(IFA_LOCAL) or found.get(IFA_ADDRESS, b""))
+    if address is None:
+        return None
+    flags = number(found, IFA_FLAGS) or flags
+    names = [name for bit, name in ADDRESS_FLAGS if flags & bit]
+    if flags & 0x01:  # one bit, two meanings: IFA_F_TEMPORARY and IFA_F_SECONDARY
+        names.append("temporary" if family == socket.AF_INET6 else "secondary")
+    version, words_of = address
+    return ifindex, Address(version, words_of, prefix_length, SCOPES.get(scope, str(scope)), tuple(names))
+
+
+def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"], str] | None:
+    """("ipv4" or "ipv6", the address as text); None when family and length do not fit."""
+    if family == socket.AF_INET and len(value) == 4:
+        return "ipv4", socket.inet_ntop(socket.AF_INET, value)
+    if family == socket.AF_INET6 and len(value) == 16:
+        return "ipv6", socket.inet_ntop(socket.AF_INET6, value)
+    return None
+
+
+def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
+    """(ifindex, route) for each next hop of an RTM_NEWROUTE that is a default route; empty for any other route."""
+    if len(payload) < RTMSG.size or payload[1] != 0 or payload[7] != RTN_UNICAST:
+        return []
+    family = payload[0]
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return []
+    found = dict(iterate(payload[RTMSG.size :]))
+    table, metric = number(found, RTA_TABLE) or payload[4], number(found, RTA_PRIORITY) or 0
+    hops = [(number(found, RTA_OIF), found), *parse_next_hops(found.get(RTA_MULTIPATH, b""))]
+    version: Literal["ipv4", "ipv6"] = "ipv4" if family == socket.AF_INET else "ipv6"
+    return [
+        (ifindex, DefaultRoute(version, parse_gateway(family, attributes), metric, table))
+        for ifindex, attributes in hops
+        if ifindex
+    ]
+
+
+def parse_gateway(family: int, attributes: Attributes) -> str | None:
+    """RTA_GATEWAY, or RTA_VIA: a gateway of the other family."""
+    gateway = internet_address(family, attributes.get(RTA_GATEWAY, b""))
+    via = attributes.get(RTA_VIA, b"")
+    if gateway is None and len(via) > 2:
+        gateway = internet_address(unsigned(via[:2]), via[2:])
+    return gateway[1] if gateway else None
+
+
+def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
+    """(ifindex, attributes) of each hop of RTA_MULTIPATH."""
+    hops: list[tuple[int | None, Attributes]] = []
+    offset = 0
+    while offset + RTNEXTHOP.size <= len(value):
+        length, _, _, ifindex = RTNEXTHOP.unpack_from(value, offset)
+        if length < RTNEXTHOP.size or offset + length > len(value):
+            break
+        hops.append((ifindex, dict(iterate(value[offset + RTNEXTHOP.size : offset + length]))))
+        offset += (length + 3) & ~3
+    return hops

@@ -1,0 +1,186 @@
+"""The facts of one host for scripts and for reading: text and JSON of ``nictop show``, and the JSON schema.
+
+Reads nothing; takes a snapshot and yields text. The JSON is pure ASCII: names keep every character as an escape, and
+none of them can reach a terminal as a control sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from nictop import __version__
+from nictop.model import units
+from nictop.model.columns import visible_columns
+from nictop.model.rates import Rates
+from nictop.model.snapshot import Snapshot
+from nictop.model.tree import Row, device_tree, guides
+from nictop.model.wording import Section, ascii_only, clean, fit, is_virtual, link_facts, platform_words, width, wrap
+from nictop.probe.records import (
+    CPU_TIMES,
+    LINK_COUNTERS,
+    QUEUE_COUNTERS,
+    VF_COUNTERS,
+    Counters,
+    Hello,
+    Inventory,
+    Trouble,
+)
+
+LABEL_WIDTH = 15
+NARROWEST = 40
+WIDEST = 200
+NAME_WIDTH = 30
+"""Cells that the tree keeps beside the columns."""
+
+
+@dataclass(frozen=True)
+class CounterNames:
+    """What the numbers of `Counters` are, by position."""
+
+    links: tuple[str, ...] = LINK_COUNTERS
+    cpus: tuple[str, ...] = CPU_TIMES
+    queues: tuple[str, ...] = QUEUE_COUNTERS
+    vfs: tuple[str, ...] = VF_COUNTERS
+
+
+@dataclass(frozen=True)
+class ShowDocument:
+    """What ``nictop show --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    host: str
+    hello: Hello | None
+    inventory: Inventory | None
+    counters: Counters | None
+    """The newer of the two records that `rates` compares."""
+    rates: Rates | None
+    """Per second, over `Rates.elapsed`."""
+    counter_names: CounterNames = field(default_factory=CounterNames)
+    troubles: tuple[Trouble, ...] = ()
+    """What the probe could not do, in sentences."""
+
+
+def show_document(snapshot: Snapshot) -> ShowDocument:
+    """The snapshot in the shape of the schema."""
+    return ShowDocument(
+        nictop=__version__,
+        host=snapshot.host,
+        hello=snapshot.hello,
+        inventory=snapshot.inventory,
+        counters=snapshot.counters,
+        rates=snapshot.rates,
+        troubles=snapshot.troubles,
+    )
+
+
+def show_json(snapshot: Snapshot) -> str:
+    """The document as indented ASCII JSON with a final newline; keys of mappings by number are strings."""
+    return json.dumps(msgspec.to_builtins(show_document(snapshot), str_keys=True), indent=2) + "\n"
+
+
+def show_schema() -> str:
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(msgspec.json.schema(ShowDocument))
+    return json.dumps(schema, indent=2) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- text
+
+
+def show_text(snapshot: Snapshot, width: int) -> str:
+    """Headline, tree with the live numbers, CPUs, and all facts of every device; at most `width` cells (40 to 200) per
+    line, with a final newline. Virtual links stand in the tree only."""
+    width = max(NARROWEST, min(WIDEST, width))
+    rows = device_tree(snapshot)
+    lines = [
+        *wrap(_headline(snapshot), width),
+        "",
+        *_tree_lines(rows, snapshot, width),
+        "",
+        *_cpu_lines(snapshot, width),
+    ]
+    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_device(row)]
+    for row in described:
+        if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
+            lines += ["", *_fact_lines(row, snapshot, width)]
+    virtual = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
+    if virtual:
+        links = f"{virtual} virtual link{'' if virtual == 1 else 's'}"
+        lines += ["", *wrap(f"{links} above; --format json tells all of them.", width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _headline(snapshot: Snapshot) -> str:
+    parts = [clean(snapshot.host)]
+    if snapshot.inventory is not None:
+        parts.append(clean(platform_words(snapshot.inventory.platform)))
+    if snapshot.hello is not None:
+        parts.append(f"Linux {clean(snapshot.hello.kernel)}")
+    if snapshot.rates is not None:
+        parts.append(f"rates over {units.duration(snapshot.rates.elapsed)}")
+    return " · ".join(parts)
+
+
+def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[str]:
+    widest = max(width(guides(row)) + width(clean(row.title)) for row in rows)
+    name = min(max(widest, 12), max(NAME_WIDTH, room // 3))
+    columns = visible_columns(room - name)
+    lines = [" ".join([fit("DEVICE", name), *(fit(column.title, column.width, column.align) for column in columns)])]
+    for row in rows:
+        cells = [fit(column.cell(row, snapshot)[0], column.width, column.align) for column in columns]
+        line = guides(row) + clean(row.title)
+        if any(cell.strip() for cell in cells):
+            line = " ".join([fit(line, name), *cells])
+        lines.append(fit(line, room))
+    return lines
+
+
+def _cpu_lines(snapshot: Snapshot, room: int) -> list[str]:
+    """The mean over all CPUs, and the busiest one."""
+    cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
+    if not cpus:
+        return ["CPU  no rates"]
+    kinds = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
+    mean = " · ".join(
+        f"{kind} {units.percentage(sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus))}"
+        for kind in kinds
+    )
+    busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
+    return list(wrap(f"CPU  {mean} · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}", room))
+
+
+def _has_device(row: Row) -> bool:
+    return row.kind == "link" and row.link is not None and not is_virtual(row.link)
+
+
+def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:
+    """A netdev's facts end with those of its PCI function: not twice."""
+    return row.pci is not None and any(link.pci_address == row.pci.address for link in snapshot.links.values())
+
+
+def _fact_lines(row: Row, snapshot: Snapshot, room: int) -> list[str]:
+    title = clean(row.title)
+    lines = [title, "=" * min(room, width(title))]
+    for section in link_facts(row, snapshot):
+        lines += _section_lines(section, room)
+    return lines
+
+
+def _section_lines(section: Section, room: int) -> list[str]:
+    lines = [section.title]
+    for fact in section.facts:
+        for number, part in enumerate(wrap(fact.text, room - LABEL_WIDTH - 3)):
+            label = fit(fact.label, LABEL_WIDTH) if number == 0 else " " * LABEL_WIDTH
+            lines.append(f"  {label} {part}")
+    return lines
+
+
+def in_ascii(text: str) -> str:
+    """The same text for terminals without Unicode: marks and lines become ASCII, other characters escapes."""
+    return ascii_only(text)

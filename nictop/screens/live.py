@@ -1,0 +1,179 @@
+"""The live screen: devices, the chosen device, processors.
+
+    nictop ● host  VMware guest · 4 CPUs                            1 s · nictop 1.8 % 52 MB
+    ╭ Devices ─────────────────────────────────╮╭ ens224 ─────────────────────────────────╮
+    │ NAME            LINK   IN      OUT       ││ in  9.41 Gb/s ▂▄▆█████                  │
+    │ 02:00.0 82576   …                        ││ ── Link ──                              │
+    ╰──────────────────────────────────────────╯╰─────────────────────────────────────────╯
+     4 CPUs  █ user 3 …
+     enter Open  space Freeze  p Packets  ? Help  q Quit
+
+Below 110 columns the two panels stand above each other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from nictop.model.snapshot import Snapshot
+from nictop.model.wording import clean
+from nictop.probe.records import Request
+from nictop.screens.help import HelpScreen
+from nictop.widgets.device_table import DeviceTable
+from nictop.widgets.link_panel import LinkPanel
+from nictop.widgets.processors import ProcessorStrip
+from nictop.widgets.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from nictop.app import NictopApp
+
+INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+"""Seconds; the steps of the keys + and -."""
+
+
+class LiveScreen(Screen[None]):
+    """What the host's NICs do now."""
+
+    CSS_PATH = "../nictop.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
+        Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
+        Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
+        Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
+        Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
+        Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
+        Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
+        Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
+        Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
+        Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+    ]
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self._frozen = False
+        self._snapshot: Snapshot | None = None
+        self._watched: tuple[int, ...] = ()
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield StatusLine(ascii_only=self._ascii_only, id="status")
+        yield Static("", id="banner", markup=False)
+        with Container(id="body"):
+            yield DeviceTable(ascii_only=self._ascii_only, id="devices")
+            yield LinkPanel(ascii_only=self._ascii_only, id="link")
+        yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(DeviceTable).border_title = "Devices"
+        self.query_one(DeviceTable).focus()
+        self.watch(self.app, "snapshot", self._take, init=True)
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def _take(self, snapshot: Snapshot | None) -> None:
+        if snapshot is not None and not self._frozen:
+            self._snapshot = snapshot
+            self._draw()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        snapshot = self._snapshot
+        if snapshot is None:
+            return
+        status = self.query_one(StatusLine)
+        status.pids = self.nictop.source.pids
+        status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
+        self._show_banner(snapshot)
+        self.query_one(DeviceTable).show(snapshot, self.nictop.history)
+        self.query_one(ProcessorStrip).show(snapshot)
+        self._draw_link(snapshot)
+
+    def _draw_link(self, snapshot: Snapshot) -> None:
+        row = self.query_one(DeviceTable).chosen
+        panel = self.query_one(LinkPanel)
+        title = "" if row is None else clean(row.title)
+        if panel.border_title != title:
+            panel.border_title = title.replace("[", r"\[")
+        panel.show(row, snapshot, self.nictop.history)
+
+    def _show_banner(self, snapshot: Snapshot) -> None:
+        banner = self.query_one("#banner", Static)
+        message = clean(snapshot.message)
+        if message != banner.content:
+            banner.update(message)
+            banner.set_class(bool(message), "shown")
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    async def on_device_table_chosen(self, event: DeviceTable.Chosen) -> None:
+        """The probe reads queue and driver counters only of the NIC that somebody looks at."""
+        watched = () if event.row.link is None else (event.row.link.ifindex,)
+        if watched != self._watched:
+            self._watched = watched
+            await self.nictop.ask(Request(watch=watched))
+        if self._snapshot is not None:
+            self._draw_link(self._snapshot)
+
+    def on_device_table_opened(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        self.add_class("-detail")
+        self.query_one("#facts").focus()
+        self.refresh_bindings()
+        self.call_after_refresh(self._draw)
+
+    def action_back(self) -> None:
+        self.remove_class("-detail")
+        self.query_one(DeviceTable).focus()
+        self.refresh_bindings()
+        self.call_after_refresh(self._draw)
+
+    def action_freeze(self) -> None:
+        self._frozen = not self._frozen
+        if not self._frozen:
+            self._take(self.nictop.snapshot)
+        self._draw()
+
+    def action_packets(self) -> None:
+        self.query_one(DeviceTable).packets = not self.query_one(DeviceTable).packets
+        self._draw()
+
+    def action_virtual(self) -> None:
+        self.query_one(DeviceTable).virtual = not self.query_one(DeviceTable).virtual
+        self._draw()
+
+    async def action_update(self) -> None:
+        await self.nictop.ask(Request(inventory=True))
+
+    async def action_interval(self, step: int) -> None:
+        nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - self.nictop.interval))
+        chosen = INTERVALS[max(0, min(len(INTERVALS) - 1, nearest + step))]
+        await self.nictop.ask(Request(interval=chosen))
+        self._draw()
+
+    def action_help(self) -> None:
+        self.app.push_screen(HelpScreen([*self.BINDINGS, *DeviceTable.BINDINGS], ascii_only=self._ascii_only))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Open and Back exclude each other."""
+        if action == "open":
+            return not self.has_class("-detail")
+        if action == "back":
+            return self.has_class("-detail")
+        return True

@@ -1,0 +1,197 @@
+"""The live tree of devices: one line per PCI function, VF and netdev, with the numbers that move.
+
+The cursor stays on its row by key, wherever the row goes; only lines whose text changed are drawn again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from nictop.model.columns import Column, visible_columns
+from nictop.model.history import History
+from nictop.model.snapshot import Snapshot
+from nictop.model.tree import Row, device_tree, guides
+from nictop.model.wording import ascii_only as ascii_text
+from nictop.model.wording import fit
+from nictop.widgets.graphs import nice_ceiling, spark
+from nictop.widgets.line_view import LineView, Span, SpanLine
+
+TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
+TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
+SMALLEST_NAME = 17
+COMFORTABLE_NAME = 20
+GRAPH_WIDTHS = (24, 16, 10, 6)
+"""Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the width of the table is divided."""
+
+    name: int
+    columns: tuple[Column, ...]
+    graph: int
+
+
+def layout(width: int, *, packets: bool) -> Layout:
+    """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
+    columns = visible_columns(width - SMALLEST_NAME - GRAPH_WIDTHS[-1] - 2, packets=packets)
+    room = width - 1 - sum(column.width + 1 for column in columns)
+    graph = next((cells for cells in GRAPH_WIDTHS if room - cells - 1 >= COMFORTABLE_NAME), GRAPH_WIDTHS[-1])
+    if room - graph - 1 < SMALLEST_NAME:
+        graph = 0
+    return Layout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
+
+
+class DeviceTable(LineView):
+    """Devices of one host. Posts `Chosen` when the cursor's row changes, `Opened` on enter or a second click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="devices.up", tooltip="the device above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="devices.down", tooltip="the device below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="devices.page-up", tooltip="a page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="devices.page-down", tooltip="a page down"),
+        Binding("home,g", "edge(-1)", "First", show=False, id="devices.first", tooltip="the first device"),
+        Binding("end,G", "edge(1)", "Last", show=False, id="devices.last", tooltip="the last device"),
+    ]
+
+    @dataclass
+    class Chosen(Message):
+        """The cursor stands on another row."""
+
+        row: Row
+
+    class Opened(Message):
+        """The chosen row was asked for in full."""
+
+    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self.packets = False
+        self.virtual = True
+        self._rows: tuple[Row, ...] = ()
+        self._tree_of: tuple[object, object, bool] | None = None
+        self._key: str | None = None
+        self._moved = False
+        self._snapshot: Snapshot | None = None
+        self._history: History | None = None
+
+    # ------------------------------------------------------------------------------------------------ content
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row under the cursor; None while there is none."""
+        index = self._index()
+        return None if index is None else self._rows[index]
+
+    def show(self, snapshot: Snapshot, history: History) -> None:
+        """Draw `snapshot`; the cursor stays with its device, or with its place when the device is gone."""
+        self._snapshot, self._history = snapshot, history
+        before = self._index() or 0
+        self._plant(snapshot)
+        if self._rows and (self._index() is None or not self._moved):
+            self._choose(self._first_choice() if not self._moved else min(before, len(self._rows) - 1))
+        self._draw()
+
+    def _plant(self, snapshot: Snapshot) -> None:
+        """The tree changes with the links and functions, not with the numbers: keep it while these are the same.
+
+        The host's own row is left out: the status line has its name."""
+        known = self._tree_of
+        if known is not None and known[0] is snapshot.links and known[1] is snapshot.pci and known[2] is self.virtual:
+            return
+        self._tree_of = (snapshot.links, snapshot.pci, self.virtual)
+        host, *below = device_tree(snapshot)
+        rows = tuple(replace(row, prefix=row.prefix[host.depth + 1 :]) for row in below)
+        if not self.virtual:
+            group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
+            rows = rows[: group + 1]
+        self._rows = rows
+
+    def _first_choice(self) -> int:
+        """Until somebody moves: the first netdev with a device, else the first netdev, else the first row."""
+        ranks = [(row.kind != "link", row.pci is None, index) for index, row in enumerate(self._rows)]
+        return min(ranks)[2]
+
+    def _index(self) -> int | None:
+        return next((index for index, row in enumerate(self._rows) if row.key == self._key), None)
+
+    def _choose(self, index: int) -> None:
+        row = self._rows[index]
+        if row.key != self._key:
+            self._key = row.key
+            self.post_message(self.Chosen(row))
+
+    def _draw(self) -> None:
+        snapshot, history = self._snapshot, self._history
+        if snapshot is None or history is None:
+            return
+        shape = layout(self.scrollable_content_region.width, packets=self.packets)
+        if not snapshot.links and not snapshot.pci:
+            self.show_lines([((" no inventory yet" if snapshot.inventory is None else " no network device", "dim"),)])
+            return
+        lines = [self._line(row, shape, snapshot, history) for row in self._rows]
+        self.show_lines(lines, self._header_line(shape), self._index())
+
+    def _header_line(self, shape: Layout) -> SpanLine:
+        cells = [" " + fit("DEVICE", shape.name)]
+        cells += [fit(column.title, column.width, column.align) for column in shape.columns]
+        if shape.graph:
+            cells.append(fit("HISTORY" if shape.graph > 7 else "PAST", shape.graph))
+        return ((" ".join(cells), ""),)
+
+    def _line(self, row: Row, shape: Layout, snapshot: Snapshot, history: History) -> SpanLine:
+        lead = guides(row, ascii_only=self.ascii_only)
+        title = ascii_text(row.title) if self.ascii_only else row.title
+        if row.kind in ("host", "group"):
+            return ((f" {lead}", "dim"), (fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
+        spans: list[Span] = [(f" {lead}", "dim")]
+        cells = [(column, *column.cell(row, snapshot)) for column in shape.columns]
+        if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
+            spans.append((fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
+            return tuple(spans)
+        spans.append((fit(title, max(1, shape.name - len(lead))), TITLE_STYLES[row.kind]))
+        for column, text, tone in cells:
+            shown = fit(ascii_text(text) if self.ascii_only else text, column.width, column.align)
+            spans.append((" " + shown, TONES[tone]))
+        if shape.graph and row.kind == "link" and row.link is not None:
+            spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
+        return tuple(spans)
+
+    def _graph(self, ifindex: int, width: int, history: History) -> str:
+        kind = "packets" if self.packets else "bits"
+        received = history.series((f"rx_{kind}", ifindex))[-width:]
+        sent = history.series((f"tx_{kind}", ifindex))[-width:]
+        both = [None if a is None or b is None else a + b for a, b in zip(received, sent, strict=True)]
+        top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
+        return spark(both, width, top, ascii_only=self.ascii_only)
+
+    # --------------------------------------------------------------------------------------------------- keys
+
+    def action_move(self, lines: int) -> None:
+        self._move_to((self._index() or 0) + lines)
+
+    def action_page(self, pages: int) -> None:
+        self._move_to((self._index() or 0) + pages * max(1, self.size.height - 2))
+
+    def action_edge(self, side: int) -> None:
+        self._move_to(0 if side < 0 else len(self._rows) - 1)
+
+    def _move_to(self, index: int) -> None:
+        if self._rows:
+            self._moved = True
+            self._choose(max(0, min(len(self._rows) - 1, index)))
+            self._draw()
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.line_at(event.get_content_offset_capture(self).y)
+        if index is None or index >= len(self._rows):
+            return
+        again = index == self._index()
+        self._move_to(index)
+        if again:
+            self.post_message(self.Opened())

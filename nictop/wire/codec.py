@@ -1,0 +1,53 @@
+"""Bytes ↔ records: one JSON line of the probe becomes a `Line`, type-checked against the record classes.
+
+What a line says is data, also when it holds control characters: whoever shows it cleans it. A line that does not fit
+the vocabulary is refused as a whole, with the path of the field that is wrong.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from nictop.errors import NictopError
+from nictop.probe.records import MAX_LINE, PROTOCOL, Hello, Line, Request
+
+_decoder = msgspec.json.Decoder(Line)
+_encoder = msgspec.json.Encoder()
+
+
+class LineError(NictopError):
+    """A line is not one of the probe's: too long, no JSON, or another type than the record promises."""
+
+
+class ProtocolMismatch(NictopError):
+    """The probe speaks another version of the protocol."""
+
+
+def decode(line: bytes | bytearray | memoryview) -> Line:
+    """The record in one line, with or without its line feed; raises LineError.
+
+    Fields and records that this version does not know are left out, so that an unknown record gives an empty `Line`.
+    """
+    if len(line) > MAX_LINE:
+        raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE}")
+    try:
+        record = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise LineError(f"not a line of the probe: {error}") from None
+    if sum(part is not None for part in vars(record).values()) > 1:
+        raise LineError("not a line of the probe: more than one record in it")
+    return record
+
+
+def check_protocol(hello: Hello) -> None:
+    """Raises ProtocolMismatch when the numbers of this probe may mean something else here."""
+    if hello.protocol != PROTOCOL:
+        raise ProtocolMismatch(
+            f"the probe (nictop {hello.version}) speaks protocol {hello.protocol}, this nictop speaks {PROTOCOL}",
+            "install the same nictop on both sides",
+        )
+
+
+def encode_request(request: Request) -> bytes:
+    """One line for the probe's stdin, with the fields that are set."""
+    return _encoder.encode({name: value for name, value in vars(request).items() if value is not None}) + b"\n"

@@ -1,0 +1,298 @@
+"""The probe of this machine: a child process that speaks lines through pipes.
+
+The child runs isolated (`-I -S`) with just the directories that hold nictop, pyroute2 and pyudev, so that neither the
+user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
+whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from nictop.errors import NictopError
+from nictop.probe.records import MAX_LINE, Line, Request
+from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
+from nictop.wire.source import SourceState
+
+LIBRARIES = ("nictop", "pyroute2", "pyudev")
+FIRST_WORD = 10.0
+"""Seconds until the hello must have come."""
+SILENCE = 10.0
+"""Seconds without a line, on top of three intervals, after which a probe counts as hung."""
+BAD_LINES = 5
+"""Lines in a row that make no sense, after which the probe is started anew."""
+SHORTEST_RETRY, LONGEST_RETRY = 0.5, 30.0
+HEALTHY = 30.0
+"""Seconds of life after which the next failure counts as the first."""
+PATIENCE = 0.5
+"""Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
+READ = 256 * 1024
+QUEUE = 256
+"""Items that may wait for the consumer; then the probe is not read, and drops counters by itself."""
+COMPLAINT = 2000
+"""Bytes of stderr that are kept."""
+
+
+class LocalSource:
+    """Lines of this machine. `python` runs the probe; `command` replaces the whole command line (tests do that)."""
+
+    def __init__(
+        self,
+        interval: float = 1.0,
+        *,
+        python: str = sys.executable,
+        command: Sequence[str] | None = None,
+        name: str | None = None,
+        retry: tuple[float, float] = (SHORTEST_RETRY, LONGEST_RETRY),
+        silence: float = SILENCE,
+    ) -> None:
+        self.name = name or os.uname().nodename
+        self._wanted = Request(interval=interval)
+        self._python = python
+        self._command = command
+        self._retry = retry
+        self._silence = silence
+        self._run: _Run | None = None
+        self._closed = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        """Of the running probe."""
+        return self._run.process.pid if self._run is not None else None
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return () if self.pid is None else (self.pid,)
+
+    async def items(self) -> AsyncGenerator[Line | SourceState, None]:
+        """See `Source.items`."""
+        failures = 0
+        while not self._closed.is_set():
+            yield SourceState("connecting")
+            try:
+                run = self._run = await _Run.start(self._command_line(), self._wanted, self._silence)
+            except (OSError, ValueError) as error:
+                yield SourceState("failed", f"the probe cannot be started: {error}")
+                return
+            try:
+                while (item := await run.queue.get()) is not None:
+                    yield item
+            finally:
+                await run.end()
+                self._run = None
+            if self._closed.is_set():
+                return
+            if run.hopeless:
+                yield SourceState("failed", run.epitaph())
+                return
+            failures = 1 if run.lived() >= HEALTHY else failures + 1
+            delay = self._delay(failures)
+            yield SourceState("lost", run.epitaph(), delay)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._closed.wait(), delay)
+
+    async def request(self, request: Request) -> None:
+        """See `Source.request`."""
+        self._wanted = Request(
+            interval=self._wanted.interval if request.interval is None else request.interval,
+            watch=self._wanted.watch if request.watch is None else request.watch,
+        )
+        if self._run is not None:
+            self._run.interval = self._wanted.interval or 1.0
+            self._run.send(request)
+
+    async def close(self) -> None:
+        """See `Source.close`."""
+        self._closed.set()
+        if self._run is not None:
+            await self._run.end()
+
+    def _command_line(self) -> Sequence[str]:
+        return self._command or probe_command(self._python, "--interval", f"{self._wanted.interval:g}")
+
+    def _delay(self, failures: int) -> float:
+        """Exponential, with jitter, so that many nictops on one host do not keep step."""
+        shortest, longest = self._retry
+        ceiling: float = min(longest, shortest * 2.0 ** min(failures - 1, 30))
+        return ceiling * random.uniform(0.75, 1.0)
+
+
+class _Run:
+    """One life of the probe: its process, what reads it, and why it ended."""
+
+    def __init__(self, process: Process, wanted: Request, silence: float) -> None:
+        self.process = process
+        self.queue: asyncio.Queue[Line | SourceState | None] = asyncio.Queue(QUEUE)
+        self.hopeless = False
+        self.interval = wanted.interval or 1.0
+        if wanted.watch:
+            self.send(Request(watch=wanted.watch))
+        self._silence = silence
+        self._started = time.monotonic()
+        self._heard = 0
+        self._nonsense = 0
+        self._reason = ""
+        self._complaint = bytearray()
+        self._ending: asyncio.Future[None] | None = None
+        self._readers = (asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_complaints()))
+
+    @classmethod
+    async def start(cls, command: Sequence[str], wanted: Request, silence: float) -> _Run:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        return cls(process, wanted, silence)
+
+    def lived(self) -> float:
+        return time.monotonic() - self._started if self._heard else 0.0
+
+    def send(self, request: Request) -> None:
+        if self.process.stdin is not None and not self.process.stdin.is_closing():
+            self.process.stdin.write(encode_request(request))
+
+    async def end(self) -> None:
+        """End the process, gently first, and wait until it has gone. Every caller waits for the same end."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await asyncio.shield(self._ending)
+
+    async def _end(self) -> None:
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, return_exceptions=True)
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        # asyncio reports the end only when the pipes have ended too: somebody must read what is left in them
+        drains = [asyncio.ensure_future(_drain(stream)) for stream in (self.process.stdout, self.process.stderr)]
+        for ending in (None, signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                if ending is not None:
+                    self.process.send_signal(ending)
+            if await _gone(self.process, PATIENCE):
+                break
+        for drain in drains:
+            drain.cancel()
+        await asyncio.gather(*drains, return_exceptions=True)
+
+    async def _read_lines(self) -> None:
+        stream = self.process.stdout
+        assert stream is not None
+        rest = bytearray()
+        try:
+            while True:
+                limit = self._silence + 3 * self.interval if self._heard else FIRST_WORD
+                part = await asyncio.wait_for(stream.read(READ), min(limit, self._silence + 3 * self.interval))
+                if not part:
+                    break
+                rest += part
+                for line in _cut(rest):
+                    await self._hear(line)
+                if len(rest) > MAX_LINE:
+                    raise LineError(f"a line of more than {MAX_LINE} bytes")
+        except asyncio.TimeoutError:
+            self._reason = "the probe has fallen silent" if self._heard else "the probe did not say anything"
+        except NictopError as error:
+            self._reason = error.message
+            self.hopeless = isinstance(error, ProtocolMismatch)
+        await self.queue.put(None)
+
+    async def _hear(self, line: bytes) -> None:
+        try:
+            record = decode(line)
+            if not self._heard and record.hello is None:
+                raise LineError("not a line of the probe: it did not begin with a hello")
+        except LineError as error:
+            self._nonsense += 1
+            if self._nonsense >= BAD_LINES:
+                raise LineError(f"the probe talks nonsense: {error.message}") from None
+            if self._heard:
+                await self.queue.put(SourceState("live", error.message))
+            return
+        self._nonsense = 0
+        self._heard += 1
+        if record.hello is not None:
+            check_protocol(record.hello)
+            await self.queue.put(SourceState("live"))
+        await self.queue.put(record)
+
+    async def _read_complaints(self) -> None:
+        stream = self.process.stderr
+        assert stream is not None
+        while part := await stream.read(READ):
+            self._complaint = (self._complaint + part)[-COMPLAINT:]
+
+    def epitaph(self) -> str:
+        """Why it ended, in a sentence, with the last line it wrote to stderr."""
+        reason = self._reason
+        code = self.process.returncode
+        if not reason and code is not None and code < 0:
+            reason = f"the probe was ended by {_signal_name(-code)}"
+        elif not reason:
+            reason = f"the probe ended with status {code}"
+        said = self._complaint.decode("utf-8", "replace").strip().splitlines()
+        return f"{reason}: {said[-1].strip()}" if said else reason
+
+
+def probe_command(python: str, *arguments: str) -> list[str]:
+    """Command line that runs the probe of this very nictop under any Python >= 3.9.
+
+    The directories go behind the standard library's, so that nothing in them can take its place.
+    """
+    start = f"import sys; sys.path += {library_directories()!r}; "
+    start += f"from nictop.probe.__main__ import main; sys.exit(main({list(arguments)!r}))"
+    return [python, "-I", "-S", "-c", start]
+
+
+def library_directories() -> list[str]:
+    """Where `LIBRARIES` are, without importing them; those that are not installed are left out."""
+    found: list[str] = []
+    for library in LIBRARIES:
+        specification = find_spec(library)
+        for place in (specification.submodule_search_locations or ()) if specification is not None else ():
+            directory = str(Path(place).resolve().parent)
+            if directory not in found:
+                found.append(directory)
+    return found
+
+
+def _cut(buffer: bytearray) -> Iterator[bytes]:
+    """The complete lines of `buffer`, which keeps the rest."""
+    end = buffer.rfind(b"\n")
+    if end < 0:
+        return
+    complete = bytes(buffer[:end])
+    del buffer[: end + 1]
+    yield from complete.split(b"\n")
+
+
+async def _drain(stream: asyncio.StreamReader | None) -> None:
+    while stream is not None and await stream.read(READ):
+        pass
+
+
+async def _gone(process: Process, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(process.wait(), seconds)
+    except asyncio.TimeoutError:
+        return False
+    return True
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,46 @@
+"""``python -m tests.benchmarks [--quick] [NAME…]``: speed and memory beside what was promised.
+
+CPU time, not wall time, and medians; ratios are between figures of the same run. A new benchmark is one function that
+yields `Result`, and one line in `BENCHMARKS`. Exit status 1 when a promise is broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.benchmarks import counters, probe
+from tests.benchmarks.results import HEAD, Benchmark, line
+from tests.support.namespaces import why_impossible
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "counters": counters.sample_of_six_links,
+    "counters-200": counters.sample_of_many_links,
+    "inventory-200": probe.inventory_of_many_links,
+    "first-words": probe.first_words,
+    "probe": probe.probe_at_rest,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="Speed and memory.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one or more of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--quick", action="store_true", help="shorter runs, less certain figures")
+    options = parser.parse_args()
+    unknown = set(options.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are: {', '.join(BENCHMARKS)}")
+    reason = why_impossible()
+    if reason is not None:
+        sys.exit(f"the benchmarks need network namespaces: {reason}")
+    print(HEAD)
+    over = False
+    for name in options.names or BENCHMARKS:
+        for result in BENCHMARKS[name](options.quick):
+            print(line(result), flush=True)
+            over = over or result.verdict == "over"
+    return int(over)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""One counters sample beside the bare system calls that it needs, in turns and in the same process."""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+from nictop.probe import driver_counters, link_counters, netlink, queue_counters
+from nictop.probe.counters import CounterReader
+from nictop.probe.driver_counters import ETHTOOL_REQUEST, NAME_REQUEST, SET_INFO, STATS_HEAD
+from tests.benchmarks.links import veth_namespace
+from tests.benchmarks.results import Result
+
+BATCH = 50
+"""Calls per look at the CPU clock, which costs a system call itself."""
+
+
+def sample_of_six_links(quick: bool) -> Iterator[Result]:
+    rounds = 60 if quick else 400
+    with veth_namespace(6) as namespace:
+        bare, sample, encoded = namespace.inside(lambda: measured((), rounds))
+        yield Result("counters sample, 6 veth + lo: bare system calls", bare * 1e6, None, "µs CPU")
+        yield Result("counters sample, 6 veth + lo", sample * 1e6, 200, "µs CPU")
+        yield Result("counters sample, 6 veth + lo, as a JSON line", encoded * 1e6, None, "µs CPU")
+        yield Result("counters sample, 6 veth + lo, against bare system calls", sample / bare, 1.6, "times")
+        bare, sample, _ = namespace.inside(lambda: measured((socket.if_nametoindex("left0"),), rounds))
+        yield Result("… one link watched: bare system calls", bare * 1e6, None, "µs CPU")
+        yield Result("… one link watched", sample * 1e6, 200, "µs CPU")
+        yield Result("… one link watched, against bare system calls", sample / bare, 1.6, "times")
+
+
+def sample_of_many_links(quick: bool) -> Iterator[Result]:
+    with veth_namespace(200) as namespace:
+        bare, sample, encoded = namespace.inside(lambda: measured((), 10 if quick else 60))
+    yield Result("counters sample, 200 veth: bare system calls", bare * 1e3, None, "ms CPU")
+    yield Result("counters sample, 200 veth", sample * 1e3, 1, "ms CPU")
+    yield Result("counters sample, 200 veth, as a JSON line", encoded * 1e3, None, "ms CPU")
+
+
+def measured(watched: tuple[int, ...], rounds: int) -> tuple[float, float, float]:
+    """Median CPU seconds of (the bare system calls, one sample, one sample as a JSON line)."""
+    reader = CounterReader()
+    reader.watch(watched)
+    reader.read()
+    bare, release = bare_calls(watched)
+    turns: list[Callable[[], object]] = [bare, reader.read, lambda: json.dumps({"counters": vars(reader.read())})]
+    times: tuple[list[float], ...] = ([], [], [])
+    for _ in range(rounds):
+        for turn, found in zip(turns, times, strict=True):
+            found.append(cpu_seconds(turn))
+    reader.close()
+    release()
+    bare_time, sample, encoded = (statistics.median(found) for found in times)
+    return bare_time, sample, encoded
+
+
+def cpu_seconds(call: Callable[[], object]) -> float:
+    begin = time.thread_time_ns()
+    for _ in range(BATCH):
+        call()
+    return (time.thread_time_ns() - begin) / BATCH / 1e9
+
+
+def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[], None]]:
+    """A call that makes the system calls of one sample and looks at nothing, and one that gives back what it holds."""
+    rtnetlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
+    generic = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
+    stat = os.open("/proc/stat", os.O_RDONLY)
+    buffer, text = bytearray(netlink.RECEIVE_BUFFER), bytearray(8192)
+    flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
+    dump = netlink.HEADER.pack(28, link_counters.RTM_GETSTATS, flags, 1, 0) + link_counters.STATS_REQUEST
+    queries = [queue_query(generic, ifindex, flags) for ifindex in watched]
+    ioctls = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    requests = [driver_requests(ioctls, ifindex) for ifindex in watched]
+
+    def receive(opened: netlink.NetlinkSocket) -> None:
+        while True:
+            size = opened.socket.recv_into(buffer)
+            if size == 36 or buffer[size - 16 : size - 14] == b"\3\0" or buffer[4] in (2, 3):
+                return
+
+    def calls() -> None:
+        rtnetlink.socket.send(dump)
+        receive(rtnetlink)
+        os.preadv(stat, [text], 0)
+        for name, count, numbers, *_ in requests:
+            fcntl.ioctl(ioctls, driver_counters.SIOCGIFNAME, name)
+            fcntl.ioctl(ioctls, driver_counters.SIOCETHTOOL, count)
+            fcntl.ioctl(ioctls, driver_counters.SIOCETHTOOL, numbers)
+        for query in queries:
+            generic.socket.send(query)
+            receive(generic)
+
+    def release() -> None:
+        os.close(stat)
+        for opened in (rtnetlink, generic, ioctls):
+            opened.close()
+
+    return calls, release
+
+
+def queue_query(generic: netlink.NetlinkSocket, ifindex: int, flags: int) -> bytes:
+    body = netlink.GENERIC_HEADER.pack(queue_counters.NETDEV_CMD_QSTATS_GET, 1)
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_IFINDEX, ifindex)
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_SCOPE, queue_counters.NETDEV_QSTATS_SCOPE_QUEUE)
+    return netlink.HEADER.pack(16 + len(body), generic.family("netdev"), flags, 2, 0) + body
+
+
+def driver_requests(ioctls: socket.socket, ifindex: int) -> tuple[bytes, bytes, bytes, object, object]:
+    """Arguments of SIOCGIFNAME, ETHTOOL_GSSET_INFO and ETHTOOL_GSTATS, and the memory that the last two point to."""
+    name_request = NAME_REQUEST.pack(b"", ifindex)
+    name = NAME_REQUEST.unpack(fcntl.ioctl(ioctls, driver_counters.SIOCGIFNAME, name_request))[0]
+    count = array.array("B", bytes(SET_INFO.size))
+    SET_INFO.pack_into(count, 0, driver_counters.ETHTOOL_GSSET_INFO, 0, 1 << driver_counters.ETH_SS_STATS, 0)
+    numbers = array.array("Q", bytes(8 * (1 + driver_counters.HEADROOM)))
+    STATS_HEAD.pack_into(numbers, 0, driver_counters.ETHTOOL_GSTATS, 0)
+    pointers = [ETHTOOL_REQUEST.pack(name, memory.buffer_info()[0]) for memory in (count, numbers)]
+    return name_request, pointers[0], pointers[1], count, numbers

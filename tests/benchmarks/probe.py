@@ -1,0 +1,85 @@
+"""The probe as it runs beside the user's work: CPU, memory, how soon it speaks, and what an inventory costs."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.links import veth_namespace
+from tests.benchmarks.results import Result
+from tests.benchmarks.terminals import TICKS
+from tests.support.namespaces import Namespace
+from tests.support.probe import Probe, wait_until
+
+SETTLE = 3.0
+"""Seconds until start and first inventory are over."""
+
+
+def probe_at_rest(quick: bool) -> Iterator[Result]:
+    with veth_namespace(6) as namespace:
+        share, memory = running(namespace, 1.0, 10.0 if quick else 57.0)
+        yield Result("probe at 1 Hz, 6 veth: CPU", share, 0.15, "% of a core")
+        yield Result("probe at 1 Hz, 6 veth: resident memory at the end", memory, 15, "MB")
+        share, _ = running(namespace, 0.1, 5.0 if quick else 20.0)
+        yield Result("probe at 10 Hz, 6 veth: CPU", share, 1.2, "% of a core")
+
+
+def running(namespace: Namespace, interval: float, seconds: float) -> tuple[float, float]:
+    """CPU in per cent of a core after the probe has settled, and its resident memory in MB at the end."""
+    with Probe("--interval", f"{interval:g}", namespace=namespace) as probe:
+        listen(probe, SETTLE)
+        before, begin = on_cpu(probe.process.pid), time.monotonic()
+        listen(probe, seconds)
+        used, elapsed = on_cpu(probe.process.pid) - before, time.monotonic() - begin
+        status = Path(f"/proc/{probe.process.pid}/status").read_text()
+    resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    return 100 * used / elapsed, resident * 1024 / 1e6
+
+
+def listen(probe: Probe, seconds: float) -> None:
+    """Read what the probe says, so that it says all."""
+    end = time.monotonic() + seconds
+    for _ in probe.raw_lines():
+        if time.monotonic() >= end:
+            return
+
+
+def on_cpu(pid: int) -> float:
+    """Seconds that a process of one thread has run, to the nanosecond."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+
+
+def first_words(quick: bool) -> Iterator[Result]:
+    times = []
+    with veth_namespace(6) as namespace:
+        for _ in range(3 if quick else 15):
+            begin = time.monotonic()
+            with Probe(namespace=namespace) as probe:
+                probe.until(lambda line: line.counters)
+                times.append(time.monotonic() - begin)
+    yield Result(
+        "probe: from start to its first counters (with ip netns exec)", statistics.median(times) * 1e3, None, "ms"
+    )
+
+
+def inventory_of_many_links(quick: bool) -> Iterator[Result]:
+    costs, sizes = [], []
+    with veth_namespace(200) as namespace:
+        for _ in range(2 if quick else 5):
+            with Probe("--interval", "60", namespace=namespace) as probe:
+                line = probe.until(lambda line: line.inventory)
+                wait_until(lambda: not probe.children())
+                costs.append(children_cpu(probe.process.pid))
+                assert line.inventory is not None
+                sizes.append(len(line.inventory.links))
+    if set(sizes) != {201}:
+        raise RuntimeError(f"the inventory has {sizes} links instead of 201")
+    yield Result("inventory of 200 veth: CPU of the child, imports included", statistics.median(costs), 0.5, "s CPU")
+
+
+def children_cpu(pid: int) -> float:
+    """Seconds of CPU of the children that a process has waited for."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[13]) + int(fields[14])) / TICKS

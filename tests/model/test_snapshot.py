@@ -1,0 +1,185 @@
+"""A snapshot is the newest of everything that was said, in whatever order it was said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.snapshot import ARPHRD_VOID, MOST_TROUBLES, Snapshot, advance, with_state
+from nictop.probe.records import Line, LinkChange, Trouble
+from tests.model.hosts import HELLO, LINKS, PF, UP, counters, inventory, link_counters, make_link, snapshot_of
+
+
+def change(time: float, ifindex: int, name: str = "ens224", **more: object) -> LinkChange:
+    told = LinkChange(time, ifindex, gone=False, name=name, operstate="up", carrier=True, flags=UP, mtu=1500)
+    return replace(told, **more)  # type: ignore[arg-type]
+
+
+def traffic(time: float, ifindex: int, packets: int) -> object:
+    return counters(time, {ifindex: link_counters(rx_packets=packets, rx_bytes=packets * 100)})
+
+
+def test_nothing_heard() -> None:
+    empty = Snapshot.empty("host")
+    assert (empty.state, empty.message, empty.inventory_pending) == ("connecting", "", True)
+    assert (empty.links, empty.pci, empty.rates) == ({}, (), None)
+    assert advance(empty, Line()) is empty
+
+
+def test_counters_before_the_inventory() -> None:
+    snapshot = snapshot_of(HELLO, traffic(10.0, 4, 10), traffic(11.0, 4, 30))
+    assert snapshot.state == "live"
+    assert snapshot.rates is not None
+    assert snapshot.rates.links[4].rx_packets == 20
+    assert snapshot.before is not None and snapshot.counters is not None
+    assert (snapshot.before.time, snapshot.counters.time) == (10.0, 11.0)
+    assert snapshot.inventory_pending
+    assert snapshot.links == {}
+
+
+def test_inventory_gives_links_and_functions() -> None:
+    snapshot = snapshot_of(HELLO, inventory())
+    assert set(snapshot.links) == {link.ifindex for link in LINKS}
+    assert snapshot.links[4] is PF
+    assert len(snapshot.pci) == 5
+    assert not snapshot.inventory_pending
+
+
+def test_link_change_before_any_inventory() -> None:
+    snapshot = snapshot_of(HELLO, change(99.5, 7, "eth7", mtu=9000, carrier=False))
+    link = snapshot.links[7]
+    assert (link.name, link.mtu, link.carrier, link.type) == ("eth7", 9000, False, ARPHRD_VOID)
+    assert snapshot.inventory_pending
+    after = advance(snapshot, Line(inventory=inventory(100.0, (make_link(7, "eth7"),))))
+    assert after.links[7].type == 1
+    assert not after.inventory_pending
+
+
+def test_link_change_patches_what_it_tells_and_keeps_the_rest() -> None:
+    before = snapshot_of(HELLO, inventory(100.0))
+    after = advance(before, Line(link_change=change(101.0, 4, "wan", carrier=False, operstate="down", mtu=9000)))
+    link = after.links[4]
+    assert (link.name, link.carrier, link.operstate, link.mtu) == ("wan", False, "down", 9000)
+    assert (link.address, link.ethtool) == (PF.address, PF.ethtool)
+    assert after.inventory_pending
+    assert before.links[4] is PF, "snapshots are immutable"
+
+
+def test_an_inventory_that_began_before_a_change_does_not_undo_it() -> None:
+    told = (
+        change(100.1, 4, "wan"),
+        change(100.2, 5, "ens224v0", gone=True),
+        change(100.3, 40, "veth9"),
+        change(99.0, 3, "old"),
+    )
+    snapshot = snapshot_of(HELLO, *told, inventory(100.0))
+    assert snapshot.links[4].name == "wan"
+    assert 5 not in snapshot.links
+    assert snapshot.links[40].name == "veth9"
+    assert snapshot.links[3].name == "ens256", "the inventory is newer than this change"
+    assert snapshot.inventory_pending
+    settled = advance(snapshot, Line(inventory=inventory(101.0)))
+    assert settled.links[4].name == "ens224"
+    assert not settled.inventory_pending
+
+
+def test_a_gone_link_takes_its_numbers_along() -> None:
+    """The kernel may give its ifindex to another link, whose counters are not a continuation."""
+    snapshot = snapshot_of(
+        HELLO,
+        inventory(9.0),
+        traffic(10.0, 4, 10),
+        traffic(11.0, 4, 20),
+        change(11.5, 4, gone=True),
+    )
+    assert 4 not in snapshot.links
+    assert snapshot.rates is not None and 4 not in snapshot.rates.links
+    reborn = advance(snapshot, Line(link_change=change(11.6, 4, "tap9")))
+    assert reborn.links[4].ethtool.driver is None, "facts of the old link are not facts of the new one"
+    counted = advance(reborn, Line(counters=counters(12.0, {4: link_counters(rx_packets=10_000, rx_bytes=10**6)})))
+    assert counted.rates is not None and 4 not in counted.rates.links
+
+
+def test_probe_restart_goes_on_host_restart_does_not() -> None:
+    first = (HELLO, inventory(9.0), traffic(10.0, 4, 10), traffic(11.0, 4, 20))
+    same = snapshot_of(*first, replace(HELLO, pid=5000), traffic(15.0, 4, 60))
+    assert same.rates is not None
+    assert same.rates.links[4].rx_packets == 10
+    assert 4 in same.links
+    assert same.inventory_pending
+    other = snapshot_of(*first, replace(HELLO, boot_id="another"))
+    assert (other.rates, other.counters, other.before, other.inventory, other.links) == (None, None, None, None, {})
+    assert (other.state, other.host) == ("live", "alma-load-001")
+    counted = advance(other, Line(counters=counters(20.0, {4: link_counters(rx_packets=500, rx_bytes=50_000)})))
+    assert counted.rates is None
+
+
+def test_a_boot_that_cannot_be_told_is_another_one() -> None:
+    anonymous = replace(HELLO, boot_id="")
+    snapshot = snapshot_of(anonymous, traffic(10.0, 4, 10), anonymous, traffic(11.0, 4, 20))
+    assert snapshot.rates is None
+
+
+def test_time_that_stands_still_gives_no_rates() -> None:
+    snapshot = snapshot_of(HELLO, traffic(10.0, 4, 10), traffic(10.0, 4, 20))
+    assert snapshot.rates is None
+    assert snapshot.counters is not None
+
+
+def test_clock_ticks_come_from_the_host() -> None:
+    fast = replace(HELLO, clock_ticks=1000)
+    readings = (
+        counters(1.0, cpus={0: (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)}),
+        counters(2.0, cpus={0: (500, 0, 0, 500, 0, 0, 0, 0, 0, 0)}),
+    )
+    quick, slow = snapshot_of(fast, *readings), snapshot_of(HELLO, *readings)
+    assert quick.rates is not None and quick.rates.cpus[0].busy == 0.5
+    assert slow.rates is not None and slow.rates.cpus == {}, "1000 ticks do not fit into a second of 100"
+
+
+def vf_reading(time: float, packets: int | None) -> object:
+    return counters(time, vfs={} if packets is None else {4: {0: (packets, 0, packets * 100, 0, 0, 0, 0, 0)}})
+
+
+def test_vf_rates_at_ten_hertz_are_those_of_a_second() -> None:
+    """The probe reads VF counters once a second; the records between have none, and that is not a rate of 0."""
+    snapshot = snapshot_of(HELLO)
+    seen = []
+    for tick in range(31):
+        packets = tick * 100 if tick % 10 == 0 else None
+        snapshot = advance(snapshot, Line(counters=vf_reading(100 + tick / 10, packets)))  # type: ignore[arg-type]
+        if tick >= 10:
+            assert snapshot.rates is not None
+            seen.append(snapshot.rates.vfs[4][0].rx_packets)
+    assert seen == [pytest.approx(1000)] * 21
+
+
+def test_vf_rates_that_are_no_longer_read_go_away() -> None:
+    readings = [vf_reading(100.0, 0), vf_reading(101.0, 50), vf_reading(102.0, None), vf_reading(106.0, None)]
+    assert snapshot_of(HELLO, *readings[:3]).rates.vfs[4][0].rx_packets == 50  # type: ignore[union-attr]
+    assert snapshot_of(HELLO, *readings).rates.vfs == {}  # type: ignore[union-attr]
+
+
+def test_state_and_trouble() -> None:
+    live = snapshot_of(HELLO, inventory(), Trouble(101.0, "inventory: took too long"))
+    assert (live.state, live.message) == ("live", "inventory: took too long")
+    lost = with_state(live, "lost", "the probe ended; again in 2 s")
+    assert (lost.state, lost.message) == ("lost", "the probe ended; again in 2 s")
+    assert lost.links is live.links, "facts stay on the screen"
+    back = advance(lost, Line(hello=HELLO))
+    assert (back.state, back.message) == ("live", "")
+    assert [trouble.message for trouble in back.troubles] == ["inventory: took too long"]
+
+
+def test_an_inventory_ends_the_trouble_of_a_live_host_only() -> None:
+    troubled = snapshot_of(HELLO, Trouble(99.0, "inventory: took too long"))
+    assert advance(troubled, Line(inventory=inventory())).message == ""
+    lost = with_state(troubled, "lost", "gone")
+    assert advance(lost, Line(inventory=inventory())).message == "gone"
+
+
+def test_troubles_are_bounded() -> None:
+    snapshot = snapshot_of(HELLO, *(Trouble(float(number), f"trouble {number}") for number in range(100)))
+    assert len(snapshot.troubles) == MOST_TROUBLES
+    assert snapshot.troubles[-1].message == "trouble 99"

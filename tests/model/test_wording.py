@@ -1,0 +1,534 @@
+"""Every fact and every absence has words, the same on the screen and in the report."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, advance
+from nictop.model.tree import device_tree
+from nictop.model.wording import Fact, hypervisor_words, link_facts, platform_words, state_mark, state_words
+from nictop.model.wording.counter_sections import queue_names, speaks_of_trouble
+from nictop.model.wording.ethtool_sections import channel_words, offload_facts, ring_words
+from nictop.model.wording.hardware import (
+    driver_words,
+    lane_words,
+    module_words,
+    optical_power,
+    pci_name,
+    pcie_capacity,
+    pcie_words,
+    vf_rate_words,
+    vf_words,
+)
+from nictop.model.wording.settings import coalescing_words, eee_words, fec_words, offload_states, pause_words, rss_words
+from nictop.model.wording.words import cpu_count, driver_name, reason, value_or_reason
+from nictop.probe.records import (
+    Channels,
+    Eee,
+    Ethtool,
+    Feature,
+    Fec,
+    Hello,
+    Line,
+    Link,
+    LinkChange,
+    LinkSettings,
+    LinkState,
+    Module,
+    Optics,
+    Pause,
+    PcieLink,
+    Rings,
+    Rss,
+    Unreadable,
+    VirtualFunction,
+)
+from tests.model.hosts import (
+    DOWN,
+    HELLO,
+    LOOPBACK,
+    PF,
+    PF_ETHTOOL,
+    PLATFORM,
+    UP,
+    VETH,
+    VIRTIO,
+    counters,
+    inventory,
+    link_counters,
+    live_host,
+    make_link,
+    make_pci,
+    snapshot_of,
+)
+
+# ----------------------------------------------------------------------------------------------------- absence
+
+
+@pytest.mark.parametrize(
+    ("why", "driver", "words"),
+    [
+        (Unreadable("not_offered", "EOPNOTSUPP"), "virtio_net", "not offered by virtio_net"),
+        (Unreadable("not_offered"), None, "not offered by the driver"),
+        (Unreadable("needs_root", "EPERM"), "igb", "needs root"),
+        (Unreadable("missing"), "igb", "not on this kernel"),
+        (Unreadable("malformed", "speed: 'x'"), "igb", "not understood (speed: 'x')"),
+        (Unreadable("vanished", "ENODEV"), "igb", "the device went away"),
+        (Unreadable("failed", "EIO"), "igb", "could not be read (EIO)"),
+        (Unreadable("failed"), "igb", "could not be read"),
+        (None, "igb", "not known"),
+    ],
+)
+def test_reasons(why: Unreadable | None, driver: str | None, words: str) -> None:
+    assert reason(why, driver) == words
+    unreadable = {} if why is None else {"rings": why}
+    assert value_or_reason(None, unreadable, "rings", driver) == words
+    assert value_or_reason("", unreadable, "rings", driver) == words
+    assert value_or_reason("512", unreadable, "rings", driver) == "512"
+
+
+# ------------------------------------------------------------------------------------------------------- platform
+
+
+@pytest.mark.parametrize(
+    ("hypervisor", "words"),
+    [
+        ("vmware", "VMware guest"),
+        ("kvm", "KVM guest"),
+        ("microsoft", "Hyper-V guest"),
+        ("xen", "Xen guest"),
+        ("acrn", "acrn guest"),
+        (None, "bare metal"),
+    ],
+)
+def test_hypervisors(hypervisor: str | None, words: str) -> None:
+    assert hypervisor_words(replace(PLATFORM, hypervisor=hypervisor)) == words
+
+
+def test_unreadable_hypervisor_is_not_bare_metal() -> None:
+    hidden = replace(PLATFORM, hypervisor=None, unreadable={"hypervisor": Unreadable("needs_root")})
+    assert hypervisor_words(hidden) == "hypervisor needs root"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "number"),
+    [("0", 1), ("0-3", 4), ("0-1,4,8-11\n", 7), (None, None), ("", None), ("x", None), ("3-", None), ("4-1", None)],
+)
+def test_cpu_lists(cpus: str | None, number: int | None) -> None:
+    assert cpu_count(cpus) == number
+
+
+def test_platform_words() -> None:
+    assert platform_words(PLATFORM) == "VMware guest · 4 CPUs"
+    assert platform_words(replace(PLATFORM, online_cpus="0")) == "VMware guest · 1 CPU"
+    assert platform_words(replace(PLATFORM, online_cpus=None)) == "VMware guest"
+
+
+# ------------------------------------------------------------------------------------------------------ link state
+
+
+def settings(speed: int | None = 10_000, duplex: str | None = "full") -> Ethtool:
+    return Ethtool(settings=LinkSettings(speed, duplex, True, "fibre", "internal"))  # type: ignore[arg-type]
+
+
+HARDWARE = make_link(2, "ens192", bus="pci", device="0000:02:00.0", pci_address="0000:02:00.0")
+
+
+@pytest.mark.parametrize(
+    ("link", "words", "tone", "mark"),
+    [
+        (replace(HARDWARE, ethtool=settings()), "up, 10G full", "good", "▲"),
+        (replace(HARDWARE, ethtool=settings(100, "half")), "up, 100M half", "warn", "▲"),
+        (replace(HARDWARE, ethtool=settings(2500, None)), "up, 2.5G", "good", "▲"),
+        (VIRTIO, "up, speed unknown", "good", "▲"),
+        (LOOPBACK, "up", "good", "▲"),
+        (VETH, "up", "good", "▲"),
+        (replace(HARDWARE, flags=DOWN, carrier=None, operstate="down"), "down", "dim", "·"),
+        (replace(HARDWARE, flags=DOWN, operstate="notpresent"), "not present", "bad", "·"),
+        (replace(HARDWARE, carrier=False, operstate="down"), "no carrier", "warn", "▽"),
+        (
+            replace(HARDWARE, carrier=False, ethtool=Ethtool(state=LinkState(False, "no cable"))),
+            "no carrier, no cable",
+            "warn",
+            "▽",
+        ),
+        (replace(VETH, operstate="lowerlayerdown", carrier=False), "lower layer down", "warn", "▽"),
+        (replace(HARDWARE, operstate="dormant"), "up, dormant", "warn", "▽"),
+    ],
+)
+def test_state(link: Link, words: str, tone: str, mark: str) -> None:
+    assert state_words(link) == (words, tone)
+    assert state_mark(link) == mark
+
+
+def test_who_answers_for_a_link() -> None:
+    assert driver_name(PF) == "igb"
+    assert driver_name(VETH) == "veth"
+    assert driver_name(LOOPBACK) == "loopback"
+    assert driver_name(HARDWARE) is None
+    assert driver_name(HARDWARE, make_pci("0000:02:00.0", driver="ixgbe")) == "ixgbe"
+
+
+# -------------------------------------------------------------------------------------------------------- hardware
+
+
+@pytest.mark.parametrize(
+    ("link", "words", "tone"),
+    [
+        (PcieLink(8.0, 4, 16.0, 8), "8 GT/s ×4 (of 16 GT/s ×8)", "warn"),
+        (PcieLink(16.0, 8, 16.0, 8), "16 GT/s ×8", "normal"),
+        (PcieLink(8.0, 4, 8.0, 8), "8 GT/s ×4 (of 8 GT/s ×8)", "warn"),
+        (PcieLink(2.5, 1, None, None), "2.5 GT/s ×1", "normal"),
+        (PcieLink(None, 4, 8.0, 4), "speed unknown ×4", "normal"),
+        (PcieLink(None, None, 8.0, 4), "not known", "dim"),
+        (None, "no PCI Express link of its own", "dim"),
+    ],
+)
+def test_pcie(link: PcieLink | None, words: str, tone: str) -> None:
+    assert pcie_words(link) == (words, tone)
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "gigabits"),
+    [(2.5, 4, 8.0), (5.0, 8, 32.0), (8.0, 4, 31.5077), (16.0, 16, 252.06), (64.0, 1, 64.0)],
+)
+def test_pcie_capacity(speed: float, width: int, gigabits: float) -> None:
+    assert pcie_capacity(PcieLink(speed, width, None, None)) == pytest.approx(gigabits, rel=1e-4)
+    assert pcie_capacity(PcieLink(None, width, None, None)) is None
+
+
+def test_names_of_functions() -> None:
+    pci = make_pci("0000:02:00.0")
+    assert pci_name(pci) == "8086:10c9"
+    assert pci_name(replace(pci, vendor_name="Intel Corporation")) == "Intel Corporation 8086:10c9"
+    assert pci_name(replace(pci, vendor_name="Intel Corporation", device_name="82576")) == "Intel Corporation 82576"
+    assert driver_words(pci) == ("no driver", "warn")
+    assert driver_words(replace(pci, driver="igb")) == ("igb", "normal")
+    assert driver_words(replace(pci, driver="vfio-pci"))[0].startswith("vfio-pci (")
+    assert driver_words(replace(pci, driver_override="vfio-pci")) == ("no driver, override vfio-pci", "warn")
+    assert driver_words(replace(pci, unreadable={"driver": Unreadable("vanished")})) == ("the device went away", "dim")
+
+
+def test_virtual_functions() -> None:
+    vf = VirtualFunction(
+        0, "52:54:00:00:00:07", vlan=100, qos=3, vlan_protocol="802.1ad", spoof_check=True, trust=False
+    )
+    assert vf_words(vf) == (
+        "52:54:00:00:00:07 · VLAN 100 802.1ad priority 3 · spoof check on · trust off · link state not known"
+    )
+    assert vf_words(VirtualFunction(1, "00:00:00:00:00:00", link_state="auto")) == (
+        "no MAC set by the PF · no VLAN · spoof check not known · trust not known · link auto"
+    )
+    assert vf_rate_words(replace(vf, min_tx_rate=100, max_tx_rate=1000)) == "min 100 Mb/s, max 1000 Mb/s"
+    assert vf_rate_words(replace(vf, min_tx_rate=0, max_tx_rate=0)) == "no limit"
+    assert vf_rate_words(vf) == "not known"
+
+
+def test_module() -> None:
+    fibre = Module("SFP", "Intel Corp", "FTLX8571D3BCV-IT", "A1", "LC", "fibre", wavelength=850.0)
+    assert module_words(fibre) == "SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC"
+    cable = Module("SFP+", "Molex", "74752-1101", "B2", "copper pigtail", "copper", length=1.0)
+    assert module_words(cable) == "SFP+ Molex 74752-1101 · copper cable, 1 m · copper pigtail"
+    assert module_words(Module("", "", "", "", "", "unknown")) == "module without a name · medium unknown"
+    assert optical_power(0.5821) == "-2.35 dBm (0.58 mW)"
+    assert optical_power(0.0) == "no light"
+    assert optical_power(None) == "not known"
+    assert lane_words((Optics(1.0, None, 7.25),)) == ("rx 0.00 dBm (1.00 mW) · tx not known · laser 7.2 mA",)
+
+
+# --------------------------------------------------------------------------------------------------- ethtool parts
+
+
+@pytest.mark.parametrize(
+    ("table", "queues", "words", "tone"),
+    [
+        ((0, 1, 2, 3) * 32, 4, "128 slots over 4 queues, even", "normal"),
+        ((0, 1, 2) * 42 + (0, 1), 3, "128 slots over 3 queues, even", "normal"),
+        ((0,) * 96 + (1,) * 32, 2, "128 slots over 2 queues, uneven", "warn"),
+        ((0, 1) * 64, 4, "128 slots over 2 of 4 queues, even", "warn"),
+        ((0,) * 128, 1, "128 slots over 1 queue", "normal"),
+        ((0, 1), None, "2 slots over 2 queues, even", "normal"),
+        ((), 4, "the driver does not show its table", "dim"),
+    ],
+)
+def test_rss(table: tuple[int, ...], queues: int | None, words: str, tone: str) -> None:
+    assert rss_words(Rss(table, "toeplitz", 40), queues) == (words, tone)
+
+
+def test_settings_in_words() -> None:
+    assert pause_words(Pause(True, True, False)) == "rx on, tx off, autonegotiation on"
+    assert pause_words(Pause(True, True, True, 5, 0)).endswith("· rx 5 frames · tx 0 frames")
+    assert fec_words(Fec(("RS", "BASER"), True, "RS")) == "RS active (auto, RS, BASER)"
+    assert fec_words(Fec((), False, None)) == "none active (nothing configured)"
+    assert eee_words(Eee(False, False, None, None)) == "off"
+    assert eee_words(Eee(True, False, True, 17)) == "on, not active, tx after 17 µs"
+    assert coalescing_words(
+        {"tx-usecs": 0, "stats-block-usecs": 9, "rx-usecs": 50, "adaptive-rx": 1, "rx-frames-irq": 0}
+    ) == ("adaptive-rx on · rx-usecs 50 · tx-usecs 0 · stats-block-usecs 9")
+    assert channel_words(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
+    assert channel_words(Channels(None, None, None, None, None, None, None, None)) == "none"
+    rings = Rings(512, None, 512, 512, 4096, None, 4096, 4096, rx_buffer_length=2048)
+    assert ring_words(rings) == "rx 512 of 4096 · rx jumbo 512 of 4096 · tx 512 of 4096 · rx buffers of 2048 bytes"
+
+
+def feature(name: str, *, active: bool, wanted: bool | None = None, fixed: bool = False) -> Feature:
+    return Feature(name, active, active if wanted is None else wanted, fixed)
+
+
+def test_offloads_that_differ_come_first() -> None:
+    features = (
+        feature("rx-checksum", active=True),
+        feature("tx-tcp-segmentation", active=False),
+        feature("tx-tcp6-segmentation", active=False),
+        feature("rx-gro", active=False, fixed=True),
+        feature("rx-lro", active=True),
+        feature("rx-ntuple-filter", active=False, wanted=True),
+        feature("rx-vlan-hw-parse", active=False, fixed=True),
+        feature("hw-tc-offload", active=True),
+    )
+    states = offload_states(features)
+    assert [(state.offload.name, state.words) for state in states] == [
+        ("tcp-segmentation-offload", "off"),
+        ("generic-receive-offload", "off, fixed"),
+        ("large-receive-offload", "on"),
+        ("rx-checksumming", "on"),
+        ("rx-vlan-offload", "off, fixed"),
+        ("ntuple-filters", "off, though requested"),
+    ]
+    assert [(fact.label, fact.text, fact.tone) for fact in offload_facts(features)] == [
+        ("unusual", "tcp-segmentation-offload off", "warn"),
+        ("unusual", "generic-receive-offload off, fixed", "dim"),
+        ("unusual", "large-receive-offload on", "warn"),
+        ("refused", "ntuple-filters off, though requested", "warn"),
+        ("on", "rx-checksumming", "normal"),
+        ("off", "rx-vlan-offload (fixed)", "normal"),
+        ("also on", "hw-tc-offload", "dim"),
+    ]
+
+
+def test_an_offload_is_on_when_any_of_its_features_is() -> None:
+    """As ethtool counts: vmxnet3 has tx-checksum-ip-generic and none of the other four."""
+    features = (
+        feature("tx-checksum-ipv4", active=False, fixed=True),
+        feature("tx-checksum-ip-generic", active=True),
+        feature("tx-checksum-sctp", active=False, fixed=True),
+    )
+    (state,) = offload_states(features)
+    assert (state.active, state.fixed, state.unusual) == (True, False, False)
+    assert offload_facts(features)[0] == Fact("as usual", "nothing differs", "good")
+
+
+def test_vmxnet3_counters_belong_to_queues() -> None:
+    names = ("Tx Queue#", "  TSO pkts tx", "   drv dropped tx total", "Rx Queue#", "  pkts rx OOB", "tx timeout count")
+    assert list(queue_names(names, (2, 5, 6, 3, 7, 1))) == [
+        "Tx Queue#",
+        "tx queue 2 TSO pkts tx",
+        "tx queue 2 drv dropped tx total",
+        "Rx Queue#",
+        "rx queue 3 pkts rx OOB",
+        "tx timeout count",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rx_no_buffer_count",
+        "rx_missed_errors",
+        "tx_queue_0_restart",
+        "rx_queue_0_csum_err",
+        "tx_timeout_count",
+        "rx queue 3 pkts rx OOB",
+        "tx queue 0 ring full",
+        "rx queue 1 rx buf alloc fail",
+        "rx0_drops",
+        "tx_tx_timeouts",
+        "port.rx_oversize",
+        "rx_out_of_buffer",
+        "rx_discards_phy",
+        "bw_in_allowance_exceeded",
+        "wd_expired",
+    ],
+)
+def test_counters_that_speak_of_trouble(name: str) -> None:
+    assert speaks_of_trouble(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rx_packets",
+        "tx_queue_0_bytes",
+        "tx_deferred_ok",
+        "rx_full_csum_ok",
+        "rx_csum_offload_good",
+        "tx_tcp_seg_good",
+        "ucast pkts rx",
+        "TSO bytes tx",
+        "rx_kicks",
+        "interrupts",
+        "bytes_transferred",
+        "rx_long_byte_count",
+        "multicast",
+    ],
+)
+def test_counters_that_do_not(name: str) -> None:
+    assert not speaks_of_trouble(name)
+
+
+# ------------------------------------------------------------------------------------------------------------ facts
+
+
+def lines(snapshot: Snapshot, key: str) -> list[tuple[str, str, str]]:
+    """(title of the section, label, text) of every fact of one row."""
+    row = next(row for row in device_tree(snapshot) if row.key == key)
+    return [(part.title, fact.label, fact.text) for part in link_facts(row, snapshot) for fact in part.facts]
+
+
+def test_physical_function() -> None:
+    told = lines(live_host(), "link:4")
+    for expected in (
+        ("Link", "state", "up, 1G full"),
+        ("Link", "speed", "1000 Mb/s · full duplex · autonegotiation on"),
+        ("Link", "port", "twisted pair, internal transceiver"),
+        ("Link", "changes", "carrier changed 3 times"),
+        ("Link", "MTU", "1500 bytes (68 to 9216)"),
+        ("Addresses", "permanent MAC", "the same"),
+        ("Addresses", "IPv4", "192.0.2.7/24 global"),
+        ("Addresses", "default route", "IPv4 via 192.0.2.1, metric 100"),
+        ("Driver", "driver", "igb 6.12.0"),
+        ("Driver", "firmware", "0.5, 0x80000000"),
+        ("Queues", "rings", "rx 512 of 4096 · tx 512 of 4096"),
+        ("Queues", "RSS", "128 slots over 2 queues, even"),
+        ("Offloads", "unusual", "tcp-segmentation-offload off"),
+        ("Not told", "absent", "needs root: module"),
+        ("Not told", "absent", "not offered by igb: FEC"),
+        ("Not told", "absent", "not known: pause, EEE, private flags"),
+        ("Counters", "in", "9.41 Gb/s · 776 kpps · 1.10 GiB in 776010 packets so far"),
+        ("Counters", "trouble", "rx_errors 22 · 22.0/s"),
+        ("Counters", "trouble", "rx_dropped 5 · 5.00/s"),
+        ("Driver counters", "trouble", "rx_short_length_errors 22"),
+        ("PCI function", "PCIe", "2.5 GT/s ×4 (of 8 GT/s ×8) · 8.00 Gb/s each way"),
+        ("PCI function", "NUMA node", "0"),
+        ("PCI function", "SR-IOV", "2 of 8 VFs · drivers for new VFs on"),
+    ):
+        assert expected in told
+
+
+def test_virtual_function_rows() -> None:
+    told = lines(live_host(), "vf:0000:02:00.0:0")
+    assert ("Virtual function", "in", "1.00 Mb/s · 100 pps · 122 KiB in 100 packets so far") in told
+    assert ("PCI function", "IOMMU group", "9") in told
+    handed = lines(live_host(), "vf:0000:02:00.0:1")
+    assert ("Virtual function", "function", "handed to a virtual machine or user-space driver (vfio-pci)") in handed
+    assert ("Virtual function", "tx rate", "max 1000 Mb/s") in handed
+    elsewhere = lines(live_host(), "vf:0000:02:00.0:7")
+    assert ("Virtual function", "function", "not on this host's PCI bus") in elsewhere
+    assert ("Virtual function", "counters", "not offered by ens224's driver") in elsewhere
+
+
+def test_relations_between_links() -> None:
+    host = live_host()
+    assert ("Link", "ports", "veth0") in lines(host, "link:10")
+    assert ("Link", "master", "br0 (bridge)") in lines(host, "link:11")
+    assert ("Link", "peer", "veth1") in lines(host, "link:11")
+    assert ("Link", "below", "ens224") in lines(host, "link:13")
+    assert ("Link", "kind", "vlan (vlan_id 100)") in lines(host, "link:13")
+    apart = replace(VETH, lower=77, lower_namespace=3, master=99)
+    there = snapshot_of(HELLO, inventory(links=(apart,)))
+    assert ("Link", "peer", "ifindex 77 in network namespace 3") in lines(there, "link:11")
+    assert ("Link", "master", "ifindex 99") in lines(there, "link:11")
+
+
+def test_host_row_says_what_failed() -> None:
+    failed = replace(inventory(), unreadable={"udev": Unreadable("missing")})
+    told = lines(snapshot_of(HELLO, failed), "host")
+    assert ("Host", "platform", "VMware guest") in told
+    assert ("Host", "unreadable", "udev: not on this kernel") in told
+    assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, user 1000: what needs root says so") in told
+    assert ("Host", "platform", "inventory pending") in lines(snapshot_of(HELLO), "host")
+
+
+def test_new_link_says_that_the_rest_is_pending() -> None:
+    told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
+    found = lines(snapshot_of(HELLO, told), "link:9")
+    assert ("Link", "the rest", "inventory pending: this link is new") in found
+    assert ("Link", "MTU", "9000 bytes") in found
+    assert not [line for line in found if "absent" in line]
+
+
+def test_driver_counters_of_another_length_are_not_mixed_up() -> None:
+    """After ``ethtool -L`` the names of the inventory and the newest numbers may not belong together."""
+    longer = counters(102.0, {4: link_counters()}, driver={4: (1, 2, 3, 4)})
+    told = lines(advance(live_host(), Line(counters=longer)), "link:4")
+    assert ("Driver counters", "trouble", "rx_short_length_errors 22") in told
+    matching = counters(102.0, {4: link_counters()}, driver={4: (1, 23, 3)})
+    told = lines(advance(live_host(), Line(counters=matching)), "link:4")
+    assert ("Driver counters", "trouble", "rx_short_length_errors 23") in told
+    assert ("Driver counters", "trouble", "tx_timeout_count 3") in told
+
+
+def test_queue_rates() -> None:
+    def queues(packets: int) -> object:
+        return {4: tuple(("rx", n, (packets * (n + 1), packets * 100, None, None, n, None)) for n in range(20))}
+
+    snapshot = snapshot_of(HELLO, inventory(), counters(1.0, queues=queues(0)), counters(2.0, queues=queues(1000)))
+    told = [line for line in lines(snapshot, "link:4") if line[0] == "Queue rates"]
+    assert told[1] == ("Queue rates", "rx 1", "800 kb/s · 2.00 kpps · drops 0/s")
+    assert told[-1] == ("Queue rates", "more", "4 queues with less traffic")
+
+
+def bare(link: Link) -> Link:
+    """A link of which nothing optional is known."""
+    known = {field.name: getattr(link, field.name) for field in fields(Link)[:7]}
+    return Link(**known)
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        Snapshot.empty("nobody"),
+        live_host(),
+        snapshot_of(HELLO, inventory()),
+        snapshot_of(HELLO, inventory(links=tuple(bare(link) for link in live_host().links.values()), pci=())),
+        snapshot_of(
+            HELLO,
+            inventory(
+                links=(
+                    replace(
+                        PF,
+                        ethtool=replace(
+                            PF_ETHTOOL,
+                            module=Module("SFP", "Intel", "X", "1", "LC", "fibre", lanes=(Optics(0.0, 0.5, 7.0),)),
+                            pause=Pause(True, True, True),
+                            fec=Fec(("RS",), False, "RS"),
+                            eee=Eee(True, True, True, 17),
+                            private_flags={"legacy-rx": False},
+                            state=LinkState(True, None, 2),
+                        ),
+                    ),
+                )
+            ),
+        ),
+    ],
+    ids=["nothing", "live", "no counters", "bare", "complete"],
+)
+def test_no_row_is_silent_and_no_fact_is_blank(snapshot: Snapshot) -> None:
+    for row in device_tree(snapshot):
+        sections = link_facts(row, snapshot)
+        assert sections
+        for part in sections:
+            assert part.title and part.facts
+            for fact in part.facts:
+                assert 0 < len(fact.label) <= 15
+                assert fact.text.strip()
+                assert fact.tone in ("normal", "dim", "good", "warn", "bad")
+
+
+def test_hello_of_root_promises_everything() -> None:
+    root: Hello = replace(HELLO, euid=0)
+    assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, root") in lines(
+        snapshot_of(root, inventory()), "host"
+    )

@@ -1,0 +1,191 @@
+"""The whole inventory: complete, decodable, cheap, on old interpreters, and never stopped by one broken source."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nictop.probe import links as links_module
+from nictop.probe.inventory import take_inventory
+from nictop.probe.records import Inventory, Line
+from tests.support.namespaces import ROOT, Namespace
+
+CHILD = """
+import json
+from nictop.probe.inventory import take_inventory
+print(json.dumps({"inventory": take_inventory("test")}, default=vars))
+"""
+
+
+def decode(line: str) -> Inventory:
+    """The record as the reader of the wire sees it: every field checked against its type."""
+    inventory = msgspec.json.decode(line.encode(), type=Line).inventory
+    assert inventory is not None
+    return inventory
+
+
+def test_the_inventory_of_this_machine_passes_the_wire_unchanged() -> None:
+    taken = take_inventory("test")
+    assert taken.unreadable == {}
+    assert taken.reason == "test"
+    assert taken.took > 0
+    assert [link.ifindex for link in taken.links] == sorted(index for index, _ in socket.if_nameindex())
+    assert decode(json.dumps({"inventory": taken}, default=vars)) == taken
+
+
+def test_links_point_to_the_functions_of_the_same_inventory() -> None:
+    taken = take_inventory("test")
+    functions = {function.address for function in taken.pci}
+    carried = [link for link in taken.links if link.bus in ("pci", "virtio") and link.pci_address]
+    if not carried:
+        pytest.skip("no PCI network device here")
+    for link in carried:
+        assert link.pci_address in functions
+        if link.ethtool.driver and link.ethtool.driver.bus_info and link.bus == "pci":
+            assert link.ethtool.driver.bus_info == link.pci_address
+
+
+def test_importing_it_brings_nothing_heavy() -> None:
+    code = "import sys, nictop.probe.inventory; print([m for m in sys.modules if m.split('.')[0] in "
+    code += "('pyroute2', 'pyudev', 'asyncio', 'ctypes', 'msgspec')])"
+    done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def interpreter(version: str) -> str | None:
+    """An interpreter of that version which really starts; a shim on PATH may lead nowhere."""
+    for found in filter(None, (shutil.which(f"python{version}"), *pyenv_interpreters(version))):
+        done = subprocess.run(
+            [found, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            return found
+    return None
+
+
+def pyenv_interpreters(version: str) -> list[str]:
+    """What pyenv has of that version, whether it is switched on or not."""
+    shim = shutil.which(f"python{version}")
+    root = Path(shim).parent.parent if shim and Path(shim).parent.name == "shims" else None
+    return sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python")) if root else []
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
+def test_other_interpreters_take_the_same_inventory(version: str) -> None:
+    """Bare: standard library only, so that udev's names may be missing but nothing else."""
+    other = interpreter(version)
+    if other is None:
+        pytest.skip(f"no python{version} that starts")
+    argv = [other, "-I", "-S", "-W", "error", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})" + CHILD]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    theirs, ours = decode(done.stdout), take_inventory("test")
+    assert theirs.unreadable == {}
+    assert [(link.name, link.mtu, link.pci_address) for link in theirs.links] == [
+        (link.name, link.mtu, link.pci_address) for link in ours.links
+    ]
+    assert theirs.platform == ours.platform
+
+
+def test_two_hundred_links_cost_less_than_half_a_second(namespace: Namespace) -> None:
+    """Imports included. Wall time does not count: other work may share the machine."""
+    pairs = "\n".join(f"link add a{number} type veth peer name b{number}" for number in range(100))
+    namespace.run(["ip", "-batch", "-"], input=pairs)
+    code = "import time, json; from nictop.probe.inventory import take_inventory; taken = take_inventory('test')\n"
+    code += "json.dumps({'inventory': taken}, default=vars); print(len(taken.links), time.process_time())"
+    count, seconds = namespace.python(code).split()
+    assert int(count) == 201
+    assert float(seconds) <= 0.5
+
+
+def test_the_inventory_inside_a_namespace(namespace: Namespace) -> None:
+    namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
+    taken = decode(namespace.python(CHILD))
+    assert taken.unreadable == {}
+    assert {link.name for link in taken.links} == {"lo", "v0", "v1"}
+    assert {link.pci_address for link in taken.links} == {None}
+    for link in taken.links:
+        assert link.ethtool.features, link.name
+
+
+def test_an_empty_machine_still_has_its_links(tmp_path: Path) -> None:
+    """Neither sysfs nor procfs: rtnetlink and ethtool stand by themselves."""
+    taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path))
+    assert taken.pci == ()
+    assert taken.unreadable == {}
+    lo = next(link for link in taken.links if link.name == "lo")
+    assert lo.unreadable["address_assignment"].reason == "missing"
+    assert lo.ethtool.features
+
+
+def test_a_source_that_cannot_be_read_leaves_the_others(capture: Callable[[str], Path], tmp_path: Path) -> None:
+    (tmp_path / "bus/pci").mkdir(parents=True)
+    (tmp_path / "bus/pci/devices").write_text("a file where a directory should be")
+    taken = take_inventory("test", sys=str(tmp_path))
+    assert taken.unreadable["pci"].detail.endswith("ENOTDIR")
+    assert taken.links
+    root = capture("guest")
+    other = take_inventory("test", sys=str(root / "sys"), proc=str(root / "proc"), etc=str(root / "etc"))
+    assert len(other.pci) == 7
+    assert other.platform.system_vendor == "QEMU"
+
+
+def test_an_error_nobody_foresaw_ends_one_source_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(sys: str) -> None:
+        raise RuntimeError("a defect in a reader")
+
+    monkeypatch.setattr(links_module, "read_links", broken)
+    taken = take_inventory("test")
+    assert taken.links == ()
+    assert taken.unreadable["links"].detail == "RuntimeError: a defect in a reader"
+    assert taken.platform.online_cpus is not None
+
+
+def test_without_descriptors_every_source_says_so() -> None:
+    """EMFILE everywhere: no exception, reasons instead."""
+    code = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+import json, resource
+from nictop.probe import ethtool, inventory, links, pci, platform
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+taken = inventory.take_inventory("test")
+print(json.dumps({{"inventory": taken}}, default=vars))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    taken = decode(done.stdout)
+    assert {"links", "addresses", "routes"} <= set(taken.unreadable)
+    assert all("EMFILE" in why.detail or "Too many open files" in why.detail for why in taken.unreadable.values())
+
+
+def test_an_ordinary_user_gets_the_same_facts() -> None:
+    """In a fork, as in the probe: another user may not even be able to read the interpreter's files."""
+    if os.geteuid() != 0:
+        pytest.skip("takes rights away, which only root has")
+    ours = take_inventory("test")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setresuid(65534, 65534, 65534)
+        with os.fdopen(writer, "w") as pipe:
+            pipe.write(json.dumps({"inventory": take_inventory("test")}, default=vars))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        theirs = decode(pipe.read())
+    assert os.waitpid(child, 0)[1] == 0
+    assert theirs.unreadable == {}
+    assert theirs.pci == ours.pci
+    for their, our in zip(theirs.links, ours.links, strict=True):
+        assert (their.name, their.addresses, their.default_routes) == (our.name, our.addresses, our.default_routes)
+        for part, why in their.ethtool.unreadable.items():
+            assert why == our.ethtool.unreadable.get(part) or why.reason == "needs_root"

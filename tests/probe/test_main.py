@@ -1,0 +1,396 @@
+"""The probe as a whole, as a real process: what it says and when, and that it never stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe import __main__ as probe_main
+from nictop.probe import records
+from nictop.probe.__main__ import Schedule, hello
+from nictop.probe.inventory_child import LARGEST, InventoryChild
+from nictop.probe.outlet import LIMIT, Outlet
+from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.wire.codec import decode
+from nictop.wire.local import library_directories, probe_command
+from tests.support.namespaces import Namespace
+from tests.support.probe import Probe, alive, interpreters, wait_until
+
+OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
+
+
+# ------------------------------------------------------------------------------------------- pure parts
+
+
+def test_constants_are_those_of_the_records() -> None:
+    assert probe_main.PROTOCOL == records.PROTOCOL
+    assert LARGEST == records.MAX_LINE
+    assert list(hello(1.0)) == list(records.Hello.__dataclass_fields__)
+
+
+def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
+    schedule = Schedule(0.5, 100.0)
+    schedule.advance(100.003)
+    assert schedule.next == pytest.approx(100.5)
+    schedule.advance(102.9)  # suspended, or no CPU: four ticks were missed
+    assert schedule.next == pytest.approx(103.0)
+    schedule.change(60.0, 102.95)
+    assert schedule.next == pytest.approx(103.0)
+    schedule.advance(103.0)
+    schedule.change(0.1, 103.01)
+    assert schedule.next == pytest.approx(103.11)
+
+
+@pytest.mark.parametrize(
+    ("line", "wishes", "problem"),
+    [
+        (b'{"interval": 0.5, "watch": [1, 2]}', {"interval": 0.5, "watch": [1, 2]}, ""),
+        (b'{"inventory": false}', {"inventory": False}, ""),
+        (b'{"interval": 0.001}', {"interval": 0.1}, ""),
+        (b'{"interval": 1e999}', {"interval": 60.0}, ""),
+        (b'{"interval": null, "later": 1}', {}, ""),
+        (b'{"interval": -1, "inventory": true}', {"inventory": True}, "interval is not a positive number"),
+        (b'{"interval": NaN}', {}, "interval is not a positive number"),
+        (b'{"interval": true}', {}, "interval is not a positive number"),
+        (b'{"interval": "1"}', {}, "interval is not a positive number"),
+        (b'{"watch": [1.5]}', {}, "watch is not a list"),
+        (b'{"watch": [0]}', {}, "watch is not a list"),
+        (b'{"watch": {"1": 1}}', {}, "watch is not a list"),
+        (b'{"watch": [%s1]}' % (b"1," * 100), {}, "watch is not a list"),
+        (b'{"inventory": 1}', {}, "inventory is not true or false"),
+        (b"[]", {}, "not an object"),
+        (b"{", {}, "Expecting"),
+        (b"\xff\xfe\x00", {}, "codec can't decode"),
+        (b"[" * 60000, {}, "recursion"),
+    ],
+)  # fmt: skip
+def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
+    understood, said = parse_request(line)
+    assert understood == wishes
+    assert problem in said and bool(problem) == bool(said)
+
+
+@given(st.binary(max_size=200))
+def test_any_request_is_survived(line: bytes) -> None:
+    wishes, said = parse_request(line)
+    assert set(wishes) <= {"interval", "watch", "inventory"}
+    assert len(said) < 400
+
+
+@given(st.lists(st.binary(max_size=50).filter(lambda line: b"\n" not in line)), st.integers(1, 64))
+def test_lines_are_cut_the_same_however_they_come(lines: list[bytes], size: int) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    cutter = RequestLines()
+    found = [line for at in range(0, len(stream), size) for line in cutter.feed(stream[at : at + size])[0]]
+    assert found == [line for line in lines if line.strip()]
+
+
+def test_a_line_without_end_is_forgotten_and_said_once() -> None:
+    cutter = RequestLines()
+    said = [cutter.feed(b"x" * 10_000)[1] for _ in range(20)]
+    assert sum(said) == 1
+    assert cutter.feed(b"tail\n{}\n") == ([b"{}"], False)
+    assert cutter.feed(b"y" * (LONGEST_REQUEST + 1) + b"\n{}\n") == ([b"{}"], True)
+
+
+# ------------------------------------------------------------------------------------------- the way out
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        try:
+            os.close(end)
+        except OSError:
+            continue
+
+
+def test_a_slow_reader_loses_counters_and_nothing_else(pipe: tuple[int, int]) -> None:
+    outlet = Outlet(pipe[1])
+    big = b"i" * 300_000 + b"\n"
+    assert outlet.offer(big)
+    assert not outlet.offer(b"counters\n", dispensable=True)
+    assert outlet.offer(b"change\n")
+    received = b""
+    while outlet.behind:
+        received += os.read(pipe[0], 65536)
+        outlet.drain()
+    outlet.offer(b"counters 2\n", dispensable=True)
+    while not received.endswith(b"counters 2\n"):
+        received += os.read(pipe[0], 65536)
+    assert received == big + b"change\n" + b"counters 2\n"
+    assert not outlet.lost
+
+
+def test_a_reader_that_is_gone_for_long_costs_bounded_memory(pipe: tuple[int, int]) -> None:
+    outlet = Outlet(pipe[1])
+    kept = sum(outlet.offer(bytes(100_000)) for _ in range(100))
+    assert LIMIT // 100_000 <= kept <= LIMIT // 100_000 + 2
+    assert outlet.lost
+    os.close(pipe[0])
+    with pytest.raises(BrokenPipeError):
+        outlet.drain()
+
+
+# ------------------------------------------------------------------------------------------- the process
+
+
+def test_the_order_of_the_first_lines() -> None:
+    with Probe("--interval", "0.1") as probe:
+        lines = []
+        for raw in probe.raw_lines():
+            lines.append(decode(raw))
+            if lines[-1].inventory is not None:
+                break
+    assert lines[0].hello is not None and lines[1].counters is not None
+    greeting, inventory = lines[0].hello, lines[-1].inventory
+    assert (greeting.pid, greeting.euid, greeting.interval) == (probe.process.pid, os.geteuid(), 0.1)
+    assert greeting.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert inventory is not None and inventory.reason == "start"
+    assert {link.ifindex for link in inventory.links} == set(lines[1].counters.links)
+
+
+@pytest.mark.parametrize(
+    "python", interpreters(OLDEST) or [pytest.param("", marks=pytest.mark.skip("no Python found"))]
+)
+def test_every_python_from_3_9_on(python: str) -> None:
+    with Probe("--once", "--interval", "0.1", python=python) as probe:
+        lines = [decode(raw) for raw in probe.raw_lines()]
+        assert probe.process.wait(5) == 0
+    assert not [line.trouble for line in lines if line.trouble]
+    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    assert inventory.links and not inventory.unreadable
+    assert lines[0].hello is not None and lines[0].hello.python.startswith("3.")
+    assert lines[-1].counters is not None and lines[1].counters is not None
+    assert lines[-1].counters.time > inventory.time > lines[1].counters.time
+
+
+def test_as_a_plain_user() -> None:
+    """Everything but what needs root; the sources must be readable for that user, as an installed package is."""
+    if os.geteuid() != 0:
+        pytest.skip("is run as a plain user already")
+    for python in (sys.executable, "/usr/bin/python3", "/usr/libexec/platform-python"):
+        try:
+            done = subprocess.run(probe_command(python, "--help"), user=65534, capture_output=True, check=False)
+        except OSError:
+            continue
+        if done.stderr.startswith(b"usage:"):
+            break
+    else:
+        pytest.skip("a plain user can read no Python here, or not the sources")
+    with Probe("--once", "--interval", "0.1", python=python, user=65534) as probe:
+        lines = [decode(raw) for raw in probe.raw_lines()]
+    assert lines[0].hello is not None and lines[0].hello.euid == 65534
+    assert lines[-1].counters is not None and lines[-1].counters.links and not lines[-1].counters.unreadable
+    assert any(line.inventory and line.inventory.links for line in lines)
+
+
+def test_the_pace_is_kept() -> None:
+    """Ticks lie on a grid: however late a single one is, the next one is not."""
+    with Probe("--interval", "0.1") as probe:
+        times = []
+        for raw in probe.raw_lines():
+            counters = decode(raw).counters
+            if counters is not None:
+                times.append(counters.time)
+            if len(times) == 21:
+                break
+    steps = [round((time - times[0]) / 0.1) for time in times]
+    assert steps == sorted(set(steps))
+    assert max(abs((time - times[0]) - 0.1 * step) for time, step in zip(times, steps, strict=True)) < 0.05
+
+
+def test_requests_change_what_is_sent() -> None:
+    with Probe("--interval", "60") as probe:
+        probe.until(lambda line: line.inventory)
+        probe.ask(b"\x00nonsense\n")
+        assert "not understood" in str(probe.until(lambda line: line.trouble).trouble)
+        probe.ask({"interval": 0.1, "watch": [1, 2**30]})
+        watched = probe.until(lambda line: line.counters and "driver" in line.counters.unreadable)
+        assert watched.counters is not None
+        probe.ask({"watch": []})
+        probe.until(lambda line: line.counters and "driver" not in line.counters.unreadable)
+        probe.ask({"inventory": True})
+        answer = probe.until(lambda line: line.inventory)
+        assert answer.inventory is not None and answer.inventory.reason == "request"
+        probe.ask(b"x" * (3 * LONGEST_REQUEST))
+        probe.until(lambda line: line.trouble and "ignored" in line.trouble.message)
+        probe.ask(b"\n" + json.dumps({"inventory": True}).encode() + b"\n")
+        probe.until(lambda line: line.inventory)
+
+
+def test_a_link_that_comes_changes_and_goes(namespace: Namespace) -> None:
+    """Everything about it is on the wire by itself within a second, the inventory included."""
+    with Probe("--interval", "60", namespace=namespace) as probe:
+        probe.until(lambda line: line.inventory)
+        begin = time.monotonic()
+        namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
+        probe.until(lambda line: line.link_change and line.link_change.name == "left")
+        probe.until(lambda line: line.inventory and {"left", "right"} <= {link.name for link in line.inventory.links})
+        assert time.monotonic() - begin < 1.5
+        namespace.run(["ip", "link", "set", "dev", "left", "name", "tap[x]"])
+        probe.until(lambda line: line.link_change and line.link_change.name == "tap[x]")
+        probe.until(lambda line: line.inventory and "tap[x]" in {link.name for link in line.inventory.links})
+        namespace.run(["ip", "link", "set", "dev", "tap[x]", "up"])
+        namespace.run(["ip", "link", "set", "dev", "right", "up"])
+        probe.until(lambda line: line.link_change and line.link_change.carrier)
+        namespace.run(["ip", "link", "del", "dev", "right"])
+        probe.until(lambda line: line.link_change and line.link_change.gone)
+        after = probe.until(lambda line: line.inventory and len(line.inventory.links) == 1)
+        assert after.inventory is not None and after.inventory.reason == "event"
+
+
+# ------------------------------------------------------------------------------------------- the end
+
+
+def ends_within(probe: Probe, seconds: float) -> int:
+    begin = time.monotonic()
+    status = probe.process.wait(5)
+    assert time.monotonic() - begin < seconds
+    return status
+
+
+BOUND = 0.25
+"""Seconds: 50 ms as promised, and room for a machine that is busy with other tests."""
+
+
+def test_it_ends_with_its_stdin() -> None:
+    with Probe() as probe:
+        probe.until(lambda line: line.inventory)
+        assert probe.process.stdin is not None
+        probe.process.stdin.close()
+        assert ends_within(probe, BOUND) == 0
+
+
+def test_it_ends_with_its_stdout() -> None:
+    """Also while it has nothing to say for a minute."""
+    with Probe("--interval", "60") as probe:
+        probe.until(lambda line: line.inventory)
+        assert probe.process.stdout is not None
+        probe.process.stdout.close()
+        assert ends_within(probe, BOUND) == 0
+
+
+def test_it_ends_with_sigterm_and_not_with_sigint() -> None:
+    with Probe("--interval", "0.1") as probe:
+        probe.until(lambda line: line.inventory)
+        probe.process.send_signal(signal.SIGINT)
+        for _ in range(3):
+            probe.until(lambda line: line.counters)
+        probe.process.send_signal(signal.SIGTERM)
+        assert ends_within(probe, BOUND) == 0
+
+
+def test_no_child_survives_a_killed_probe() -> None:
+    """SIGKILL in the middle of an inventory: the kernel takes the child along."""
+    with Probe() as probe:
+        seen: list[int] = []
+        for _ in range(50):
+            probe.ask({"inventory": True})
+            seen = probe.children()
+            if seen:
+                break
+            select.select([], [], [], 0.005)
+        probe.process.kill()
+        probe.process.wait(5)
+        wait_until(lambda: not any(map(alive, seen)))
+    assert seen, "no inventory was running at any look"
+
+
+def test_no_zombie_is_left_by_many_inventories() -> None:
+    with Probe("--interval", "0.1") as probe:
+        for _ in range(5):
+            probe.until(lambda line: line.inventory)
+            probe.ask({"inventory": True})
+        probe.until(lambda line: line.inventory)
+        wait_until(lambda: not probe.children())
+
+
+def test_a_reader_that_pauses_gets_whole_lines_and_fresh_counters() -> None:
+    with Probe("--interval", "0.1") as probe:
+        probe.until(lambda line: line.inventory)
+        for _ in range(200):
+            probe.ask({"nonsense": 1, "interval": "x"})  # 200 complaints fill the pipe together with the counters
+        asked = time.monotonic()
+        wait_until(lambda: time.monotonic() > asked + 0.5)
+        fresh = probe.until(lambda line: line.counters and line.counters.time > asked + 0.4)
+        assert fresh.counters is not None
+
+
+def test_stdout_closed_from_the_start() -> None:
+    argv = ["sh", "-c", 'exec "$0" -m nictop.probe --once >&-', sys.executable]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20, stdin=subprocess.DEVNULL)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr and done.stderr.startswith("nictop.probe:")
+
+
+@pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])
+def test_usage(arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nictop.probe", *arguments], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("usage:")
+
+
+# ------------------------------------------------------------------------------------------- a child that fails
+
+FAILING = {
+    "raises": ("raise RuntimeError('no such\\nthing')", "the inventory failed: RuntimeError: no such thing"),
+    "ends": ("import os; os._exit(3)", "the inventory ended early: status 3"),
+    "dies": ("import os; os.kill(os.getpid(), 11)", "the inventory ended early: signal 11"),
+    "hangs": ("import time; time.sleep(60)", "took more than"),
+}
+
+
+@pytest.mark.parametrize("way", FAILING)
+def test_a_failing_inventory_is_said_and_the_counters_go_on(tmp_path: Path, way: str) -> None:
+    """The probe's own loop with another `take_inventory`: a module of that name ahead of the real one."""
+    body, sentence = FAILING[way]
+    (tmp_path / "run.py").write_text(
+        f"import sys, types\nsys.path += {library_directories()!r}\n"
+        "broken = types.ModuleType('nictop.probe.inventory')\n"
+        f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
+        "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory'] = broken\n"
+        "import nictop.probe.inventory_child as child\nchild.DEADLINE = 0.3\n"
+        "from nictop.probe.__main__ import main\nsys.exit(main(['--interval', '0.1']))\n"
+    )
+    with Probe() as probe:
+        probe.process.kill()
+        probe.process.wait()
+        for stream in (probe.process.stdin, probe.process.stdout, probe.process.stderr):
+            assert stream is not None
+            stream.close()
+        probe.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(tmp_path / "run.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        trouble = probe.until(lambda line: line.trouble).trouble
+        assert trouble is not None and sentence in trouble.message
+        probe.until(lambda line: line.counters)
+        wait_until(lambda: not probe.children())
+
+
+def test_a_child_that_is_killed_is_waited_for() -> None:
+    child = InventoryChild()
+    child.start("test", time.monotonic())
+    pid = child._pid
+    assert alive(pid)
+    child.kill()
+    assert not os.path.exists(f"/proc/{pid}")
+    assert not child.running

@@ -1,0 +1,113 @@
+"""The machine: a captured guest, this one, and every way a hypervisor shows itself or hides."""
+
+from __future__ import annotations
+
+import os
+import platform as interpreter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.platform import has_hypervisor_flag, hypervisor, parse_os_release, read_platform
+from nictop.probe.records import Platform
+
+Signs = tuple[str, str, "str | None", list[str], bool, tuple[str, ...]]
+"""DMI vendor and product, /sys/hypervisor/type, clock sources, CPU flag, buses."""
+
+
+def test_a_captured_guest(capture: Callable[[str], Path]) -> None:
+    root = capture("guest")
+    assert read_platform(str(root / "sys"), str(root / "proc"), str(root / "etc")) == Platform(
+        hypervisor="qemu",
+        system_vendor="QEMU",
+        product_name="Standard PC (Q35 + ICH9, 2009)",
+        distribution="Debian GNU/Linux 13 (trixie)",
+        distribution_id="debian",
+        online_cpus="0-3",
+        possible_cpus="0-3",
+        numa_nodes="0",
+        iommu_groups=15,
+    )
+
+
+def test_this_machine() -> None:
+    found = read_platform()
+    assert found.online_cpus is not None
+    first, _, last = found.online_cpus.partition("-")
+    if "," not in found.online_cpus:
+        assert int(last or first) - int(first) + 1 == os.sysconf("SC_NPROCESSORS_ONLN")
+    try:
+        release = interpreter.freedesktop_os_release()
+    except OSError:
+        release = {}
+    assert found.distribution == release.get("PRETTY_NAME")
+    assert found.distribution_id == release.get("ID")
+
+
+def test_a_machine_that_shows_nothing_is_no_guest(tmp_path: Path) -> None:
+    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"))
+    assert found == Platform(None, None, None, None, None, None, None, None, 0)
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "class/dmi/id/sys_vendor").mkdir(parents=True)
+    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"))
+    assert found.system_vendor is None
+    assert found.unreadable["system_vendor"].detail.endswith("sys_vendor: EISDIR")
+
+
+@pytest.mark.parametrize(
+    ("signs", "expected"),
+    [
+        (("VMware, Inc.", "VMware20,1", None, ["tsc"], True, ("pci",)), "vmware"),
+        (("Microsoft Corporation", "Virtual Machine", None, ["tsc"], True, ("vmbus",)), "microsoft"),
+        (("Microsoft Corporation", "Surface Book", None, ["tsc"], False, ("pci",)), None),
+        (("Amazon EC2", "m5.large", None, ["kvm-clock", "tsc"], True, ("pci",)), "amazon"),
+        (("Amazon EC2", "m5.metal", None, ["tsc"], False, ("pci",)), None),
+        (("QEMU", "Standard PC (Q35 + ICH9, 2009)", None, ["kvm-clock"], True, ("pci",)), "kvm"),
+        (("QEMU", "Standard PC (Q35 + ICH9, 2009)", None, ["tsc"], False, ("pci",)), "qemu"),
+        (("Xen", "HVM domU", "xen", ["xen"], True, ("xen",)), "xen"),
+        (("innotek GmbH", "VirtualBox", None, ["kvm-clock"], True, ("pci",)), "virtualbox"),
+        (("Oracle Corporation", "SUN FIRE X4170", None, ["tsc"], False, ("pci",)), None),
+        (("Dell Inc.", "PowerEdge R740", None, ["tsc", "hpet"], False, ("pci",)), None),
+        (("", "", None, ["kvm-clock"], True, ("virtio",)), "kvm"),
+        (("", "", None, ["tsc"], True, ()), "unknown"),
+    ],
+)
+def test_every_hypervisor_shows_itself_in_its_way(signs: Signs, expected: str | None) -> None:
+    vendor, product, announced, clocks, has_flag, buses = signs
+    found = hypervisor(
+        vendor=vendor, product=product, announced=announced, clocks=clocks, has_flag=has_flag, buses=buses
+    )
+    assert found == expected
+
+
+def test_the_flag_is_a_word_of_the_flags_line() -> None:
+    assert has_hypervisor_flag("processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n")
+    assert not has_hypervisor_flag("model name\t: hypervisor\nflags\t\t: fpu hypervisors\n")
+    assert not has_hypervisor_flag("")
+
+
+def test_os_release_as_shells_read_it() -> None:
+    text = """# comment
+NAME='Single "quoted"'
+PRETTY_NAME="Say \\"hi\\" for \\$5 \\\\ \\`x\\`"
+ID=debian
+EMPTY=
+broken line
+=nothing
+"""
+    assert parse_os_release(text) == {
+        "NAME": 'Single "quoted"',
+        "PRETTY_NAME": 'Say "hi" for $5 \\ `x`',
+        "ID": "debian",
+    }
+
+
+@given(st.text())
+def test_any_text_is_an_os_release(text: str) -> None:
+    assert all(isinstance(value, str) and value for value in parse_os_release(text).values())
+    assert has_hypervisor_flag(text) in (True, False)

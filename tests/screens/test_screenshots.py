@@ -1,0 +1,62 @@
+"""Pictures of the live screen on a recorded guest: what is committed in screenshots/ is what nictop draws.
+
+``make screenshots`` (NICTOP_DRAW_SCREENSHOTS=1) writes them anew.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from nictop.app import NictopApp
+from nictop.widgets.status_line import StatusLine
+from tests.support.recorded import recorded
+from tests.support.sources import ScriptedSource
+
+PICTURES = Path(__file__).parent.parent.parent / "screenshots"
+
+SHOTS = {
+    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", (), False),
+    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (), False),
+    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", ("enter",), False),
+    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (), True),
+    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", ("question_mark",), False),
+}
+
+
+def without_ids(svg: str) -> str:
+    """An SVG of Textual without the random number in its class names."""
+    return re.sub(r"terminal-\d+", "terminal", svg)
+
+
+async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
+    source = ScriptedSource("alma-load-001")
+    app = NictopApp(lambda: source, ascii_only=ascii_only)
+    async with app.run_test(size=size) as pilot:
+        source.say(*recorded(recording))
+        await pilot.pause()
+        await pilot.pause()
+        if keys:
+            await pilot.press(*keys)
+        await pilot.pause()
+        await pilot.pause()
+        return without_ids(app.export_screenshot(title="nictop", simplify=True))
+
+
+@pytest.mark.parametrize("name", SHOTS)
+async def test_the_screen_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # its own cost is the one thing on the screen that a recording does not determine
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    svg = await draw(*SHOTS[name])
+    path = PICTURES / f"{name}.svg"
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        path.write_text(svg)
+    known = path.read_text()
+    if svg != known:
+        before, after = (re.findall(r">([^<>]+)</text>", one) for one in (known, svg))
+        difference = "\n".join(difflib.unified_diff(before, after, "committed", "drawn", lineterm="", n=0))
+        pytest.fail(f"{name} is drawn differently (make screenshots, then look at it):\n{difference or 'styles'}")

@@ -1,0 +1,76 @@
+"""Network namespaces of our own, for tests that need real links: made here, entered by command, removed afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+Result = TypeVar("Result")
+ROOT = Path(__file__).resolve().parents[2]
+CLONE_NEWNET = 0x40000000
+
+
+class Namespace:
+    """One network namespace with lo up; everything in it vanishes with it."""
+
+    def __init__(self) -> None:
+        self.name = f"nictop-{uuid.uuid4().hex[:10]}"
+        subprocess.run(["ip", "netns", "add", self.name], check=True, capture_output=True)
+        self.run(["ip", "link", "set", "lo", "up"])
+
+    def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
+        """Standard output of a command run inside. CalledProcessError when it fails and `check` is set."""
+        whole = ["ip", "netns", "exec", self.name, *argv]
+        return subprocess.run(whole, check=check, capture_output=True, input=input, text=True, timeout=60).stdout
+
+    def python(self, code: str, *, interpreter: str = sys.executable) -> str:
+        """Standard output of Python code run inside, with the project importable."""
+        return self.run([interpreter, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}"])
+
+    def inside(self, function: Callable[[], Result]) -> Result:
+        """Call a function of this process inside; only this thread enters, and leaves again."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as away:
+            enter(libc, away.fileno())
+            try:
+                return function()
+            finally:
+                enter(libc, home.fileno())
+
+    def try_link(self, *arguments: str) -> bool:
+        """``ip link add …``; False when this kernel has no such kind of link."""
+        whole = ["ip", "-n", self.name, "link", "add", *arguments]
+        done = subprocess.run(whole, capture_output=True, text=True, check=False)
+        if done.returncode and ("not supported" in done.stderr or "Unknown device type" in done.stderr):
+            return False
+        done.check_returncode()
+        return True
+
+    def remove(self) -> None:
+        subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
+
+
+def enter(libc: ctypes.CDLL, descriptor: int) -> None:
+    """setns(2)."""
+    if libc.setns(descriptor, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def why_impossible() -> str | None:
+    """Why no namespace can be made here; None when it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    try:
+        namespace = Namespace()
+    except FileNotFoundError:
+        return "the ip command is not installed"
+    except subprocess.CalledProcessError as error:
+        return f"no network namespace can be made here: {error.stderr}"
+    namespace.remove()
+    return None

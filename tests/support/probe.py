@@ -1,0 +1,140 @@
+"""A real probe as a child process: what it says, line by line, with a limit on every wait."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from nictop.probe.records import Line
+from nictop.wire.codec import decode
+from nictop.wire.local import probe_command
+from tests.support.namespaces import Namespace
+
+LIMIT = 15.0
+"""Seconds that a test waits for what must come in one."""
+
+
+class Probe:
+    """The probe under test; a context manager that leaves no process behind."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        namespace: Namespace | None = None,
+        python: str = sys.executable,
+        user: int | None = None,
+    ) -> None:
+        inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
+        self.process = subprocess.Popen(
+            [*inside, *probe_command(python, *arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            user=user,
+        )
+        self._buffer = b""
+
+    def __enter__(self) -> Probe:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None and not stream.closed:
+                stream.close()
+        try:
+            self.process.wait(LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+        finally:
+            assert self.process.stderr is not None
+            self.process.stderr.close()
+
+    def raw_lines(self, limit: float = LIMIT) -> Iterator[bytes]:
+        """Lines as they come, until the probe ends; TimeoutError when none comes within `limit` seconds."""
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        end = time.monotonic() + limit
+        while True:
+            while b"\n" in self._buffer:
+                line, _, self._buffer = self._buffer.partition(b"\n")
+                yield line
+                end = time.monotonic() + limit
+            readable, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
+            if not readable:
+                raise TimeoutError("the probe is silent")
+            part = os.read(descriptor, 1 << 20)
+            if not part:
+                return
+            self._buffer += part
+
+    def until(self, wanted: Callable[[Line], object], limit: float = LIMIT) -> Line:
+        """The first line that `wanted` is true of; AssertionError when it does not come in time."""
+        end = time.monotonic() + limit
+        heard = []
+        for raw in self.raw_lines(limit):
+            line = decode(raw)
+            if wanted(line):
+                return line
+            heard.append(raw[:300])
+            if time.monotonic() > end:
+                break
+        raise AssertionError(f"not heard within {limit} s; heard: {heard[-8:]}")
+
+    def ask(self, request: dict[str, Any] | bytes) -> None:
+        assert self.process.stdin is not None
+        line = request if isinstance(request, bytes) else json.dumps(request).encode() + b"\n"
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def children(self) -> list[int]:
+        """Process ids of the probe's children."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as file:
+            return [int(word) for word in file.read().split()]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_until(fact: Callable[[], object], limit: float = LIMIT) -> None:
+    """Look again and again until `fact` is true; AssertionError after `limit` seconds."""
+    end = time.monotonic() + limit
+    while not fact():
+        if time.monotonic() > end:
+            raise AssertionError("did not come true in time")
+        select.select([], [], [], 0.002)
+
+
+def interpreters(names: Sequence[str]) -> list[str]:
+    """Paths of those Pythons that are installed and really start; version managers put names into PATH that do not."""
+    found = []
+    for name in names:
+        path = shutil.which(name)
+        versions = os.path.expanduser("~/.pyenv/versions")
+        managed = [
+            os.path.join(versions, entry, "bin", name)
+            for entry in (sorted(os.listdir(versions)) if os.path.isdir(versions) else ())
+        ]
+        for candidate in (path, *managed):
+            if candidate is None or not os.access(candidate, os.X_OK):
+                continue
+            started = subprocess.run([candidate, "-I", "-S", "-c", "import sys"], capture_output=True, check=False)
+            if started.returncode == 0:
+                found.append(candidate)
+                break
+    return found

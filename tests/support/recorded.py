@@ -1,0 +1,16 @@
+"""Lines that a real probe said on a real guest, as records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nictop.wire.codec import decode
+
+from nictop.probe.records import Line
+
+DATA = Path(__file__).parent.parent / "data" / "lines"
+
+
+def recorded(name: str) -> list[Line]:
+    """All lines of ``tests/data/lines/NAME.jsonl``."""
+    return [decode(line) for line in (DATA / f"{name}.jsonl").read_bytes().splitlines()]

@@ -1,0 +1,36 @@
+"""A source that says what a test tells it, through the same shape as a live host."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from nictop.wire.source import SourceState
+
+from nictop.probe.records import Line, Request
+
+
+class ScriptedSource:
+    """Yields what `say` was given, in order; keeps the requests."""
+
+    pids: tuple[int, ...] = ()
+
+    def __init__(self, name: str = "alma-load-001") -> None:
+        self.name = name
+        self.requests: list[Request] = []
+        self.closed = False
+        self._queue: asyncio.Queue[Line | SourceState] = asyncio.Queue()
+
+    def say(self, *items: Line | SourceState) -> None:
+        for item in items:
+            self._queue.put_nowait(item)
+
+    async def items(self) -> AsyncIterator[Line | SourceState]:
+        while True:
+            yield await self._queue.get()
+
+    async def request(self, request: Request) -> None:
+        self.requests.append(request)
+
+    async def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,43 @@
+"""Borders that import-linter cannot see: deferred imports, and the syntax that the watched host must understand."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NICTOP = Path(__file__).parent.parent / "nictop"
+
+LOOK = """
+import importlib, sys
+importlib.import_module(sys.argv[1])
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def loaded_by(module: str) -> set[str]:
+    """Top-level modules that importing `module` brings with it, in a fresh interpreter."""
+    run = subprocess.run([sys.executable, "-c", LOOK, module], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("nictop.report", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
+        ("nictop.app", {"msgspec", "psutil", "pyroute2"}),
+        ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "pyudev", "ctypes", "typing"}),
+    ],
+)
+def test_a_room_does_not_load_what_belongs_elsewhere(module: str, unwanted: set[str]) -> None:
+    assert loaded_by(module) & unwanted == set()
+
+
+@pytest.mark.parametrize("path", sorted((NICTOP / "probe").glob("*.py")), ids=lambda path: path.name)
+def test_the_probe_keeps_to_the_syntax_of_python_3_9(path: Path) -> None:
+    ast.parse(path.read_text(), feature_version=(3, 9))

@@ -1,0 +1,116 @@
+"""Bytes become records of the right types, or an error that names the field; nothing in between."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.errors import NictopError
+from nictop.probe.__main__ import hello
+from nictop.probe.records import MAX_LINE, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
+from nictop.probe.requests import parse_request
+from nictop.wire import codec
+from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
+
+COUNTERS = Counters(
+    time=1.5,
+    links={1: (2**64 - 1, 0), 12: ()},
+    cpus={0: (1, 2, 3)},
+    queues={4: (("rx", 0, (1, None)), ("tx", 1, (None, 2**63)))},
+    driver={4: (1, 2)},
+    vfs={4: {0: (1, 2), 63: (3,)}},
+    unreadable={"links": Unreadable("failed", "EIO")},
+)
+
+
+def said(kind: str, record: object) -> bytes:
+    return json.dumps({kind: record}, default=vars).encode()
+
+
+def test_what_is_said_is_heard() -> None:
+    """Keys of mappings are numbers again, lists tuples, and 64 bits stay 64 bits."""
+    assert decode(said("counters", COUNTERS) + b"\n") == Line(counters=COUNTERS)
+
+
+def test_the_hello_of_this_very_probe() -> None:
+    heard = decode(said("hello", hello(1.0))).hello
+    assert heard is not None and heard.protocol == PROTOCOL
+    check_protocol(heard)
+    with pytest.raises(ProtocolMismatch, match=f"protocol {PROTOCOL + 1}") as caught:
+        check_protocol(dataclasses.replace(heard, protocol=PROTOCOL + 1))
+    assert caught.value.hint
+
+
+def test_what_a_later_probe_adds_is_left_out() -> None:
+    assert decode(b'{"trouble": {"time": 1, "message": "m", "later": [1]}}') == Line(trouble=Trouble(1.0, "m"))
+    assert decode(b'{"later": {}}') == Line()
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (b"", "truncated"),
+        (b"garbage", "malformed"),
+        (b"[]", "object"),
+        (b'{"counters": {"time": 1.0}}', "links"),
+        (b'{"counters": {"time": "1", "links": {}, "cpus": {}}}', "$.counters.time"),
+        (b'{"counters": {"time": 1, "links": {"x": []}, "cpus": {}}}', "$.counters.links"),
+        (b'{"counters": {"time": 1, "links": {"1": [1.5]}, "cpus": {}}}', "$.counters.links[...][0]"),
+        (b'{"link_change": {"time": 1, "ifindex": true}}', "$.link_change.ifindex"),
+        (
+            b'{"trouble": {"time": 1, "message": "a"}, "counters": {"time": 1, "links": {}, "cpus": {}}}',
+            "more than one",
+        ),
+        (b'{"trouble": {"time": 1, "message": "\xff"}}', "not a line"),
+        (b'{"x":' * 5000 + b"1" + b"}" * 5000, "not a line"),
+    ],
+)
+def test_nonsense_is_refused_and_named(line: bytes, named: str) -> None:
+    with pytest.raises(LineError) as caught:
+        decode(line)
+    assert isinstance(caught.value, NictopError)
+    assert named in caught.value.message
+
+
+def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_LINE == 16 * 1024 * 1024
+    monkeypatch.setattr(codec, "MAX_LINE", 100)
+    line = said("trouble", Trouble(1.0, ""))
+    padded = line + b" " * (100 - len(line))
+    assert decode(padded).trouble
+    with pytest.raises(LineError, match="longer than 100"):
+        decode(padded + b" ")
+
+
+@pytest.mark.parametrize("name", ["tap[/x]", 'q"\\', "\x1b[2J\x07", "ünï", "\u202e", "a\nb"])
+def test_any_name_arrives_as_it_is(name: str) -> None:
+    heard = decode(said("trouble", Trouble(1.0, name))).trouble
+    assert heard is not None and heard.message == name
+
+
+@given(st.binary())
+def test_any_bytes_are_a_line_or_refused(line: bytes) -> None:
+    try:
+        assert isinstance(decode(line), Line)
+    except LineError as error:
+        assert error.message
+
+
+@given(st.floats(0.1, 60.0), st.lists(st.integers(1, 2**31 - 1), max_size=64), st.booleans())
+def test_the_probe_understands_our_requests(interval: float, watch: list[int], inventory: bool) -> None:
+    line = encode_request(Request(interval=interval, watch=tuple(watch), inventory=inventory))
+    assert line.count(b"\n") == 1 and line.endswith(b"\n")
+    assert parse_request(line) == ({"interval": interval, "watch": watch, "inventory": inventory}, "")
+
+
+def test_what_is_not_asked_for_is_not_sent() -> None:
+    assert encode_request(Request(watch=())) == b'{"watch":[]}\n'
+    assert encode_request(Request()) == b"{}\n"
+
+
+def test_a_hello_needs_all_its_facts() -> None:
+    assert {field.name for field in dataclasses.fields(Hello)} == set(hello(1.0))

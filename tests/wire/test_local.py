@@ -1,0 +1,256 @@
+"""The probe as a child of the program: told how it is, restarted when it fails, and never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+
+from nictop.probe.__main__ import hello
+from nictop.probe.records import Line, Request
+from nictop.wire import local
+from nictop.wire.local import LocalSource, library_directories
+from nictop.wire.source import Source, SourceState
+from tests.support.probe import interpreters, wait_until
+
+Item = Line | SourceState
+LIMIT = 15.0
+QUICK = (0.01, 0.02)
+
+GREET = (
+    f"import json, os, sys, time\nhello = {hello(0.1)!r}\n"
+    "hello['pid'] = os.getpid()\n"
+    "def say(line): sys.stdout.write(line + '\\n'); sys.stdout.flush()\n"
+    "def greet(**other): say(json.dumps({'hello': {**hello, **other}}))\n"
+)
+
+
+def program(code: str) -> list[str]:
+    """A child that is no nictop, in place of the probe."""
+    return [sys.executable, "-I", "-S", "-c", GREET + code]
+
+
+@asynccontextmanager
+async def following(source: LocalSource) -> AsyncIterator[AsyncIterator[Item]]:
+    async with aclosing(source.items()) as items:
+        yield items
+        await source.close()
+    assert source.pid is None
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended and has been waited for."""
+    return not os.path.exists(f"/proc/{pid}")
+
+
+async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object]) -> list[Item]:
+    """Items up to the first that `wanted` is true of."""
+    heard: list[Item] = []
+
+    async def listen() -> None:
+        async for item in items:
+            heard.append(item)
+            if wanted(item):
+                return
+        raise AssertionError(f"the source ended; heard: {heard[-5:]}")
+
+    await asyncio.wait_for(listen(), LIMIT)
+    return heard
+
+
+def is_state(state: str) -> Callable[[Item], bool]:
+    return lambda item: isinstance(item, SourceState) and item.state == state
+
+
+def has(record: str) -> Callable[[Item], bool]:
+    return lambda item: isinstance(item, Line) and getattr(item, record) is not None
+
+
+async def test_the_real_probe_from_start_to_end() -> None:
+    source = LocalSource(0.1)
+    as_any_source: Source = source
+    assert as_any_source.name == os.uname().nodename and not as_any_source.pids
+    async with following(source) as items:
+        heard = await until(items, has("inventory"))
+        assert heard[:2] == [SourceState("connecting"), SourceState("live")]
+        assert isinstance(heard[2], Line) and heard[2].hello is not None
+        pid = heard[2].hello.pid
+        assert source.pids == (pid,)
+        assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it
+        await source.request(Request(watch=(2**30,)))
+        await until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
+        begin = time.monotonic()
+        await source.close()
+        assert time.monotonic() - begin < 0.4  # the end of its stdin was enough
+        assert gone(pid)
+        await source.close()
+
+
+@pytest.mark.parametrize("python", interpreters(["python3.9"]) or [pytest.param("", marks=pytest.mark.skip("no 3.9"))])
+async def test_the_oldest_python(python: str) -> None:
+    async with following(LocalSource(0.1, python=python)) as items:
+        heard = await until(items, has("inventory"))
+    greeting = next(item.hello for item in heard if isinstance(item, Line) and item.hello)
+    assert greeting.python.startswith("3.9.")
+    inventory = heard[-1]
+    assert isinstance(inventory, Line) and inventory.inventory is not None and inventory.inventory.links
+
+
+async def test_a_killed_probe_is_said_and_comes_back_with_what_was_wanted() -> None:
+    async with following(source := LocalSource(0.1, retry=QUICK)) as items:
+        await until(items, has("counters"))
+        await source.request(Request(interval=0.2, watch=(2**30,)))
+        first = source.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        heard = await until(items, is_state("lost"))
+        lost = heard[-1]
+        assert isinstance(lost, SourceState)
+        assert "SIGKILL" in lost.message and lost.retry_in is not None and 0 < lost.retry_in <= QUICK[1]
+        again = await until(items, has("hello"))
+        assert isinstance(again[-1], Line) and again[-1].hello is not None
+        assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
+        await until(
+            items, lambda item: isinstance(item, Line) and item.counters and "driver" in item.counters.unreadable
+        )
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("print('only words', file=sys.stderr); sys.exit(7)", "status 7: only words"),
+        ("raise RuntimeError('broken')", "status 1: RuntimeError: broken"),
+        ("for _ in range(9): say('garbage')", "talks nonsense"),
+        ("for _ in range(9): say('{}')", "did not begin with a hello"),
+        ("greet(); [say('\\x00\\xff') for _ in range(9)]; time.sleep(60)", "talks nonsense"),
+        ("greet(); say('{\"counters\": 1}')\nfor _ in range(5): say('{\"counters\": 1}')", "$.counters"),
+        ("os.write(1, b'\\xff' * 1000)", "ended with status 0"),
+        ("sys.stderr.write('y' * 10**6 + '\\nlast words\\n'); sys.exit(1)", "status 1: last words"),
+        ("\nwhile True: os.write(1, b'x' * 65536)", "a line of more than"),
+        ("os.kill(os.getpid(), 6)", "SIGABRT"),
+    ],
+)
+async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, sentence: str) -> None:
+    async with following(source := LocalSource(0.1, command=program(code), retry=QUICK)) as items:
+        heard = await until(items, is_state("lost"))
+        assert isinstance(heard[-1], SourceState)
+        assert sentence in heard[-1].message
+        assert len(heard[-1].message) < 4000
+        assert source.pid is None
+        await until(items, is_state("connecting"))
+
+
+@pytest.mark.parametrize("code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"])
+async def test_a_child_that_hangs_is_ended(code: str) -> None:
+    async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence=0.5)) as items:
+        heard = await until(items, is_state("lost"))
+        assert isinstance(heard[-1], SourceState) and heard[-1].message
+
+
+async def test_a_child_that_ignores_every_friendly_end() -> None:
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); greet()\nwhile True: time.sleep(1)"
+    source = LocalSource(0.1, command=program(code))
+    async with aclosing(source.items()) as items:
+        await until(items, has("hello"))
+        pid = source.pid
+        assert pid is not None
+        await asyncio.wait_for(source.close(), 5.0)
+        assert gone(pid)
+
+
+async def test_another_protocol_is_not_tried_again() -> None:
+    async with following(LocalSource(0.1, command=program("greet(protocol=99); time.sleep(60)"), retry=QUICK)) as items:
+        heard = await until(items, is_state("failed"))
+        assert isinstance(heard[-1], SourceState) and "protocol 99" in heard[-1].message
+        with pytest.raises(StopAsyncIteration):
+            await anext(items)
+
+
+async def test_a_python_that_is_not_there() -> None:
+    async with following(LocalSource(python="/nowhere/python3")) as items:
+        heard = await until(items, is_state("failed"))
+        assert isinstance(heard[-1], SourceState) and "/nowhere/python3" in heard[-1].message
+
+
+async def test_a_bad_line_now_and_then_is_said_and_survived() -> None:
+    code = "greet()\nfor n in range(30): say('bad'); say(json.dumps({'trouble': {'time': n, 'message': 'm'}}))\n"
+    async with following(LocalSource(0.1, command=program(code + "time.sleep(60)"))) as items:
+        heard = await until(items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == 29)
+    states = [item for item in heard if isinstance(item, SourceState)]
+    assert [item.state for item in states] == ["connecting"] + ["live"] * 31
+    assert sum("malformed" in item.message for item in states) == 30
+
+
+async def test_tries_get_rarer_and_closing_does_not_wait_for_the_next() -> None:
+    source = LocalSource(0.1, command=program("sys.exit(1)"), retry=(0.02, 0.2))
+    async with following(source) as items:
+        delays: list[float] = []
+        while len(delays) < 6:
+            lost = (await until(items, is_state("lost")))[-1]
+            assert isinstance(lost, SourceState) and lost.retry_in is not None
+            delays.append(lost.retry_in)
+        assert all(0.75 * 0.02 * 2**n <= delay <= 0.02 * 2**n for n, delay in enumerate(delays[:4]))
+        assert max(delays) <= 0.2
+    slow = LocalSource(0.1, command=program("sys.exit(1)"), retry=(60.0, 60.0))
+    async with aclosing(slow.items()) as items:
+        await until(items, is_state("lost"))
+        begin = time.monotonic()
+        await slow.close()
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(items), LIMIT)
+        assert time.monotonic() - begin < 5.0
+
+
+async def test_a_cancelled_consumer_leaves_no_process() -> None:
+    """What a screen does when it is closed: its worker is cancelled in the middle of waiting."""
+    source = LocalSource(60.0)
+    started = asyncio.Event()
+
+    async def follow() -> None:
+        async with aclosing(source.items()) as items:
+            async for item in items:
+                if has("inventory")(item):
+                    started.set()
+
+    worker = asyncio.ensure_future(follow())
+    await asyncio.wait_for(started.wait(), LIMIT)
+    pid = source.pid
+    assert pid is not None
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert gone(pid)
+
+
+async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines wait in a queue with an end; a reader that is held up by it does not hold up the end."""
+    monkeypatch.setattr(local, "QUEUE", 3)
+    code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"
+    source = LocalSource(0.1, command=program(code))
+    async with aclosing(source.items()) as items:
+        await until(items, has("trouble"))
+        run = source._run
+        assert run is not None and source.pid is not None
+        pid = source.pid
+        await asyncio.to_thread(wait_until, run.queue.full)
+        await asyncio.wait_for(source.close(), 5.0)
+        assert gone(pid)
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(items), LIMIT)
+
+
+def test_libraries_are_found_without_being_imported() -> None:
+    places = library_directories()
+    assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records.py"))
+    assert any(os.path.isdir(os.path.join(place, "pyroute2")) for place in places)
+    code = f"import sys; sys.path += {places!r}; from nictop.wire.local import library_directories as found; found(); "
+    code += "print(sorted({'pyroute2', 'pyudev'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
