@@ -105,7 +105,7 @@ def run(interval: float, ascii_only: bool) -> int:
     def connect() -> Source:
         from nictop.wire.local import LocalSource
 
-        return LocalSource(interval=interval)
+        return LocalSource(interval=interval, eager=True)
 
     app = NictopApp(connect, interval=interval, ascii_only=ascii_only or wants_ascii(os.environ))
     app.run()

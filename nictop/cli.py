@@ -111,7 +111,7 @@ def _interval(text: str) -> float:
 
 
 def _live(options: argparse.Namespace) -> int:
-    for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin")):
+    for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
     from nictop.app import run

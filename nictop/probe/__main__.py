@@ -2,8 +2,10 @@
 
 One thread and one poll(). `Hello` and the first `Counters` go out before anything slow is begun; then inventories come
 from a child process, when events say so (`hotplug`), when asked for, and at long intervals. Whatever fails is said in a
-`Trouble` line and the rest goes on. Arguments: ``--interval S`` (0.1 to 60) and ``--once`` (hello, counters, inventory,
-counters, end).
+`Trouble` line and the rest goes on.
+
+Arguments: ``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates
+at once) and ``--once`` (hello, counters, inventory, counters, end).
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from nictop.probe.requests import LONGEST_REQUEST, RequestLines, held_interval, 
 PROTOCOL = 1
 """`records.PROTOCOL`, which is not imported here: it would bring `dataclasses` (3 MiB, 20 ms). A test compares them."""
 
+EAGER = 0.2
+"""Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
+
 RESCAN = 300.0
 RESCAN_WITHOUT_UEVENTS = 10.0
 """Seconds between inventories that nothing asked for."""
@@ -45,7 +50,11 @@ class Schedule:
 
     def change(self, interval: float, now: float) -> None:
         self.interval = interval
-        self.next = min(self.next, now + interval)
+        self.hurry(interval, now)
+
+    def hurry(self, wait: float, now: float) -> None:
+        """The next tick comes after `wait` at the latest, and the others in step with it."""
+        self.next = min(self.next, now + wait)
 
 
 class Ended(Exception):
@@ -55,9 +64,12 @@ class Ended(Exception):
 class Probe:
     """The state of one run. `once`: end after the second counters that follow an inventory."""
 
-    def __init__(self, interval: float, *, once: bool, sys: str = "/sys", proc: str = "/proc") -> None:
+    def __init__(
+        self, interval: float, *, once: bool, eager: bool = False, sys: str = "/sys", proc: str = "/proc"
+    ) -> None:
         self._proc = proc
         self._once = once
+        self._eager = eager
         self._out = Outlet(1)
         self._counters = CounterReader(sys=sys, proc=proc)
         self._child = InventoryChild(sys=sys, proc=proc)
@@ -75,6 +87,8 @@ class Probe:
         try:
             self._say("hello", hello(self._schedule.interval, self._proc))
             self._tick(time.monotonic())
+            if self._eager:
+                self._schedule.hurry(EAGER, time.monotonic())
             self._listen()
             while True:
                 self._step()
@@ -264,11 +278,13 @@ def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
 def main(arguments: list[str]) -> int:
     """Run the probe; returns its exit status."""
     interval: float | None = 1.0
-    once = False
+    once = eager = False
     words = iter(arguments)
     for word in words:
         if word == "--once":
             once = True
+        elif word == "--eager":
+            eager = True
         elif word == "--interval":
             try:
                 interval = held_interval(float(next(words, "")))
@@ -277,10 +293,10 @@ def main(arguments: list[str]) -> int:
         else:
             interval = None
         if interval is None:
-            os.write(2, b"usage: python -m nictop.probe [--interval SECONDS] [--once]\n")
+            os.write(2, b"usage: python -m nictop.probe [--interval SECONDS] [--eager] [--once]\n")
             return 2
     try:
-        probe = Probe(interval or 1.0, once=once)
+        probe = Probe(interval or 1.0, once=once, eager=eager)
     except OSError as error:  # started with stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1

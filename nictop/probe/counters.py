@@ -1,7 +1,7 @@
 """The fast pass: every number that moves, from the kernel's own binary answers, a few times a second.
 
 Reads rtnetlink RTM_GETSTATS, /proc/stat, and for watched links ETHTOOL_GSTATS and the `netdev` family's queue counters;
-for physical functions the counters of their VFs. Yields one `Sample` per pass. No fork, no asyncio, no pyroute2;
+for physical functions the counters of their VFs. Yields one `Sample` per pass. No fork, no asyncio;
 descriptors and buffers are kept, and what nobody watches is not even imported.
 """
 

@@ -1,9 +1,9 @@
 """The slow pass in a process of its own: forked, read through a pipe, gone when done.
 
-pyroute2 and its like take 35 MiB and a third of a second; in a child neither stays. The child inherits a warm
-interpreter, so that fork is the cheapest way to start it. It dies with the probe in three ways: its pipe breaks, the
-kernel sends SIGKILL when the parent is gone (PR_SET_PDEATHSIG; ctypes is loaded in the child only), and the parent
-kills it when it ends itself.
+Its readers, ctypes and pyudev take 10 MiB, and a driver may hang in any of its answers; in a child neither stays. The
+child inherits a warm interpreter, so that fork is the cheapest way to start it. It dies with the probe in three ways:
+its pipe breaks, the kernel sends SIGKILL when the parent is gone (PR_SET_PDEATHSIG; ctypes is loaded in the child
+only), and the parent kills it when it ends itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A small netlink codec: requests out, attributes in, nothing else.
 
 The counters loop runs many times a second and must stay near the cost of the bare system calls, so it speaks netlink
-with `struct` directly; the ethtool and netdev generic families, of which pyroute2 knows only a part, use it too.
+with `struct` directly; the inventory uses the same codec, because no library repeats a dump that a change
+interrupted, or knows the whole of the ethtool and netdev families.
 Layouts: linux/netlink.h, linux/rtnetlink.h, linux/genetlink.h; integers are in host byte order.
 """
 

@@ -40,6 +40,9 @@ class VfCounterReader:
     def read(self, ifindex: int) -> dict[int, tuple[int, ...]]:
         """VF number → numbers in the order of `records.VF_COUNTERS`; VFs that the driver does not count are absent.
 
+        A driver that counts none of its VFs is answered for by the kernel, with zeros: when all numbers of all VFs are
+        zero, none is returned.
+
         Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs: their list does not fit
         into one attribute of 64 KiB).
         """
@@ -51,7 +54,7 @@ class VfCounterReader:
                 if listed < promised:
                     raise OSError(errno.EMSGSIZE, f"{listed} of {promised} VFs listed")
                 counters.update(found)
-        return counters
+        return counters if any(map(any, counters.values())) else {}
 
 
 def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]]:

@@ -1,6 +1,6 @@
 """The probe of this machine: a child process that speaks lines through pipes.
 
-The child runs isolated (`-I -S`) with just the directories that hold nictop, pyroute2 and pyudev, so that neither the
+The child runs isolated (`-I -S`) with just the directories that hold nictop and pyudev, so that neither the
 user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
 whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later.
 """
@@ -24,7 +24,7 @@ from nictop.probe.records import MAX_LINE, Line, Request
 from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
 from nictop.wire.source import SourceState
 
-LIBRARIES = ("nictop", "pyroute2", "pyudev")
+LIBRARIES = ("nictop", "pyudev")
 FIRST_WORD = 10.0
 """Seconds until the hello must have come."""
 SILENCE = 10.0
@@ -44,12 +44,17 @@ COMPLAINT = 2000
 
 
 class LocalSource:
-    """Lines of this machine. `python` runs the probe; `command` replaces the whole command line (tests do that)."""
+    """Lines of this machine.
+
+    `eager`: rates at once, over the first fifth of a second. `python` runs the probe; `command` replaces the whole
+    command line (tests do that).
+    """
 
     def __init__(
         self,
         interval: float = 1.0,
         *,
+        eager: bool = False,
         python: str = sys.executable,
         command: Sequence[str] | None = None,
         name: str | None = None,
@@ -58,6 +63,7 @@ class LocalSource:
     ) -> None:
         self.name = name or os.uname().nodename
         self._wanted = Request(interval=interval)
+        self._eager = eager
         self._python = python
         self._command = command
         self._retry = retry
@@ -118,7 +124,8 @@ class LocalSource:
             await self._run.end()
 
     def _command_line(self) -> Sequence[str]:
-        return self._command or probe_command(self._python, "--interval", f"{self._wanted.interval:g}")
+        options = ["--interval", f"{self._wanted.interval:g}"] + ["--eager"] * self._eager
+        return self._command or probe_command(self._python, *options)
 
     def _delay(self, failures: int) -> float:
         """Exponential, with jitter, so that many nictops on one host do not keep step."""

@@ -19,12 +19,15 @@ from tests.support.sources import ScriptedSource
 
 PICTURES = Path(__file__).parent.parent.parent / "screenshots"
 
+CHOOSE = ("down", "down")
+"""From the management port to the physical function."""
+
 SHOTS = {
-    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", (), False),
-    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (), False),
-    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", ("enter",), False),
-    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (), True),
-    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", ("question_mark",), False),
+    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
+    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
+    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "enter"), False),
+    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, True),
+    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
 }
 
 

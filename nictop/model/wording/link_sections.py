@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.wording.sections import Fact, Section, section
-from nictop.model.wording.words import IFF_PROMISC, driver_name, is_virtual, on, reason, state_words
+from nictop.model.wording.words import IFF_PROMISC, driver_name, is_virtual, on, reason, state_words, times
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
 ASSIGNMENTS = {
@@ -38,9 +38,9 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts += _settings(link)
     changes = []
     if link.carrier_changes is not None:
-        changes.append(f"carrier changed {link.carrier_changes} times")
+        changes.append(f"carrier changed {times(link.carrier_changes)}")
     if link.ethtool.state is not None and link.ethtool.state.down_events is not None:
-        changes.append(f"physical link went down {link.ethtool.state.down_events} times")
+        changes.append(f"physical link went down {times(link.ethtool.state.down_events)}")
     facts.append(Fact("changes", " · ".join(changes) or reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))

@@ -101,6 +101,11 @@ def cpu_count(cpu_list: str | None) -> int | None:
     return number if number > 0 else None
 
 
+def times(number: int) -> str:
+    """``once``, ``3 times``"""
+    return "once" if number == 1 else f"{number} times"
+
+
 def on(flag: bool) -> str:
     return "on" if flag else "off"
 

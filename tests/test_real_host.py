@@ -1,0 +1,138 @@
+"""The whole chain, kernel to number, against the tools of the field and against a load that is known."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+
+import msgspec
+import pytest
+
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Inventory
+from nictop.report import ShowDocument
+from nictop.watch import snapshots
+from nictop.wire.local import LocalSource, probe_command
+from tests.support.namespaces import Namespace
+from tests.support.said import assert_driver, assert_features, assert_link, assert_settings
+
+FRAME = 1000
+"""Bytes of a frame as the counters count it, Ethernet header included."""
+ETH_P_EXPERIMENTAL = 0x88B5
+
+
+@pytest.fixture(scope="module")
+def inventory() -> Inventory:
+    """What ``nictop show --format json`` says of this host."""
+    command = [sys.executable, "-m", "nictop", "--interval", "0.1", "show", "--format", "json"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stderr == b""
+    shown = msgspec.json.decode(done.stdout, type=ShowDocument).inventory
+    assert shown is not None
+    return shown
+
+
+def tool(name: str, *arguments: str) -> str:
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    return subprocess.run([name, *arguments], capture_output=True, text=True, check=False).stdout
+
+
+def test_show_agrees_with_ip(inventory: Inventory) -> None:
+    said = {entry["ifindex"]: entry for entry in json.loads(tool("ip", "-j", "-s", "-d", "link"))}
+    links = {link.ifindex: link for link in inventory.links}
+    assert links.keys() == said.keys()
+    names = {ifindex: link.name for ifindex, link in links.items()}
+    for ifindex, link in links.items():
+        assert_link(link, said[ifindex], names, exact_counters=False)
+
+
+def test_show_agrees_with_ethtool(inventory: Inventory) -> None:
+    tool("ethtool", "--version")
+    for link in inventory.links:
+        assert_driver(link.ethtool, tool("ethtool", "-i", link.name))
+        assert_features(link.ethtool, tool("ethtool", "-k", link.name))
+        assert_settings(link.ethtool, tool("ethtool", link.name))
+
+
+def test_show_agrees_with_lspci(inventory: Inventory) -> None:
+    functions = {}
+    for block in tool("lspci", "-Dnnk").split("\n\n"):
+        for entry in re.split(r"\n(?=\S)", block):
+            found = re.match(r"(\S+) .*\[(02[0-9a-f]{2})\]: .*\[([0-9a-f]{4}):([0-9a-f]{4})\]", entry)
+            if found:
+                driver = re.search(r"Kernel driver in use: (\S+)", entry)
+                functions[found[1]] = (*found.groups()[1:], driver[1] if driver else None)
+    ours = {
+        pci.address: (f"{pci.class_code >> 8:04x}", f"{pci.vendor_id:04x}", f"{pci.device_id:04x}", pci.driver)
+        for pci in inventory.pci
+    }
+    assert ours == functions
+
+
+@pytest.fixture
+def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
+    """Two namespaces joined by a veth pair left0 ─ right0, silent: no IPv6, no ARP."""
+    other = Namespace()
+    try:
+        for side in (namespace, other):
+            side.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"])
+        namespace.run(["ip", "link", "add", "left0", "type", "veth", "peer", "name", "right0", "netns", other.name])
+        namespace.run(["ip", "link", "set", "left0", "up"])
+        other.run(["ip", "link", "set", "right0", "up"])
+        yield namespace, other
+    finally:
+        other.remove()
+
+
+async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]) -> None:
+    """Bursts of known size, each sent between two readings: every one must be read back within 1 %, on its own tick."""
+    left, right = pair
+    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME - 14)
+
+    def opened() -> socket.socket:
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        sender.bind(("right0", 0))
+        return sender
+
+    source = LocalSource(
+        command=["ip", "netns", "exec", left.name, *probe_command(sys.executable, "--interval", "0.2")]
+    )
+    sender = right.inside(opened)
+    ifindex = left.inside(lambda: socket.if_nametoindex("left0"))
+    seen: list[tuple[int, float, float]] = []
+    bursts = [100, 1, 0, 3000, 500]
+    sent: int | None = None
+    try:
+        async for snapshot in readings(source):
+            assert snapshot.rates is not None
+            rate = snapshot.rates.links[ifindex]
+            if sent is not None and rate.rx_bits is not None and rate.rx_packets is not None:
+                elapsed = snapshot.rates.elapsed
+                seen.append((sent, rate.rx_packets * elapsed, rate.rx_bits * elapsed / 8))
+            if not bursts:
+                break
+            sent = bursts.pop(0)
+            for _ in range(sent):
+                sender.send(frame)
+    finally:
+        sender.close()
+        await source.close()
+    assert [count for count, _, _ in seen] == [100, 1, 0, 3000, 500]
+    for count, packets, received in seen:
+        assert packets == pytest.approx(count, rel=0.01)
+        assert received == pytest.approx(count * FRAME, rel=0.01)
+
+
+async def readings(source: LocalSource) -> AsyncIterator[Snapshot]:
+    """A snapshot for each pair of counter records, once each."""
+    newest = None
+    async for snapshot in snapshots(source):
+        if snapshot.rates is not None and snapshot.rates is not newest:
+            newest = snapshot.rates
+            yield snapshot
