@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, probe
+from tests.benchmarks import counters, probe, screens
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -17,8 +17,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,
     "inventory-200": probe.inventory_of_many_links,
+    "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
     "probe": probe.probe_at_rest,
+    "first-paint": screens.first_paint,
+    "whole-program": screens.whole_program,
 }
 
 

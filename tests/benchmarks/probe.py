@@ -83,3 +83,15 @@ def children_cpu(pid: int) -> float:
     """Seconds of CPU of the children that a process has waited for."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[13]) + int(fields[14])) / TICKS
+
+
+def inventory_by_pyroute2(quick: bool) -> Iterator[Result]:
+    """What the links alone cost through the library that one would take otherwise."""
+    code = "import time\nfrom pyroute2 import IPRoute\nwith IPRoute() as route: links = len(list(route.get_links()))\n"
+    code += "print(links, time.process_time())"
+    with veth_namespace(200) as namespace:
+        runs = [namespace.python(code).split() for _ in range(2 if quick else 5)]
+    if {count for count, _ in runs} != {"201"}:
+        raise RuntimeError(f"pyroute2 found {runs} links instead of 201")
+    cost = statistics.median(float(seconds) for _, seconds in runs)
+    yield Result("pyroute2: the links of 200 veth, imports included", cost, None, "s CPU")

@@ -1,55 +1,118 @@
-"""The whole program in a pseudo-terminal: first paint, first numbers, CPU with 30 NICs, beside other programs."""
+"""The whole program in a pseudo-terminal: first paint, first numbers, CPU with 30 NICs that all move, beside other
+programs."""
 
 from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from tests.benchmarks.links import veth_namespace
+from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds
+from tests.support.namespaces import ROOT, Namespace
 
+LINKS = 30
 EMPTY_APP = "from textual.app import App\nclass Empty(App): pass\nEmpty().run()"
 PAINTED = b"\x1b[36;1H"
 """The last of 36 rows is being drawn: a full frame."""
+RATES = b"idle"
+"""A word of the processors' legend, which appears with the first rates."""
+SETTLE = 6.0
+"""Seconds until start-up is over."""
+
+TRAFFIC = """
+import os, select, socket, sys
+senders = []
+for number in range(int(sys.argv[1])):
+    sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    sender.bind((f"left{number}", 0))
+    senders.append(sender)
+frame = b"\\xff" * 12 + b"\\x88\\xb5" + bytes(486)
+count = 0
+while not select.select([0], [], [], 0.05)[0]:
+    count += 1
+    for number, sender in enumerate(senders):
+        for _ in range(1 + (count + number) % 7):
+            sender.send(frame)
+"""
 
 
-def first_paint(argv: Sequence[str], runs: int, until: bytes = PAINTED) -> float:
-    """Median seconds from start to the first frame that holds `until`."""
+def nictop(interval: float = 1.0) -> list[str]:
+    return [sys.executable, "-m", "nictop", "--interval", f"{interval:g}"]
+
+
+def first_paint(quick: bool) -> Iterator[Result]:
+    """From the start of the process to a full frame, and to the first rates, against an app with nothing in it."""
+    runs = 3 if quick else 11
+    empty = painted([sys.executable, "-c", EMPTY_APP], runs, PAINTED)
+    ours = painted(nictop(), runs, PAINTED)
+    rates = painted(nictop(), runs, RATES)
+    yield Result("first paint of an empty Textual app", empty * 1e3, None, "ms")
+    yield Result("first paint of nictop", ours * 1e3, None, "ms")
+    yield Result("first paint, against the empty app", ours / empty, 1.5, "times")
+    yield Result("from first paint to real numbers", (rates - ours) * 1e3, 400, "ms")
+
+
+def painted(argv: Sequence[str], runs: int, until: bytes) -> float:
+    """Median seconds from start until `until` is in the output."""
     times = []
     for _ in range(runs):
         with Terminal(argv) as terminal:
             moment = terminal.read(15.0, lambda output: until in output)
             if moment is None:
-                raise RuntimeError(f"{argv[0]} drew nothing: {terminal.output[-400:]!r}")
+                raise RuntimeError(f"{argv} never drew {until!r}: {terminal.output[-400:]!r}")
             times.append(moment)
     return statistics.median(times)
 
 
-def share_of_a_core(argv: Sequence[str], seconds: float, settle: float = 6.0) -> float:
-    """CPU of a program and its children while it runs in a 120×36 terminal, per cent of one core, after it settled."""
-    with Terminal(argv) as terminal:
-        terminal.read(settle)
-        before, start = cpu_seconds(terminal.pid), time.monotonic()
-        terminal.read(seconds)
-        used, elapsed = cpu_seconds(terminal.pid) - before, time.monotonic() - start
-    return 100 * used / elapsed
-
-
-def nictop(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "nictop", *arguments]
-
-
-def empty_app() -> list[str]:
-    return [sys.executable, "-c", EMPTY_APP]
+def whole_program(quick: bool) -> Iterator[Result]:
+    """nictop with its probe, and the programs people use instead, all in the same namespace with the same traffic."""
+    seconds = 8.0 if quick else 30.0
+    with veth_namespace(LINKS) as namespace, traffic(namespace):
+        for interval, bound in ((1.0, 3.0), (0.1, 15.0)):
+            share = share_of_a_core(namespace, nictop(interval), seconds)
+            yield Result(
+                f"nictop at {1 / interval:g} Hz, {LINKS} NICs that move, 120×36: CPU", share, bound, "% of a core"
+            )
+        for name, argv in peers().items():
+            yield Result(f"{name}: CPU", share_of_a_core(namespace, argv, seconds), None, "% of a core")
 
 
 def peers() -> dict[str, list[str]]:
-    """Programs of the field that are installed here, each at one refresh per second."""
+    """Programs of the field that are installed here, each at one refresh per second (btop: its default of 2 s)."""
     known = {
-        "btop": ["btop", "--utf-force"],
-        "bmon": ["bmon", "-r", "1", "-o", "curses"],
-        "network-top": ["network-top", "--interval", "1"],
+        "btop, every 2 s": ["btop"],
+        "bmon, every second": ["bmon", "-r", "1", "-o", "curses"],
+        "network-top of netutils-linux, every second": ["network-top", "--interval", "1"],
     }
     return {name: argv for name, argv in known.items() if shutil.which(argv[0])}
+
+
+def share_of_a_core(namespace: Namespace, argv: Sequence[str], seconds: float) -> float:
+    """CPU of a program and its children in a 120×36 terminal, per cent of one core, after it has settled."""
+    with Terminal(["ip", "netns", "exec", namespace.name, *argv]) as terminal:
+        terminal.read(SETTLE)
+        before, start = cpu_seconds(terminal.pid), time.monotonic()
+        terminal.read(seconds)
+        used, elapsed = cpu_seconds(terminal.pid) - before, time.monotonic() - start
+    if before == 0.0 and used == 0.0:
+        raise RuntimeError(f"{argv[0]} did not run")
+    return 100 * used / elapsed
+
+
+@contextmanager
+def traffic(namespace: Namespace) -> Iterator[None]:
+    """Frames of 500 bytes over every pair, between 20 and 140 a second, until the block is left."""
+    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", TRAFFIC, str(LINKS // 2)]
+    sender = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=ROOT)
+    try:
+        yield
+    finally:
+        sender.communicate()
+        if sender.returncode:
+            raise RuntimeError("the traffic did not last")
