@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nictop.wire.codec import decode
-
 from nictop.probe.records import Line
+from nictop.wire.codec import decode
 
 DATA = Path(__file__).parent.parent / "data" / "lines"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from nictop.wire.source import SourceState
-
 from nictop.probe.records import Line, Request
+from nictop.wire.source import SourceState
 
 
 class ScriptedSource:
