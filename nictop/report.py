@@ -15,24 +15,33 @@ import msgspec
 from nictop import __version__
 from nictop.model import units
 from nictop.model.columns import visible_columns
+from nictop.model.queue_columns import NOT_OFFERED, visible_queue_columns
+from nictop.model.queue_map import InterruptLoad, QueueMap, queue_map
 from nictop.model.rates import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row, device_tree, guides
 from nictop.model.wording import Section, ascii_only, clean, fit, is_virtual, link_facts, platform_words, width, wrap
 from nictop.probe.records import (
+    CHANNEL_COUNTERS,
     CPU_TIMES,
     LINK_COUNTERS,
     QUEUE_COUNTERS,
+    SOFTIRQS,
+    SOFTNET_COUNTERS,
+    THREAD_TIMES,
     VF_COUNTERS,
     Counters,
     Hello,
     Inventory,
+    Link,
     Trouble,
 )
 
 LABEL_WIDTH = 15
 NARROWEST = 40
 WIDEST = 200
+ONE_PAIR = 2
+"""Queues of a link that has nothing to spread: one to receive, one to transmit."""
 NAME_WIDTH = 30
 """Cells that the tree keeps beside the columns."""
 
@@ -45,6 +54,10 @@ class CounterNames:
     cpus: tuple[str, ...] = CPU_TIMES
     queues: tuple[str, ...] = QUEUE_COUNTERS
     vfs: tuple[str, ...] = VF_COUNTERS
+    softirqs: tuple[str, ...] = SOFTIRQS
+    softnet: tuple[str, ...] = SOFTNET_COUNTERS
+    threads: tuple[str, ...] = (*THREAD_TIMES, "cpu")
+    channels: tuple[str, ...] = CHANNEL_COUNTERS
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,8 @@ class ShowDocument:
     """The newer of the two records that `rates` compares."""
     rates: Rates | None
     """Per second, over `Rates.elapsed`."""
+    queue_maps: dict[int, QueueMap] = field(default_factory=dict)
+    """ifindex → queue, NAPI, interrupt and CPU of every link that a device carries or that has several queues."""
     counter_names: CounterNames = field(default_factory=CounterNames)
     troubles: tuple[Trouble, ...] = ()
     """What the probe could not do, in sentences."""
@@ -74,6 +89,11 @@ def show_document(snapshot: Snapshot) -> ShowDocument:
         inventory=snapshot.inventory,
         counters=snapshot.counters,
         rates=snapshot.rates,
+        queue_maps={
+            ifindex: queue_map(link, snapshot)
+            for ifindex, link in snapshot.links.items()
+            if not is_virtual(link) or len(link.queues) > ONE_PAIR
+        },
         troubles=snapshot.troubles,
     )
 
@@ -169,7 +189,42 @@ def _fact_lines(row: Row, snapshot: Snapshot, room: int) -> list[str]:
     lines = [title, "=" * min(room, width(title))]
     for section in link_facts(row, snapshot):
         lines += _section_lines(section, room)
+    if row.link is not None:
+        lines += _queue_lines(row.link, snapshot, room)
     return lines
+
+
+def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
+    """Queue, interrupt and CPU of a netdev as a table; queues that are out of use are left to the JSON."""
+    found = queue_map(link, snapshot)
+    if not found.rows and not found.unmapped:
+        return []
+    columns = visible_queue_columns(room - 2)
+    rows = [*(row for row in found.rows if row.in_use or row.interrupts), found.total]
+    table = [[column.cell(row)[0] for column in columns] for row in rows]
+    titles = " ".join(fit(column.title, column.width, column.align) for column in columns)
+    lines = ["queues", f"  {titles}"]
+    for cells in table:
+        texts = [fit(cell, column.width, column.align) for cell, column in zip(cells, columns, strict=True)]
+        lines.append(f"  {' '.join(texts)}")
+    notes = []
+    if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
+        notes.append(f"{NOT_OFFERED}: the driver does not count it per queue")
+    if any(one.interrupt.shared for one in found.total.loads):
+        notes.append("*: serves several queues")
+    if found.busiest_share is not None and len(rows) > 2:
+        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
+    notes += [f"{_words(one)}: no queue" for one in found.others]
+    notes += [f"{_words(one)}: not mapped to a queue" for one in found.unmapped]
+    for note in notes:
+        lines += [f"  {part}" for part in wrap(note, room - 2)]
+    return lines
+
+
+def _words(load: InterruptLoad) -> str:
+    """``interrupt 40 (ens224)``"""
+    name = f" ({load.interrupt.name})" if load.interrupt.name else ""
+    return f"interrupt {load.interrupt.number}{name}"
 
 
 def _section_lines(section: Section, room: int) -> list[str]:

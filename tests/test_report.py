@@ -13,9 +13,9 @@ import pytest
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording import width
-from nictop.probe.records import LINK_COUNTERS, Inventory, Link, Trouble, Unreadable
+from nictop.probe.records import LINK_COUNTERS, Interrupt, Inventory, Link, Queue, Trouble, Unreadable
 from nictop.report import ShowDocument, in_ascii, show_json, show_schema, show_text
-from tests.model.hosts import HELLO, LINKS, PF, inventory, live_host, make_link, snapshot_of
+from tests.model.hosts import HELLO, LINKS, PF, counters, inventory, live_host, make_link, snapshot_of
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n网卡\u200b"
 
@@ -76,7 +76,58 @@ def test_a_host_that_said_nothing() -> None:
     assert "CPU  no rates" in text
 
 
+def busy_queues() -> Snapshot:
+    """The physical function with two queues, of which the first does all; one of its interrupts is a riddle."""
+    names = ("tx_queue_0_packets", "rx_queue_0_packets", "rx_queue_1_packets")
+    link = replace(
+        PF,
+        queues=(Queue("rx", 0), Queue("rx", 1), Queue("tx", 0)),
+        ethtool=replace(PF.ethtool, driver_counter_names=names),
+    )
+    interrupts = tuple(
+        Interrupt(40 + index, (name,), "0000:02:00.0", allowed_cpus="0-3", effective_cpus=str(index))
+        for index, name in enumerate(("ens224", "ens224-TxRx-0", "ens224-rx-1", HOSTILE))
+    )
+    loads = [
+        counters(
+            time, interrupts={40: {}, 41: {2: int(1000 * time)}, 42: {}, 43: {}}, driver={4: (0, int(9e5 * time), 0)}
+        )
+        for time in (1, 2)
+    ]
+    return snapshot_of(HELLO, replace(inventory(links=(link,)), interrupts=interrupts), *loads)
+
+
+def test_text_has_the_queues() -> None:
+    text = show_text(busy_queues(), 100)
+    assert text.isprintable() or all(character == "\n" or character.isprintable() for character in text)
+    lines = [line.split() for line in text[text.index("\nqueues\n") :].splitlines()]
+    (titles, first, second, total) = lines[2:6]
+    assert [*titles[:3], *titles[7:9]] == ["QUEUE", "RX", "PPS", "TX", "B/S"]
+    assert first == ["0", "900", "k", "0", "n/o", "n/o", "n/o", "n/o", "–", "41", "1.00", "k", "1", "0-3"]
+    assert second == ["1", "rx", "0", "n/o", "n/o", "–", "42", "0", "2", "0-3"]
+    assert total[:3] == ["all", "900", "k"]
+    assert "  busiest queue 0: 100 % of all" in text
+    assert "  interrupt 40 (ens224): no queue" in text
+    assert "  interrupt 43 (ev\\x1b[2J" in text
+
+
+@pytest.mark.parametrize("room", [40, 80, 120, 200])
+def test_queues_keep_to_the_width(room: int) -> None:
+    assert max(width(line) for line in show_text(busy_queues(), room).splitlines()) <= room
+
+
 # ------------------------------------------------------------------------------------------------------------ JSON
+
+
+def test_json_has_the_queues() -> None:
+    document = json.loads(show_json(busy_queues()))
+    found = document["queue_maps"]["4"]
+    first = found["rows"][0]
+    assert (first["queue"], first["rx_packets"], first["interrupts"], first["effective"]) == (0, 900_000, 1000, [1])
+    assert first["loads"][0]["interrupt"]["name"] == "ens224-TxRx-0"
+    assert first["loads"][0]["cpus"] == {"2": 1000}
+    assert [one["interrupt"]["number"] for one in found["others"] + found["unmapped"]] == [40, 43]
+    assert (found["busiest"], found["busiest_share"]) == (0, 1.0)
 
 
 def test_json_is_the_records_unchanged() -> None:
@@ -157,7 +208,7 @@ def check(value: Any, schema: dict[str, Any], definitions: dict[str, Any], path:
     return None
 
 
-@pytest.mark.parametrize("make", [live_host, hostile_host, lambda: Snapshot.empty("nobody")])
+@pytest.mark.parametrize("make", [live_host, hostile_host, busy_queues, lambda: Snapshot.empty("nobody")])
 def test_the_schema_describes_the_document(make: Any) -> None:
     schema = json.loads(show_schema())
     check(json.loads(show_json(make())), schema, schema["$defs"])

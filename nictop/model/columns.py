@@ -15,6 +15,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row
 from nictop.model.wording.hardware import NO_ADDRESS, driver_words, pcie_words
 from nictop.model.wording.link_sections import link_name
+from nictop.model.wording.summary import ranked_addresses
 from nictop.model.wording.words import Tone, driver_name, state_mark, state_words
 from nictop.probe.records import Link
 
@@ -106,6 +107,16 @@ def _rate(*names: str) -> Callable[[Row, Snapshot], Value]:
     return value
 
 
+def _drops(row: Row, snapshot: Snapshot) -> Value:
+    """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: a ring that overflows
+    shows at every width."""
+    dropped = _rate("rx_dropped", "tx_dropped")(row, snapshot)
+    missed = _rate("rx_missed")(row, snapshot)
+    if isinstance(dropped, str) or dropped is None:
+        return dropped
+    return dropped + missed if isinstance(missed, float) else dropped
+
+
 def _of_link(read: Callable[[Link, Snapshot], Value]) -> Callable[[Row, Snapshot], Value]:
     return lambda row, snapshot: "" if row.link is None else read(row.link, snapshot)
 
@@ -145,8 +156,7 @@ def _address(row: Row, snapshot: Snapshot) -> Value:
 
 
 def _ip(link: Link, snapshot: Snapshot) -> Value:
-    """The address people would ping: global before link-local, IPv4 before IPv6."""
-    ranked = sorted(link.addresses, key=lambda one: (one.scope != "global", one.family != "ipv4"))
+    ranked = ranked_addresses(link)
     return f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else ""
 
 
@@ -176,7 +186,7 @@ COLUMNS = (
     Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 6, "right", 3, _rate("rx_packets")),
     Column("out_packets", "PPS OUT", "packets/s", 7, 6, "right", 3, _rate("tx_packets")),
     Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 5, "right", 3, _rate("rx_errors", "tx_errors"), _bad),
-    Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", 3, _rate("rx_dropped", "tx_dropped"), _bad),
+    Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", 3, _drops, _bad),
     Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 7, "right", 3, _rate("rx_missed"), _bad),
     Column("ip", "ADDRESS", "", 18, 8, "left", None, _of_link(_ip)),
     Column("mtu", "MTU", "bytes", 5, 9, "right", None, _of_link(lambda link, snapshot: link.mtu)),

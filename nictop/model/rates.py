@@ -8,10 +8,23 @@ direction bear it out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from nictop.model.cpu_shares import CpuShares, all_cpu_shares
+from nictop.model.load_rates import (
+    ChannelRates,
+    MachineInterruptRate,
+    SoftirqRates,
+    SoftnetRates,
+    ThreadShare,
+    channel_rates,
+    interrupt_rates,
+    machine_rates,
+    softirq_rates,
+    softnet_rates,
+    thread_shares,
+)
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters
 
 __all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "vf_rates"]
@@ -89,6 +102,18 @@ class Rates:
     queues: dict[int, tuple[QueueRates, ...]]
     vfs: dict[int, dict[int, VfRates]]
     """ifindex of the physical function → VF number."""
+    interrupts: dict[int, dict[int, float]] = field(default_factory=dict)
+    """IRQ number → CPU id → interrupts per second; CPUs with none are left out."""
+    softirqs: dict[int, SoftirqRates] = field(default_factory=dict)
+    """By CPU id."""
+    softnet: dict[int, SoftnetRates] = field(default_factory=dict)
+    """By CPU id."""
+    threads: dict[int, ThreadShare] = field(default_factory=dict)
+    """By thread id."""
+    channels: dict[int, dict[int, ChannelRates]] = field(default_factory=dict)
+    """ifindex of a hv_netvsc link → vmbus channel id."""
+    machine: tuple[MachineInterruptRate, ...] = ()
+    """Every line of /proc/interrupts, only while asked for."""
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
@@ -117,6 +142,12 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
             if ifindex in before.queues
         },
         vfs=vf_rates(before, after),
+        interrupts=interrupt_rates(before, after, elapsed),
+        softirqs=softirq_rates(before, after, elapsed),
+        softnet=softnet_rates(before, after, elapsed),
+        threads=thread_shares(before, after, elapsed, clock_ticks),
+        channels=channel_rates(before, after, elapsed),
+        machine=machine_rates(before, after, elapsed),
     )
 
 

@@ -152,6 +152,7 @@ def _forgotten(snapshot: Snapshot, ifindex: int) -> Snapshot:
             links=_without(counters.links, ifindex),
             queues=_without(counters.queues, ifindex),
             driver=_without(counters.driver, ifindex),
+            channels=_without(counters.channels, ifindex),
             vfs=_without(counters.vfs, ifindex),
         )
 
@@ -162,6 +163,7 @@ def _forgotten(snapshot: Snapshot, ifindex: int) -> Snapshot:
             links=_without(now.links, ifindex),
             queues=_without(now.queues, ifindex),
             driver=_without(now.driver, ifindex),
+            channels=_without(now.channels, ifindex),
             vfs=_without(now.vfs, ifindex),
         )
     return replace(
@@ -182,6 +184,7 @@ def _inventoried(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     newer = {ifindex: change for ifindex, change in snapshot.changes.items() if change.time > inventory.time}
     for change in newer.values():
         _patch(links, change)
+    snapshot = _without_renumbered(snapshot, inventory)
     return replace(
         snapshot,
         message="" if snapshot.state == "live" else snapshot.message,
@@ -190,6 +193,32 @@ def _inventoried(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         pci=inventory.pci,
         inventory_pending=bool(newer),
         changes=newer,
+    )
+
+
+def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+    """Without the counts of interrupt numbers that now belong to another vector (``ethtool -L``, driver reload): what
+    was counted for the one is nothing to compare the other with."""
+    if snapshot.inventory is None:
+        return snapshot
+    known = {one.number: (one.actions, one.pci_address) for one in snapshot.inventory.interrupts}
+    changed = {
+        one.number
+        for one in inventory.interrupts
+        if one.number in known and known[one.number] != (one.actions, one.pci_address)
+    }
+    if not changed:
+        return snapshot
+
+    def kept(mapping: dict[int, T]) -> dict[int, T]:
+        return {number: value for number, value in mapping.items() if number not in changed}
+
+    counters, before, now = snapshot.counters, snapshot.before, snapshot.rates
+    return replace(
+        snapshot,
+        counters=replace(counters, interrupts=kept(counters.interrupts)) if counters is not None else None,
+        before=replace(before, interrupts=kept(before.interrupts)) if before is not None else None,
+        rates=replace(now, interrupts=kept(now.interrupts)) if now is not None else None,
     )
 
 

@@ -24,6 +24,11 @@ from nictop.probe.hotplug import Calm, Events
 from nictop.probe.inventory_child import InventoryChild
 from nictop.probe.outlet import Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, held_interval, parse_request
+from nictop.probe.targets import parse_targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PROTOCOL = 1
 """`records.PROTOCOL`, which is not imported here: it would bring `dataclasses` (3 MiB, 20 ms). A test compares them."""
@@ -32,7 +37,7 @@ EAGER = 0.2
 """Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
 
 RESCAN = 300.0
-RESCAN_WITHOUT_UEVENTS = 10.0
+RESCAN_WITHOUT_EVENTS = 10.0
 """Seconds between inventories that nothing asked for."""
 
 
@@ -169,8 +174,7 @@ class Probe:
         due = self._calm.due()
         if due is None or now < due:
             return
-        missing = self._events is not None and "uevents" in self._events.missing
-        self._calm.rescan = now + (RESCAN_WITHOUT_UEVENTS if missing else RESCAN)
+        self._calm.rescan = now + rescan_after(self._events.missing if self._events is not None else ())
         reason = self._calm.started()
         if reason != "start":
             self._counters.learn_physical_functions()
@@ -191,8 +195,15 @@ class Probe:
         if problem:
             self._trouble(problem)
         else:
+            self._learn(self._child.targets)
             self._offer(line)
         self._complete = True
+
+    def _learn(self, line: bytes) -> None:
+        try:
+            self._counters.learn(parse_targets(line))
+        except ValueError as error:
+            self._trouble(f"no interrupts and threads: {error}")
 
     def _take_events(self, events: Events, descriptor: int) -> None:
         changes, stale = events.take(descriptor)
@@ -225,11 +236,15 @@ class Probe:
             self._schedule.change(request["interval"], now)
         if "watch" in request:
             self._counters.watch(request["watch"])
+        if "machine" in request:
+            self._counters.watch_machine(request["machine"])
         if request.get("inventory"):
             self._calm.want("request", now, at_once=True)
 
     def _say(self, kind: str, fields: dict[str, object], *, dispensable: bool = False) -> None:
-        self._offer(json.dumps({kind: fields}, separators=(",", ":")).encode() + b"\n", dispensable=dispensable)
+        text = json.dumps({kind: fields}, separators=(",", ":"), ensure_ascii=False)
+        # a host name of bytes that are not UTF-8 has surrogates in it, which no JSON reader takes
+        self._offer(text.encode("utf-8", "replace") + b"\n", dispensable=dispensable)
 
     def _trouble(self, message: str) -> None:
         self._say("trouble", {"time": time.monotonic(), "message": message})
@@ -248,6 +263,11 @@ class Probe:
     def _watch_output(self) -> None:
         """Wait for room in stdout while something waits for it; its end is reported without being asked for."""
         self._poll.register(1, select.POLLOUT if self._out.behind else 0)
+
+
+def rescan_after(missing: Iterable[str]) -> float:
+    """Seconds to an inventory that nothing asks for; `missing`: sources of events that are not there."""
+    return RESCAN if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_WITHOUT_EVENTS
 
 
 def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
@@ -296,8 +316,10 @@ def main(arguments: list[str]) -> int:
             os.write(2, b"usage: python -m nictop.probe [--interval SECONDS] [--eager] [--once]\n")
             return 2
     try:
+        for descriptor in (0, 1):  # a closed one would be given to the next file that is opened
+            os.fstat(descriptor)
         probe = Probe(interval or 1.0, once=once, eager=eager)
-    except OSError as error:  # started with stdout closed
+    except OSError as error:  # started with stdin or stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1
     probe.run()

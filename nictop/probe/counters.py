@@ -1,17 +1,19 @@
 """The fast pass: every number that moves, from the kernel's own binary answers, a few times a second.
 
-Reads rtnetlink RTM_GETSTATS, /proc/stat, and for watched links ETHTOOL_GSTATS and the `netdev` family's queue counters;
-for physical functions the counters of their VFs. Yields one `Sample` per pass. No fork, no asyncio;
-descriptors and buffers are kept, and what nobody watches is not even imported.
+Reads rtnetlink RTM_GETSTATS, /proc/stat, /proc/softirqs and softnet_stat; for watched links ETHTOOL_GSTATS and the
+`netdev` family's queue counters; for physical functions the counters of their VFs; and the interrupts, threads and
+vmbus channels that the last inventory has named. Yields one `Sample` per pass. No fork, no asyncio; descriptors and
+buffers are kept, and what nobody watches is not even imported.
 """
 
 from __future__ import annotations
 
-import errno
 import time
 
-from nictop.probe.link_counters import LinkCounterReader
+from nictop.probe import reasons
+from nictop.probe.link_counters import LinkCounterReader, LinksIncomplete
 from nictop.probe.processors import ProcessorReader
+from nictop.probe.softirqs import SoftirqReader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` itself costs half a MiB
@@ -19,23 +21,17 @@ if TYPE_CHECKING:  # `typing` itself costs half a MiB
     from typing import TypeVar
 
     from nictop.probe.driver_counters import DriverCounterReader
+    from nictop.probe.machine_interrupts import InterruptTable
+    from nictop.probe.machine_interrupts import Line as MachineInterrupt
     from nictop.probe.queue_counters import Queue, QueueCounterReader
+    from nictop.probe.target_counters import TargetCounterReader
+    from nictop.probe.targets import Targets
     from nictop.probe.vf_counters import VfCounterReader
 
     Value = TypeVar("Value")
 
 VF_INTERVAL = 0.95
 """Seconds between two questions for VF counters: once a second, with room for the scheduler."""
-
-REASONS = {
-    errno.EOPNOTSUPP: "not_offered",
-    errno.EINVAL: "not_offered",
-    errno.EPERM: "needs_root",
-    errno.EACCES: "needs_root",
-    errno.ENOENT: "missing",
-    errno.ENODEV: "vanished",
-    errno.ENXIO: "vanished",
-}
 
 
 class Sample:
@@ -51,6 +47,12 @@ class Sample:
         self.cpus: dict[int, tuple[int, ...]] = {}
         self.queues: dict[int, tuple[Queue, ...]] = {}
         self.driver: dict[int, tuple[int, ...]] = {}
+        self.interrupts: dict[int, dict[int, int]] = {}
+        self.softirqs: dict[int, tuple[int, ...]] = {}
+        self.softnet: dict[int, tuple[int, ...]] = {}
+        self.threads: dict[int, tuple[int, int, int]] = {}
+        self.channels: dict[int, dict[int, tuple[int | None, ...]]] = {}
+        self.machine: tuple[MachineInterrupt, ...] | None = None
         self.vfs: dict[int, dict[int, tuple[int, ...]]] = {}
         self.unreadable: dict[str, dict[str, str]] = {}
 
@@ -63,8 +65,8 @@ def unreadable(error: Exception, where: str) -> dict[str, str]:
     """`records.Unreadable` for what a reader raised; ValueError means that the kernel's answer made no sense."""
     if isinstance(error, OSError):
         number = error.errno or 0
-        name = "EOPNOTSUPP" if number == errno.EOPNOTSUPP else errno.errorcode.get(number, str(number))
-        return {"reason": REASONS.get(number, "failed"), "detail": f"{where}: {name} {error.strerror or error}"}
+        detail = f"{where}: {reasons.name(number)} {error.strerror or error}"
+        return {"reason": reasons.REASONS.get(number, "failed"), "detail": detail}
     return {"reason": "malformed", "detail": f"{where}: {error}"}
 
 
@@ -72,19 +74,40 @@ class CounterReader:
     """Takes one `Sample` per call. `sys` and `proc` are where sysfs and procfs stand."""
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
-        self._sys = sys
+        self._sys, self._proc = sys, proc
         self._links = LinkCounterReader()
         self._processors = ProcessorReader(proc)
+        self._softirqs = SoftirqReader(proc)
         self._watched: tuple[int, ...] = ()
         self._physical_functions: tuple[int, ...] = ()
         self._vfs_due = 0.0
         self._driver_reader: DriverCounterReader | None = None
         self._queue_reader: QueueCounterReader | None = None
         self._vf_reader: VfCounterReader | None = None
+        self._target_reader: TargetCounterReader | None = None
+        self._machine_reader: InterruptTable | None = None
 
     def watch(self, ifindexes: Iterable[int]) -> None:
         """From now on read queue and driver counters of these links, and of no others."""
         self._watched = tuple(sorted(set(ifindexes)))
+
+    def watch_machine(self, wanted: bool) -> None:
+        """From now on read every line of /proc/interrupts, or no longer."""
+        if wanted and self._machine_reader is None:
+            from nictop.probe.machine_interrupts import InterruptTable
+
+            self._machine_reader = InterruptTable(self._proc)
+        elif not wanted and self._machine_reader is not None:
+            self._machine_reader.close()
+            self._machine_reader = None
+
+    def learn(self, targets: Targets) -> None:
+        """From now on read the interrupts, threads and channels of this inventory, and of no older one."""
+        if self._target_reader is None:
+            from nictop.probe.target_counters import TargetCounterReader
+
+            self._target_reader = TargetCounterReader(sys=self._sys, proc=self._proc)
+        self._target_reader.learn(targets)
 
     def learn_physical_functions(self) -> None:
         """Look up which links have virtual functions: at the start, and when an event says that something changed."""
@@ -98,6 +121,9 @@ class CounterReader:
         sample = Sample(time.monotonic())
         try:
             sample.links = self._links.read()
+        except LinksIncomplete as error:
+            sample.links = error.links
+            sample.fail("links", error, "RTM_GETSTATS")
         except (OSError, ValueError) as error:
             sample.fail("links", error, "RTM_GETSTATS")
         try:
@@ -105,6 +131,11 @@ class CounterReader:
         except (OSError, ValueError) as error:
             self._processors.close()
             sample.fail("cpus", error, "/proc/stat")
+        self._read_softirqs(sample)
+        if self._target_reader is not None:
+            self._target_reader.read(sample)
+        if self._machine_reader is not None:
+            self._read_machine(self._machine_reader, sample)
         if self._watched:
             self._read_watched(sample)
         if self._physical_functions and sample.time >= self._vfs_due:
@@ -115,10 +146,31 @@ class CounterReader:
     def close(self) -> None:
         self._links.close()
         self._processors.close()
-        for reader in (self._driver_reader, self._queue_reader, self._vf_reader):
+        self._softirqs.close()
+        self.watch_machine(False)
+        for reader in (self._driver_reader, self._queue_reader, self._vf_reader, self._target_reader):
             if reader is not None:
                 reader.close()
-        self._driver_reader = self._queue_reader = self._vf_reader = None
+        self._driver_reader = self._queue_reader = self._vf_reader = self._target_reader = None
+
+    def _read_softirqs(self, sample: Sample) -> None:
+        try:
+            sample.softirqs = self._softirqs.read(sample.cpus)
+        except (OSError, ValueError) as error:
+            self._softirqs.close()
+            sample.fail("softirqs", error, "/proc/softirqs")
+        try:
+            sample.softnet = self._softirqs.read_softnet(sample.cpus)
+        except (OSError, ValueError) as error:
+            self._softirqs.close()
+            sample.fail("softnet", error, "/proc/net/softnet_stat")
+
+    def _read_machine(self, reader: InterruptTable, sample: Sample) -> None:
+        try:
+            sample.machine = reader.read()
+        except (OSError, ValueError) as error:
+            reader.close()
+            sample.fail("machine", error, "/proc/interrupts")
 
     def _read_watched(self, sample: Sample) -> None:
         try:

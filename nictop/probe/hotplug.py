@@ -12,30 +12,34 @@ import struct
 import time
 
 from nictop.probe import netlink
+from nictop.probe.rtnetlink import (
+    IFA_ADDRESS,
+    IFA_FLAGS,
+    IFA_LOCAL,
+    IFADDRMSG,
+    IFF_UP,
+    IFINFOMSG,
+    IFLA_CARRIER,
+    IFLA_IFNAME,
+    IFLA_MTU,
+    IFLA_OPERSTATE,
+    IFLA_WIRELESS,
+    RTM_DELADDR,
+    RTM_DELLINK,
+    RTM_DELROUTE,
+    RTM_NEWADDR,
+    RTM_NEWLINK,
+    RTM_NEWROUTE,
+    operstate,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Change = dict[str, object]
 
-RTM_NEWLINK, RTM_DELLINK = 16, 17
-RTM_NEWADDR, RTM_DELADDR = 20, 21
-RTM_NEWROUTE, RTM_DELROUTE = 24, 25
 ROUTE_GROUPS = (1, 5, 9, 7, 11)
 """RTNLGRP_LINK, IPV4_IFADDR, IPV6_IFADDR, IPV4_ROUTE, IPV6_ROUTE."""
 
-LINK_MESSAGE = struct.Struct("=BxHiII")
-"""struct ifinfomsg: family, type, ifindex, flags, change."""
-IFLA_IFNAME = 3
-IFLA_MTU = 4
-IFLA_WIRELESS = 11
-IFLA_OPERSTATE = 16
-IFLA_CARRIER = 33
-IFF_UP = 1
-OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
-
-ADDRESS_MESSAGE = struct.Struct("=BBBBi")
-"""struct ifaddrmsg: family, prefix length, flags, scope, ifindex."""
-IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
 KNOWN_ADDRESSES = 4096
 
 UEVENT_KERNEL, UEVENT_UDEV = 1, 2
@@ -108,7 +112,7 @@ class Events:
             if kind in (RTM_NEWLINK, RTM_DELLINK):
                 change = parse_link_change(body, gone=kind == RTM_DELLINK, moment=time.monotonic())
                 if change is not None:
-                    changes[LINK_MESSAGE.unpack_from(body)[2]] = change  # the newest per link
+                    changes[IFINFOMSG.unpack_from(body)[2]] = change  # the newest per link
                     stale = True
             elif kind in (RTM_NEWADDR, RTM_DELADDR):
                 stale = self._address_changes(body, new=kind == RTM_NEWADDR) or stale
@@ -135,20 +139,20 @@ def parse_link_change(body: bytes, *, gone: bool, moment: float) -> Change | Non
     A bridge says RTM_DELLINK with AF_BRIDGE when a *port* leaves it, and wireless drivers send RTM_NEWLINK without any
     state: neither may be taken for a change of the link.
     """
-    if len(body) < LINK_MESSAGE.size:
+    if len(body) < IFINFOMSG.size:
         return None
-    family, _, ifindex, flags, _ = LINK_MESSAGE.unpack_from(body)
-    fields = dict(netlink.iterate(body[LINK_MESSAGE.size :]))
+    family, _, ifindex, flags, _ = IFINFOMSG.unpack_from(body)
+    fields = dict(netlink.iterate(body[IFINFOMSG.size :]))
     name, mtu, state = fields.get(IFLA_IFNAME), fields.get(IFLA_MTU), fields.get(IFLA_OPERSTATE)
     if family != socket.AF_UNSPEC or ifindex <= 0 or not name or not mtu or not state or IFLA_WIRELESS in fields:
         return None
-    number, carrier = netlink.unsigned(state), fields.get(IFLA_CARRIER)
+    carrier = fields.get(IFLA_CARRIER)
     return {
         "time": moment,
         "ifindex": ifindex,
         "gone": gone,
         "name": netlink.text(name),
-        "operstate": OPERSTATES[number] if number < len(OPERSTATES) else "unknown",
+        "operstate": operstate(netlink.unsigned(state)),
         "carrier": bool(netlink.unsigned(carrier)) if carrier and flags & IFF_UP else None,
         "flags": flags,
         "mtu": netlink.unsigned(mtu),
@@ -157,12 +161,10 @@ def parse_link_change(body: bytes, *, gone: bool, moment: float) -> Change | Non
 
 def parse_address(body: bytes) -> bytes:
     """What identifies an address and its state in one RTM_NEWADDR: everything but its remaining life."""
-    if len(body) < ADDRESS_MESSAGE.size:
+    if len(body) < IFADDRMSG.size:
         return body
-    fields = dict(netlink.iterate(body[ADDRESS_MESSAGE.size :]))
-    return b"\0".join(
-        (body[: ADDRESS_MESSAGE.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS)))
-    )
+    fields = dict(netlink.iterate(body[IFADDRMSG.size :]))
+    return b"\0".join((body[: IFADDRMSG.size], *(fields.get(a, b"") for a in (IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS))))
 
 
 def parse_uevent(data: bytes) -> dict[str, str]:

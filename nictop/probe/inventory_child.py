@@ -28,13 +28,17 @@ END_PATIENCE = 0.03
 
 
 class InventoryChild:
-    """At most one child at a time. `descriptor` is to be polled while `running`; `now` is CLOCK_MONOTONIC."""
+    """At most one child at a time. `descriptor` is to be polled while `running`; `now` is CLOCK_MONOTONIC.
+
+    The child writes two lines: a short one for its parent (`targets`), and the inventory itself.
+    """
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._roots = (sys, proc)
         self._pid = 0
         self._output = bytearray()
         self.descriptor = -1
+        self.targets = b""
         self.started = 0.0
         self._killed = False
 
@@ -79,11 +83,17 @@ class InventoryChild:
                 return True
 
     def collect(self) -> tuple[bytes | bytearray, str]:
-        """The child's line, ready to be relayed, or b"" and what went wrong in a sentence."""
+        """The child's inventory, ready to be relayed, or b"" and what went wrong in a sentence.
+
+        The line that came ahead of it is in `targets` then.
+        """
         output, self._output = self._output, bytearray()
         self._close()
         status = self._reap(time.monotonic() + END_PATIENCE)
         if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and output.endswith(b"\n"):
+            end = output.find(b"\n") + 1
+            self.targets = bytes(output[:end])
+            del output[:end]
             return output, ""
         if self._killed:
             return b"", f"the inventory took more than {DEADLINE:g} s or {LARGEST} bytes and was stopped"
@@ -134,7 +144,7 @@ class InventoryChild:
 
 
 def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str) -> NoReturn:
-    """The child's whole life: one line into the pipe, or the last line of a traceback and exit status 1."""
+    """The child's whole life: two lines into the pipe, or the last line of a traceback and exit status 1."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
@@ -144,7 +154,7 @@ def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str
         with open(os.devnull, "wb", 0) as nowhere:  # whatever a library prints may not reach the protocol
             os.dup2(nowhere.fileno(), 1)
         gc.disable()
-        text = _inventory_line(reason, sys_root, proc_root)
+        text = _inventory_lines(reason, sys_root, proc_root)
         status = 0
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".replace("\n", " ")[-2000:]
@@ -156,13 +166,15 @@ def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str
         os._exit(status)
 
 
-def _inventory_line(reason: str, sys_root: str, proc_root: str) -> str:
+def _inventory_lines(reason: str, sys_root: str, proc_root: str) -> str:
     import json
 
     from nictop.probe.inventory import take_inventory
+    from nictop.probe.targets import targets_line
 
     inventory = take_inventory(reason, sys=sys_root, proc=proc_root)
-    return json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"))
+    inventory_line = json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False)
+    return f"{targets_line(inventory)}\n{inventory_line}"
 
 
 def _die_with(parent: int) -> None:

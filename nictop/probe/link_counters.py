@@ -1,45 +1,78 @@
 """Traffic counters of every link: rtnetlink RTM_GETSTATS (IFLA_STATS_LINK_64), one dump per pass.
 
 Kernels before 4.7 have no RTM_GETSTATS: there the same numbers come with a whole RTM_GETLINK dump (IFLA_STATS64).
-The request and the receive buffer are made once; a pass is one send, one or two receives and two unpacks per link.
+The request and the receive buffer are made once, and every request carries the same sequence number: an answer in which
+nothing moved is the same bytes again and is recognised as such.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import socket
 import struct
+import sys
 
 from nictop.probe import netlink
+from nictop.probe.rtnetlink import IFINFOMSG, IFLA_STATS64, RTM_GETLINK, RTM_NEWLINK
 
-RTM_NEWLINK = 16
-RTM_GETLINK = 18
 RTM_NEWSTATS = 92
 RTM_GETSTATS = 94
-IFLA_STATS64 = 23
 IFLA_STATS_LINK_64 = 1
 
 STATS_MESSAGE = struct.Struct("=BxxxII")
 """struct if_stats_msg: family, ifindex, filter_mask."""
-LINK_MESSAGE = struct.Struct("=BxHiII")
-"""struct ifinfomsg: family, type, ifindex, flags, change."""
 COLUMNS = 25
 """Length of `records.LINK_COUNTERS`; a later kernel may append columns."""
 COUNTERS = tuple(struct.Struct(f"={count}Q") for count in range(COLUMNS + 1))
 """struct rtnl_link_stats64 in each length that a kernel may send."""
 
-STATS_HEAD = struct.Struct("=IHHI4x4xIxxxxHH")
-"""struct nlmsghdr (length, type, flags, sequence), ifindex of if_stats_msg, first attribute (length, type)."""
-FIRST_ATTRIBUTE = netlink.HEADER.size + STATS_MESSAGE.size
-USUAL_LENGTH = STATS_HEAD.size + 8 * COLUMNS
-"""Bytes of a message as Linux has sent it since 5.19 (with rx_otherhost_dropped)."""
+SEQUENCE = 1
+"""Of every request. The socket hears nobody but the kernel, and is given up when an answer was not read to its end: so
+there is never an answer to an older request in it."""
 ATTEMPTS = 3
+
+STATS_REQUEST = STATS_MESSAGE.pack(0, 0, 1 << (IFLA_STATS_LINK_64 - 1))
+LINK_REQUEST = IFINFOMSG.pack(0, 0, 0, 0, 0)
+DONE = 1 << 16
+"""Above the 16 flag bits of a netlink message: the dump has ended."""
 
 NOT_KNOWN = (errno.EOPNOTSUPP, errno.EINVAL)
 """What a kernel without RTM_GETSTATS answers."""
 
 Links = dict[int, tuple[int, ...]]
+Datagram = tuple[bytes, Links, int]
+"""A datagram, the links in it, and the message flags in it with `DONE`."""
+
+
+class Layout:
+    """How messages of one length are taken apart, a whole datagram in two walks that C makes.
+
+    `length` is 32 and eight for each counter: 25 of them since Linux 5.19 (with rx_otherhost_dropped), 24 before.
+    `heads` yields what must be `head`, the ifindex, and what must be `attribute`; `counters` the numbers.
+    """
+
+    def __init__(self, length: int) -> None:
+        size = length - netlink.HEADER.size - STATS_MESSAGE.size
+        columns = (size - netlink.ATTRIBUTE.size) >> 3
+        known = min(columns, COLUMNS)
+        self.length = length
+        self.head = struct.pack("=IHHI", length, RTM_NEWSTATS, netlink.NLM_F_MULTI, SEQUENCE)
+        self.attribute = netlink.ATTRIBUTE.pack(size, IFLA_STATS_LINK_64)
+        self.heads = struct.Struct(f"=12s8xI4x4s{8 * columns}x").iter_unpack
+        self.counters = struct.Struct(f"=32x{known}Q{8 * (columns - known)}x").iter_unpack
+
+
+LAYOUTS: dict[bytes, Layout] = {}
+"""By the first word of a message, its length; `LENGTHS` bounds them."""
+LENGTHS = range(netlink.HEADER.size + STATS_MESSAGE.size + netlink.ATTRIBUTE.size + 8, 512, 8)
+
+
+class LinksIncomplete(netlink.DumpInterrupted):
+    """Links came and went faster than they could be listed: some may be missing in `links`."""
+
+    def __init__(self, links: Links) -> None:
+        super().__init__()
+        self.links = links
 
 
 class LinkCounterReader:
@@ -47,22 +80,24 @@ class LinkCounterReader:
 
     def __init__(self) -> None:
         self._netlink: netlink.NetlinkSocket | None = None
-        self._sequence = 0
         self._buffer = bytearray(netlink.RECEIVE_BUFFER)
-        self._request = bytearray(netlink.HEADER.size + STATS_MESSAGE.size)
+        self._last: list[Datagram] = []
         self.kernel_has_stats = True
         """False once the kernel has refused RTM_GETSTATS."""
 
     def read(self) -> Links:
-        """ifindex → counters in the order of `records.LINK_COUNTERS`.
+        """ifindex → counters in the order of `records.LINK_COUNTERS`. Not to be written to: the next pass may yield
+        the same object.
 
-        Raises OSError: the kernel's refusal, or EINTR when links come and go faster than they can be listed.
+        Raises OSError: the kernel's refusal, or `LinksIncomplete`.
         """
+        links: Links = {}
         for _ in range(ATTEMPTS):
             try:
-                links, interrupted = self._read_stats() if self.kernel_has_stats else self._read_links()
+                links, flags = self._read_stats() if self.kernel_has_stats else self._read_links()
             except netlink.NetlinkError as error:
                 if not (self.kernel_has_stats and error.errno in NOT_KNOWN):
+                    self.close()
                     raise
                 self.kernel_has_stats = False
                 continue
@@ -71,98 +106,104 @@ class LinkCounterReader:
                 if isinstance(error, BlockingIOError):
                     raise netlink.NetlinkError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
                 raise
-            if not interrupted:
+            if not flags & netlink.NLM_F_DUMP_INTR:
                 return links
-        raise netlink.DumpInterrupted
+        raise LinksIncomplete(links)
 
     def close(self) -> None:
         if self._netlink is not None:
             self._netlink.close()
             self._netlink = None
 
-    def _open(self) -> socket.socket:
+    def forget(self) -> None:
+        """Take apart the next answer as if every link in it had moved."""
+        self._last = [(b"", {}, 0) if links else (data, links, flags) for data, links, flags in self._last]
+
+    def _read_stats(self) -> tuple[Links, int]:
         if self._netlink is None:
             self._netlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
-        return self._netlink.socket
+        socket, buffer, last = self._netlink.socket, self._buffer, self._last
+        socket.send(STATS_DUMP)
+        links: Links | None = None
+        flags = position = 0
+        while not flags & DONE:
+            size = socket.recv_into(buffer)
+            if position == len(last):
+                last.append((b"", {}, 0))
+            data, found, seen = last[position]
+            if size != len(data) or not buffer.startswith(data):
+                found, data = {}, bytes(buffer[:size])
+                seen = parse_stats(data, found)
+                last[position] = data, found, seen
+            flags |= seen
+            position += 1
+            if found:
+                links = found if links is None else {**links, **found}
+        del last[position:]
+        return links or {}, flags
 
-    def _ask(self, kind: int, body: bytes) -> socket.socket:
-        connection = self._open()
-        self._sequence += 1
-        size = netlink.HEADER.size + len(body)
-        flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
-        netlink.HEADER.pack_into(self._request, 0, size, kind, flags, self._sequence, 0)
-        self._request[netlink.HEADER.size :] = body
-        connection.send(self._request)
-        return connection
-
-    def _read_stats(self) -> tuple[Links, bool]:
-        connection = self._ask(RTM_GETSTATS, STATS_REQUEST)
+    def _read_links(self) -> tuple[Links, int]:
+        if self._netlink is None:
+            self._netlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
+        socket = self._netlink.socket
+        socket.send(LINK_DUMP)
         links: Links = {}
-        interrupted = False
+        seen = 0
         while True:
-            size = connection.recv_into(self._buffer)
-            flags = parse_stats(self._buffer, size, self._sequence, links)
-            interrupted = interrupted or bool(flags & netlink.NLM_F_DUMP_INTR)
-            if flags & DONE:
-                return links, interrupted
-
-    def _read_links(self) -> tuple[Links, bool]:
-        connection = self._ask(RTM_GETLINK, LINK_REQUEST)
-        links: Links = {}
-        interrupted = False
-        while True:
-            data = connection.recv(netlink.RECEIVE_BUFFER)
+            data = socket.recv(netlink.RECEIVE_BUFFER)
             for kind, flags, sequence, start, end in netlink.messages(data):
-                if sequence != self._sequence:
+                if sequence != SEQUENCE:
                     continue
-                interrupted = interrupted or bool(flags & netlink.NLM_F_DUMP_INTR)
+                seen |= flags
                 if kind in (netlink.NLMSG_DONE, netlink.NLMSG_ERROR):
                     netlink.raise_error(data, kind, flags, start, end)
-                    return links, interrupted
+                    return links, seen
                 if kind == RTM_NEWLINK:
                     found = parse_link_statistics(data[start:end])
                     if found is not None:
                         links[found[0]] = found[1]
 
 
-STATS_REQUEST = STATS_MESSAGE.pack(0, 0, 1 << (IFLA_STATS_LINK_64 - 1))
-LINK_REQUEST = LINK_MESSAGE.pack(0, 0, 0, 0, 0)
-DONE = 1 << 16
-"""Above the 16 flag bits of a netlink message: the dump has ended."""
+def dump_request(kind: int, body: bytes) -> bytes:
+    """A whole message that asks for a dump."""
+    flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
+    return netlink.HEADER.pack(netlink.HEADER.size + len(body), kind, flags, SEQUENCE, 0) + body
 
 
-def parse_stats(buffer: bytearray, size: int, sequence: int, links: Links) -> int:
-    """Put every RTM_NEWSTATS of the first `size` bytes of `buffer` that answers `sequence` into `links`.
+STATS_DUMP = dump_request(RTM_GETSTATS, STATS_REQUEST)
+LINK_DUMP = dump_request(RTM_GETLINK, LINK_REQUEST)
+
+
+def parse_stats(data: bytes, links: Links) -> int:
+    """Put every RTM_NEWSTATS of a datagram that answers `SEQUENCE` into `links`.
 
     Returns the message flags seen, with `DONE` when the dump has ended; raises NetlinkError with the kernel's refusal.
     A message that does not fit ends the walk; one without counters is skipped.
     """
-    unpack_head, unpack_counters = STATS_HEAD.unpack_from, COUNTERS[COLUMNS].unpack_from
-    seen = offset = 0
-    while offset + USUAL_LENGTH <= size:
-        length, kind, flags, number, ifindex, attribute_length, attribute = unpack_head(buffer, offset)
-        if (
-            length != USUAL_LENGTH
-            or kind != RTM_NEWSTATS
-            or number != sequence
-            or attribute != IFLA_STATS_LINK_64
-            or attribute_length != USUAL_LENGTH - FIRST_ATTRIBUTE
-        ):
-            break
-        links[ifindex] = unpack_counters(buffer, offset + STATS_HEAD.size)
-        seen |= flags
-        offset += USUAL_LENGTH
-    if offset < size:
-        seen |= _parse_unusual_stats(bytes(buffer[offset:size]), sequence, links)
-    return seen
+    layout = LAYOUTS.get(data[:4])
+    if layout is None:
+        length = int.from_bytes(data[:4], sys.byteorder)
+        if length not in LENGTHS or length > len(data):
+            return _parse_one_by_one(data, links)
+        layout = LAYOUTS[data[:4]] = Layout(length)
+    usual = len(data) - len(data) % layout.length
+    head, attribute = layout.head, layout.attribute
+    whole = data if usual == len(data) else data[:usual]
+    for (said, ifindex, kind), numbers in zip(layout.heads(whole), layout.counters(whole)):
+        if said != head or kind != attribute:
+            return _parse_one_by_one(data, links)
+        links[ifindex] = numbers
+    if usual == len(data):
+        return netlink.NLM_F_MULTI
+    return netlink.NLM_F_MULTI | _parse_one_by_one(data[usual:], links)
 
 
-def _parse_unusual_stats(data: bytes, sequence: int, links: Links) -> int:
-    """The end of the dump, an error, another length of the counters (older and later kernels), or a padding attribute
-    ahead of them (machines that must align 64-bit numbers)."""
+def _parse_one_by_one(data: bytes, links: Links) -> int:
+    """The end of the dump, an error, a dump that a change interrupts, another length of the counters (older and later
+    kernels), or a padding attribute ahead of them (machines that must align 64-bit numbers)."""
     seen = 0
     for kind, flags, number, start, end in netlink.messages(data):
-        if number != sequence:
+        if number != SEQUENCE:
             continue
         seen |= flags
         if kind in (netlink.NLMSG_DONE, netlink.NLMSG_ERROR):
@@ -179,10 +220,10 @@ def _parse_unusual_stats(data: bytes, sequence: int, links: Links) -> int:
 
 def parse_link_statistics(body: bytes) -> tuple[int, tuple[int, ...]] | None:
     """ifindex and IFLA_STATS64 of one RTM_NEWLINK message; None when it carries none."""
-    if len(body) < LINK_MESSAGE.size:
+    if len(body) < IFINFOMSG.size:
         return None
-    ifindex = LINK_MESSAGE.unpack_from(body)[2]
-    value = dict(netlink.iterate(body[LINK_MESSAGE.size :])).get(IFLA_STATS64, b"")
+    ifindex = IFINFOMSG.unpack_from(body)[2]
+    value = dict(netlink.iterate(body[IFINFOMSG.size :])).get(IFLA_STATS64, b"")
     if ifindex <= 0 or len(value) < 8:
         return None
     return ifindex, COUNTERS[min(len(value) >> 3, COLUMNS)].unpack_from(value)

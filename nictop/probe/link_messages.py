@@ -10,28 +10,10 @@ import struct
 from collections.abc import Mapping
 from typing import Literal
 
+from nictop.probe import rtnetlink as rt
 from nictop.probe.netlink import iterate, text, unsigned
-from nictop.probe.records import LINK_COUNTERS, Link, VirtualFunction
+from nictop.probe.records import LINK_COUNTERS, Link, Unreadable, VirtualFunction
 
-IFINFOMSG = struct.Struct("=BxHiII")
-"""Family, ARPHRD type, ifindex, flags, change mask."""
-
-IFF_UP = 0x1
-
-IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_QDISC, IFLA_MASTER, IFLA_TXQLEN = 1, 3, 4, 5, 6, 10, 13
-IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_VFINFO_LIST, IFLA_STATS64, IFLA_EXT_MASK = 16, 18, 20, 22, 23, 29
-IFLA_PROMISCUITY, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES, IFLA_CARRIER, IFLA_CARRIER_CHANGES = 30, 31, 32, 33, 35
-IFLA_PHYS_SWITCH_ID, IFLA_LINK_NETNSID, IFLA_PHYS_PORT_NAME, IFLA_MIN_MTU, IFLA_MAX_MTU = 36, 37, 38, 50, 51
-IFLA_PROP_LIST, IFLA_ALT_IFNAME, IFLA_PERM_ADDRESS, IFLA_PARENT_DEV_NAME, IFLA_PARENT_DEV_BUS_NAME = 52, 53, 54, 56, 57
-IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
-
-IFLA_VF_INFO = 1
-IFLA_VF_MAC, IFLA_VF_VLAN, IFLA_VF_TX_RATE, IFLA_VF_SPOOFCHK, IFLA_VF_LINK_STATE, IFLA_VF_RATE = 1, 2, 3, 4, 5, 6
-IFLA_VF_RSS_QUERY_EN, IFLA_VF_STATS, IFLA_VF_TRUST, IFLA_VF_VLAN_LIST, IFLA_VF_VLAN_INFO = 7, 8, 9, 12, 1
-VF_STATS = (0, 1, 2, 3, 4, 5, 7, 8)
-"""IFLA_VF_STATS_* in the order of `VF_COUNTERS`; 6 is padding."""
-
-OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
 LINK_STATES: tuple[Literal["auto", "enable", "disable"], ...] = ("auto", "enable", "disable")
 BOND_MODES = ("balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb")
@@ -53,50 +35,59 @@ def hardware_address(value: bytes | None) -> str | None:
 
 def parse_link(payload: bytes) -> Link | None:
     """A link without what sysfs, RTM_GETADDR and ethtool add. None when not even index, name and MTU are there."""
-    if len(payload) < IFINFOMSG.size:
+    if len(payload) < rt.IFINFOMSG.size:
         return None
-    _, hardware_type, ifindex, flags, _ = IFINFOMSG.unpack_from(payload)
-    found = dict(iterate(payload[IFINFOMSG.size :]))
-    mtu = number(found, IFLA_MTU)
-    if IFLA_IFNAME not in found or mtu is None or ifindex <= 0:
+    _, hardware_type, ifindex, flags, _ = rt.IFINFOMSG.unpack_from(payload)
+    found = dict(iterate(payload[rt.IFINFOMSG.size :]))
+    mtu = number(found, rt.IFLA_MTU)
+    if rt.IFLA_IFNAME not in found or mtu is None or ifindex <= 0:
         return None
-    info = dict(iterate(found.get(IFLA_LINKINFO, b"")))
-    kind = text(info.get(IFLA_INFO_KIND, b"")) or None
-    carrier, state = number(found, IFLA_CARRIER), number(found, IFLA_OPERSTATE) or 0
-    below = number(found, IFLA_LINK)
-    address = found.get(IFLA_ADDRESS, b"")
+    info = dict(iterate(found.get(rt.IFLA_LINKINFO, b"")))
+    kind = text(info.get(rt.IFLA_INFO_KIND, b"")) or None
+    carrier, state = number(found, rt.IFLA_CARRIER), number(found, rt.IFLA_OPERSTATE) or 0
+    below = number(found, rt.IFLA_LINK)
+    address = found.get(rt.IFLA_ADDRESS, b"")
+    functions = parse_virtual_functions(found.get(rt.IFLA_VFINFO_LIST, b""), len(address))
     return Link(
         ifindex=ifindex,
-        name=text(found[IFLA_IFNAME]),
+        name=text(found[rt.IFLA_IFNAME]),
         type=hardware_type,
         flags=flags,
-        operstate=OPERSTATES[state] if state < len(OPERSTATES) else "unknown",
-        carrier=None if carrier is None or not flags & IFF_UP else carrier != 0,
+        operstate=rt.operstate(state),
+        carrier=None if carrier is None or not flags & rt.IFF_UP else carrier != 0,
         mtu=mtu,
-        altnames=tuple(text(v) for k, v in iterate(found.get(IFLA_PROP_LIST, b"")) if k == IFLA_ALT_IFNAME),
-        alias=text(found.get(IFLA_IFALIAS, b"")) or None,
+        altnames=tuple(text(v) for k, v in iterate(found.get(rt.IFLA_PROP_LIST, b"")) if k == rt.IFLA_ALT_IFNAME),
+        alias=text(found.get(rt.IFLA_IFALIAS, b"")) or None,
         kind=kind,
-        details=parse_details(kind, info.get(IFLA_INFO_DATA, b"")),
-        carrier_changes=number(found, IFLA_CARRIER_CHANGES),
-        min_mtu=number(found, IFLA_MIN_MTU),
-        max_mtu=number(found, IFLA_MAX_MTU),
+        details=parse_details(kind, info.get(rt.IFLA_INFO_DATA, b"")),
+        carrier_changes=number(found, rt.IFLA_CARRIER_CHANGES),
+        min_mtu=number(found, rt.IFLA_MIN_MTU),
+        max_mtu=number(found, rt.IFLA_MAX_MTU),
         address=hardware_address(address),
-        permanent_address=hardware_address(found.get(IFLA_PERM_ADDRESS)),
-        master=number(found, IFLA_MASTER) or None,
+        permanent_address=hardware_address(found.get(rt.IFLA_PERM_ADDRESS)),
+        master=number(found, rt.IFLA_MASTER) or None,
         lower=below if below and below != ifindex else None,
-        lower_namespace=signed(found.get(IFLA_LINK_NETNSID)),
-        qdisc=text(found.get(IFLA_QDISC, b"")) or None,
-        tx_queue_length=number(found, IFLA_TXQLEN),
-        num_tx_queues=number(found, IFLA_NUM_TX_QUEUES),
-        num_rx_queues=number(found, IFLA_NUM_RX_QUEUES),
-        promiscuity=number(found, IFLA_PROMISCUITY) or 0,
-        bus=text(found.get(IFLA_PARENT_DEV_BUS_NAME, b"")) or None,
-        device=text(found.get(IFLA_PARENT_DEV_NAME, b"")) or None,
-        physical_port=text(found.get(IFLA_PHYS_PORT_NAME, b"")) or None,
-        switch_id=found.get(IFLA_PHYS_SWITCH_ID, b"").hex() or None,
-        virtual_functions=parse_virtual_functions(found.get(IFLA_VFINFO_LIST, b""), len(address)),
-        counters=parse_counters(found.get(IFLA_STATS64, b"")),
+        lower_namespace=signed(found.get(rt.IFLA_LINK_NETNSID)),
+        qdisc=text(found.get(rt.IFLA_QDISC, b"")) or None,
+        tx_queue_length=number(found, rt.IFLA_TXQLEN),
+        num_tx_queues=number(found, rt.IFLA_NUM_TX_QUEUES),
+        num_rx_queues=number(found, rt.IFLA_NUM_RX_QUEUES),
+        promiscuity=number(found, rt.IFLA_PROMISCUITY) or 0,
+        bus=text(found.get(rt.IFLA_PARENT_DEV_BUS_NAME, b"")) or None,
+        device=text(found.get(rt.IFLA_PARENT_DEV_NAME, b"")) or None,
+        physical_port=text(found.get(rt.IFLA_PHYS_PORT_NAME, b"")) or None,
+        switch_id=found.get(rt.IFLA_PHYS_SWITCH_ID, b"").hex() or None,
+        virtual_functions=functions,
+        counters=parse_counters(found.get(rt.IFLA_STATS64, b"")),
+        unreadable=missing_functions(number(found, rt.IFLA_NUM_VF) or 0, len(functions)),
     )
+
+
+def missing_functions(promised: int, listed: int) -> dict[str, Unreadable]:
+    """Why `virtual_functions` is incomplete: the list of more than about 200 does not fit into one attribute."""
+    if listed >= promised:
+        return {}
+    return {"virtual_functions": Unreadable("failed", f"the kernel listed {listed} of {promised} virtual functions")}
 
 
 def signed(value: bytes | None) -> int | None:
@@ -111,7 +102,7 @@ def parse_counters(value: bytes) -> tuple[int, ...] | None:
 
 
 def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]:
-    """The few attributes of IFLA_INFO_DATA that tell what a link of this kind is for."""
+    """The few attributes of rt.IFLA_INFO_DATA that tell what a link of this kind is for."""
     found = dict(iterate(value))
     details: dict[str, int | str | bool] = {}
 
@@ -160,18 +151,18 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
     The kernel sends counters of zero for a driver that does not count per VF. When all counters of all VFs are zero,
     they say nothing and are left out, so that no silence is claimed that nobody has measured.
     """
-    entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == IFLA_VF_INFO]
-    counters = [parse_virtual_function_counters(entry.get(IFLA_VF_STATS, b"")) for entry in entries]
+    entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == rt.IFLA_VF_INFO]
+    counters = [parse_virtual_function_counters(entry.get(rt.IFLA_VF_STATS, b"")) for entry in entries]
     counted = any(any(values) for values in counters)
     functions = []
     for entry, values in zip(entries, counters):
-        mac = entry.get(IFLA_VF_MAC, b"")
+        mac = entry.get(rt.IFLA_VF_MAC, b"")
         if len(mac) < 4:
             continue
         vlan = parse_port_vlan(entry)
-        rate = words(entry, IFLA_VF_RATE, 3)
-        old_rate = words(entry, IFLA_VF_TX_RATE, 2)
-        state = words(entry, IFLA_VF_LINK_STATE, 2)[1]
+        rate = words(entry, rt.IFLA_VF_RATE, 3)
+        old_rate = words(entry, rt.IFLA_VF_TX_RATE, 2)
+        state = words(entry, rt.IFLA_VF_LINK_STATE, 2)[1]
         functions.append(
             VirtualFunction(
                 number=unsigned(mac[:4]),
@@ -179,12 +170,12 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
                 vlan=vlan[0],
                 qos=vlan[1],
                 vlan_protocol=vlan[2],
-                spoof_check=setting(entry, IFLA_VF_SPOOFCHK),
-                trust=setting(entry, IFLA_VF_TRUST),
+                spoof_check=setting(entry, rt.IFLA_VF_SPOOFCHK),
+                trust=setting(entry, rt.IFLA_VF_TRUST),
                 link_state=LINK_STATES[state] if state is not None and state < len(LINK_STATES) else None,
                 min_tx_rate=rate[1],
                 max_tx_rate=old_rate[1] if rate[2] is None else rate[2],
-                rss_query=setting(entry, IFLA_VF_RSS_QUERY_EN),
+                rss_query=setting(entry, rt.IFLA_VF_RSS_QUERY_EN),
                 counters=values if counted and values else None,
             )
         )
@@ -204,13 +195,13 @@ def setting(attributes: Attributes, kind: int) -> bool | None:
 
 
 def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | None]:
-    """VLAN id, priority and protocol of a VF: from the list with protocols, else from the older IFLA_VF_VLAN."""
-    for kind, value in iterate(entry.get(IFLA_VF_VLAN_LIST, b"")):
-        if kind == IFLA_VF_VLAN_INFO and len(value) >= 14:
+    """VLAN id, priority and protocol of a VF: from the list with protocols, else from the older rt.IFLA_VF_VLAN."""
+    for kind, value in iterate(entry.get(rt.IFLA_VF_VLAN_LIST, b"")):
+        if kind == rt.IFLA_VF_VLAN_INFO and len(value) >= 14:
             _, vlan, qos = struct.unpack_from("=III", value)
             protocol = int.from_bytes(value[12:14], "big")
             return vlan, qos, VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
-    _, vlan, qos = words(entry, IFLA_VF_VLAN, 3)
+    _, vlan, qos = words(entry, rt.IFLA_VF_VLAN, 3)
     return vlan, qos, None
 
 
@@ -218,7 +209,7 @@ def parse_virtual_function_counters(value: bytes) -> tuple[int, ...]:
     """`VF_COUNTERS`; older kernels send a shorter prefix."""
     found = dict(iterate(value))
     counters = []
-    for kind in VF_STATS:
+    for kind in rt.VF_STATS:
         count = number(found, kind)
         if count is None:
             break

@@ -11,26 +11,33 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
-from nictop.probe.link_messages import IFINFOMSG, IFLA_EXT_MASK, parse_link
+from nictop.probe.link_messages import parse_link
 from nictop.probe.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, pack_u32
 from nictop.probe.pci import ADDRESS
 from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
 from nictop.probe.route_messages import (
-    IFADDRMSG,
     RTA_TABLE,
     RTMSG,
     RTN_UNICAST,
+    is_default_route,
     parse_address,
     parse_default_routes,
 )
+from nictop.probe.rtnetlink import (
+    IFADDRMSG,
+    IFINFOMSG,
+    IFLA_EXT_MASK,
+    RTEXT_FILTER_VF,
+    RTM_GETADDR,
+    RTM_GETLINK,
+    RTM_GETROUTE,
+)
 from nictop.probe.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
 
-RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE = 18, 22, 26
-RTEXT_FILTER_VF = 1
 TABLES = (254, 253)
 """RT_TABLE_MAIN and RT_TABLE_DEFAULT."""
 
@@ -65,11 +72,17 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
 
 
 def dump(
-    netlink: NetlinkSocket, kind: int, query: bytes, source: str, failed: dict[str, Unreadable]
+    netlink: NetlinkSocket,
+    kind: int,
+    query: bytes,
+    source: str,
+    failed: dict[str, Unreadable],
+    *,
+    keep: Callable[[bytes, int], bool] | None = None,
 ) -> Iterable[bytes]:
     """Payloads of a dump. When it fails, a note under `source` and nothing, or what an interrupted one brought."""
     try:
-        return [payload for _, payload in netlink.dump(kind, query)]
+        return [payload for _, payload in netlink.dump(kind, query, keep=keep)]
     except DumpInterrupted as error:
         failed[source] = Unreadable("failed", f"{source}: changed all the time, may be incomplete")
         return [payload for _, payload in error.replies]
@@ -91,8 +104,8 @@ def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dic
 def read_default_routes(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dict[int, list[DefaultRoute]]:
     """ifindex → default routes of the tables main and default.
 
-    The kernel filters by table (before Linux 4.20 it does not: hence the second look), and only the header of each of
-    the other routes is looked at, because a router may have a million of them.
+    The kernel filters by table (before Linux 4.20 it does not: hence the second look), and nothing of the other routes
+    is kept, because a router may have a million of them.
     """
     found: dict[int, list[DefaultRoute]] = {}
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -109,7 +122,7 @@ def read_default_routes(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -
 def route_dump(netlink: NetlinkSocket, query: bytes, failed: dict[str, Unreadable]) -> Iterable[bytes]:
     """Routes of one table. ENOENT: the table does not exist; EOPNOTSUPP: a kernel without this family."""
     trouble: dict[str, Unreadable] = {}
-    payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble)
+    payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=is_default_route)
     if trouble and trouble["routes"].reason not in ("missing", "not_offered"):
         failed.update(trouble)
     return payloads
@@ -122,7 +135,8 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError:
-            return replace(link, unreadable={"device": Unreadable("vanished", printable(name))})
+            vanished = {"device": Unreadable("vanished", printable(name))}
+            return replace(link, unreadable={**link.unreadable, **vanished})
     path = os.path.join(sys, "class/net", name)
     ifindex = read_text(os.path.join(path, "ifindex"))
     is_own = isinstance(ifindex, str) and parse_integer(ifindex) == link.ifindex
@@ -130,7 +144,8 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
     link = replace(link, bus=bus, device=device, pci_address=pci_address)
     if not is_own:
         reason = Unreadable("missing", NAMESPACE_DETAIL) if isinstance(ifindex, str) else ifindex
-        return replace(link, unreadable=dict.fromkeys(("address_assignment", "device_port"), reason))
+        missing = dict.fromkeys(("address_assignment", "device_port"), reason)
+        return replace(link, unreadable={**link.unreadable, **missing})
     folder = Folder(path)
     kind = folder.integer("address_assignment", "addr_assign_type")
     port = folder.integer("device_port", "dev_port")
@@ -138,7 +153,7 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
         link,
         address_assignment=ASSIGNMENTS[kind] if kind is not None and 0 <= kind < len(ASSIGNMENTS) else None,
         device_port=port,
-        unreadable=folder.unreadable,
+        unreadable={**link.unreadable, **folder.unreadable},
     )
 
 

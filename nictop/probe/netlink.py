@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 NETLINK_ROUTE = 0
 NETLINK_KOBJECT_UEVENT = 15
@@ -26,6 +27,7 @@ NETLINK_EXT_ACK = 11
 NETLINK_GET_STRICT_CHK = 12
 
 NLM_F_REQUEST = 0x1
+NLM_F_MULTI = 0x2
 NLM_F_ACK = 0x4
 NLM_F_DUMP_INTR = 0x10
 NLM_F_CAPPED = 0x100
@@ -59,7 +61,10 @@ TIMEVAL = struct.Struct("@ll")
 """struct timeval: seconds, microseconds."""
 
 RECEIVE_BUFFER = 64 * 1024
-"""Bytes per recv. The kernel fills dump messages up to 32 KiB and never sends more in one datagram."""
+"""Bytes per recv of messages that have a bound: the kernel fills datagrams of a dump up to 32 KiB."""
+LARGEST_DATAGRAM = 512 * 1024
+"""Bytes. A single message may be larger than that bound: a link with hundreds of virtual functions and its statistics.
+Memory that is never written to costs nothing."""
 
 Message = tuple[int, bytes]
 
@@ -77,7 +82,7 @@ class DumpInterrupted(NetlinkError):
 
 
 class NetlinkSocket:
-    """One netlink socket for requests and their replies.
+    """One netlink socket for requests and their replies, which hears nobody but the kernel and the groups it joins.
 
     `timeout` (seconds) bounds each wait for the kernel, so that a wedged driver cannot hang its reader: then a
     NetlinkError with ETIMEDOUT is raised and the socket must be closed.
@@ -85,14 +90,20 @@ class NetlinkSocket:
 
     def __init__(self, protocol: int, timeout: float = 5.0) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
-        # not settimeout(): Python would call poll() ahead of each system call
-        self.socket.setsockopt(
-            socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(int(timeout), int(timeout % 1 * 1e6))
-        )
-        for option in (NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
-            with contextlib.suppress(OSError):  # before Linux 4.12 and 4.20: shorter error texts, unfiltered dumps
-                self.socket.setsockopt(SOL_NETLINK, option, 1)
-        self.socket.bind((0, 0))
+        try:
+            # not settimeout(): Python would call poll() ahead of each system call
+            self.socket.setsockopt(
+                socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(int(timeout), int(timeout % 1 * 1e6))
+            )
+            for option in (NETLINK_EXT_ACK, NETLINK_GET_STRICT_CHK):
+                with contextlib.suppress(OSError):  # before Linux 4.12 and 4.20: shorter error texts, unfiltered dumps
+                    self.socket.setsockopt(SOL_NETLINK, option, 1)
+            self.socket.bind((0, 0))
+            self.socket.connect((0, 0))  # from now on the kernel refuses what another process sends here
+        except OSError:
+            self.socket.close()
+            raise
+        self._buffer = mmap.mmap(-1, LARGEST_DATAGRAM)
         self._sequence = 0
         self._families: dict[str, tuple[int, dict[str, int]]] = {}
 
@@ -108,11 +119,14 @@ class NetlinkSocket:
     def fileno(self) -> int:
         return self.socket.fileno()
 
-    def request(self, message_type: int, payload: bytes, flags: int = 0) -> list[Message]:
+    def request(
+        self, message_type: int, payload: bytes, flags: int = 0, keep: Callable[[bytes, int], bool] | None = None
+    ) -> list[Message]:
         """Send one request; return (type, payload) of every reply message.
 
-        `flags` is 0 (one object; an ACK is asked for, so that the end is known) or NLM_F_DUMP. Raises NetlinkError, or
-        DumpInterrupted after the whole dump has been drained.
+        `flags` is 0 (one object; an ACK is asked for, so that the end is known) or NLM_F_DUMP. `keep` is called with a
+        datagram and the start of a payload in it, and says whether that reply is wanted. Raises NetlinkError (EMSGSIZE
+        for a message larger than any that is known), or DumpInterrupted after the whole dump has been drained.
         """
         self._sequence += 1
         sequence = self._sequence
@@ -121,10 +135,7 @@ class NetlinkSocket:
         replies: list[Message] = []
         interrupted = False
         while True:
-            try:
-                data = self.socket.recv(RECEIVE_BUFFER)
-            except BlockingIOError as error:
-                raise NetlinkError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
+            data = self._receive()
             for kind, message_flags, number, start, end in messages(data):
                 if number != sequence:
                     continue  # left over from a request that was given up
@@ -134,14 +145,30 @@ class NetlinkSocket:
                     if interrupted:
                         raise DumpInterrupted(replies)
                     return replies
-                if kind != NLMSG_NOOP:
+                if kind != NLMSG_NOOP and (keep is None or keep(data, start)):
                     replies.append((kind, data[start:end]))
 
-    def dump(self, message_type: int, payload: bytes, attempts: int = 3) -> list[Message]:
-        """A dump that is taken again when the table changed meanwhile; the last failure is raised."""
+    def _receive(self) -> bytes:
+        try:
+            size = self.socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+        except BlockingIOError as error:
+            raise NetlinkError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from error
+        if size > len(self._buffer):
+            raise NetlinkError(errno.EMSGSIZE, f"a message of {size} bytes")
+        return self._buffer[:size]
+
+    def dump(
+        self,
+        message_type: int,
+        payload: bytes,
+        attempts: int = 3,
+        keep: Callable[[bytes, int], bool] | None = None,
+    ) -> list[Message]:
+        """A dump that is taken again when the table changed meanwhile; the last failure is raised. For `keep`
+        see `request`."""
         for attempt in range(attempts):
             try:
-                return self.request(message_type, payload, NLM_F_DUMP)
+                return self.request(message_type, payload, NLM_F_DUMP, keep)
             except DumpInterrupted:
                 if attempt == attempts - 1:
                     raise

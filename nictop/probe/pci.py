@@ -143,5 +143,8 @@ def read_sriov(folder: Folder) -> Sriov | None:
         address = folder.link("sriov", name) if match else None
         if match and address:
             by_number[int(match.group(1))] = address
-    functions = tuple(by_number[key] for key in sorted(by_number))
-    return Sriov(total, number, None if autoprobe is None else autoprobe == 1, functions)
+    # the kernel numbers them without a gap; it removes the first one first, and what is left then has no right number
+    functions: list[str] = []
+    while len(functions) in by_number:
+        functions.append(by_number[len(functions)])
+    return Sriov(total, number, None if autoprobe is None else autoprobe == 1, tuple(functions))

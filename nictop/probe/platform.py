@@ -7,6 +7,7 @@ Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 
 from nictop.probe.records import Platform
@@ -29,6 +30,7 @@ vendor counts only together with another sign."""
 REAL_MACHINES_TOO = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "microsoft")
 KVM_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 """Clock sources that only a guest of that hypervisor has."""
+NODE = re.compile(r"node([0-9]{1,5})", re.ASCII)
 CPUINFO_LIMIT = 16 * 1024
 """Bytes: the flags of the first CPU are well within."""
 
@@ -59,8 +61,19 @@ def read_platform(sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> 
         possible_cpus=system.text("possible_cpus", "cpu/possible"),
         numa_nodes=system.text("numa_nodes", "node/online"),
         iommu_groups=len(groups.names("iommu_groups")),
+        node_cpus=read_node_cpus(system),
     )
     return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
+
+
+def read_node_cpus(system: Folder) -> dict[int, str]:
+    """NUMA node → CPU list; a node of memory only has none and is left out. `system`: /sys/devices/system."""
+    found = {}
+    for match in filter(None, map(NODE.fullmatch, system.names("node_cpus", "node"))):
+        cpus = system.text("node_cpus", f"node/{match[0]}/cpulist")
+        if cpus is not None:
+            found[int(match[1])] = cpus
+    return dict(sorted(found.items()))
 
 
 def read_os_release(etc: str = "/etc") -> dict[str, str]:

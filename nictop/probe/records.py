@@ -114,6 +114,32 @@ VF_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "broadcast", 
 
 
 @dataclass(frozen=True)
+class MachineInterrupt:
+    """One line of /proc/interrupts."""
+
+    label: str
+    """``24``, ``NMI``, ``LOC``, …"""
+    description: str
+    """What stands behind the counts: chip, trigger and actions, blanks folded; "" for lines without."""
+    counts: dict[int, int]
+    """CPU id → interrupts; CPUs with none are left out. A line with a single sum (ERR, MIS) has it under CPU -1."""
+
+
+SOFTNET_COUNTERS = ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
+"""Order of `Counters.softnet` values: columns 1, 2, 3, 10 and 11 of /proc/net/softnet_stat, counted from one. Column 13
+is the CPU id (Linux 5.10; before, rows are the online CPUs in order). processed: packets through backlog or NAPI."""
+
+SOFTIRQS = ("NET_TX", "NET_RX")
+"""Order of `Counters.softirqs` values: rows of /proc/softirqs."""
+
+THREAD_TIMES = ("user", "system")
+"""Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat, USER_HZ."""
+
+CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
+"""Order of `Counters.channels` values: files of a vmbus channel in sysfs; None: this kernel does not have the file."""
+
+
+@dataclass(frozen=True)
 class Counters:
     """The numbers that move, all read within one pass. Raw: since boot or driver load, never reset by nictop."""
 
@@ -129,6 +155,20 @@ class Counters:
     driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
     ETHTOOL_GSTATS."""
+    interrupts: dict[int, dict[int, int]] = field(default_factory=dict)
+    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs with none are left out.
+    /sys/kernel/irq/N/per_cpu_count (possible CPUs in order), else its line of /proc/interrupts (by header)."""
+    softirqs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs, whose columns are possible CPUs, by header."""
+    softnet: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """CPU id → `SOFTNET_COUNTERS`. /proc/net/softnet_stat."""
+    threads: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads of `Inventory.threads`; one
+    that has ended, or whose id now belongs to another thread (start time), is absent."""
+    channels: dict[int, dict[int, tuple[int | None, ...]]] = field(default_factory=dict)
+    """ifindex of a hv_netvsc link → vmbus channel id → `CHANNEL_COUNTERS`."""
+    machine: tuple[MachineInterrupt, ...] | None = None
+    """Every line of /proc/interrupts, only while asked for (`Request.machine`)."""
     vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
     """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read once a second
     at most, empty in the records between."""
@@ -294,6 +334,82 @@ class VirtualFunction:
     """The VF may ask for the PF's RSS table."""
     counters: tuple[int, ...] | None = None
     """`VF_COUNTERS`; None: the driver does not count per VF."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One receive or transmit queue of a netdev. /sys/class/net/NAME/queues/ and the netdev family's queue-get."""
+
+    direction: Literal["rx", "tx"]
+    number: int
+    napi: int | None = None
+    """NAPI id that serves it (queue-get); None: this kernel or driver does not say."""
+    xps_cpus: str | None = None
+    """tx: CPU mask as the kernel prints it (hexadecimal, 32 bits between commas); None: not settable (ENOENT)."""
+    xps_receive_queues: str | None = None
+    """tx: mask of receive queues, xps_rxqs."""
+    rps_cpus: str | None = None
+    """rx: CPU mask of receive packet steering; all zero: off."""
+    rps_flow_count: int | None = None
+    """rx: rps_flow_cnt."""
+
+
+@dataclass(frozen=True)
+class Napi:
+    """One NAPI instance of a netdev. netdev family, napi-get (Linux 6.8)."""
+
+    id: int
+    irq: int | None = None
+    """None: the driver does not tell (virtio_net, veth)."""
+    thread: int | None = None
+    """Thread id when it is polled by a kernel thread of its own (threaded NAPI)."""
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One vmbus channel of a hv_netvsc link: the queues of Hyper-V. /sys/bus/vmbus/devices/GUID/channels/N/."""
+
+    id: int
+    cpu: int | None
+    """CPU that takes its interrupts."""
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """One interrupt of a network device. /sys/kernel/irq/N/ and /proc/irq/N/."""
+
+    number: int
+    actions: tuple[str, ...]
+    """Names of the handlers, as drivers register them: ``ens224-TxRx-0``, ``virtio2-input.0``."""
+    pci_address: str | None
+    """The function whose ``msi_irqs/`` (or legacy ``irq``) lists it; None: xen event channel and the like."""
+    chip: str | None = None
+    """chip_name: IR-PCI-MSIX-0000:02:00.0, xen-dyn, …"""
+    allowed_cpus: str | None = None
+    """CPU list, smp_affinity_list."""
+    effective_cpus: str | None = None
+    """CPU list, effective_affinity_list: where it really goes. None: this kernel or chip does not say."""
+    numa_node: int | None = None
+    """/proc/irq/N/node; None for -1."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread that spends CPU on packets: of the kernel, or of a virtual machine. /proc/PID/task/TID/."""
+
+    tid: int
+    pid: int
+    name: str
+    """comm: ``ksoftirqd/0``, ``vhost-1234``, ``napi/eth0-8193``, ``CPU 0/KVM``."""
+    kind: Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]
+    """vcpu: a guest's processor; vm: any other thread of a QEMU process."""
+    machine: str | None = None
+    """Name of the virtual machine (``-name`` of its command line, else Proxmox ``-id``, else ``pid N``)."""
+    links: tuple[int, ...] = ()
+    """ifindexes of the tap and macvtap links that its process has open, where that can be known (/proc/PID/fdinfo
+    ``iff:``, /dev/tapN); for a vhost thread those of its virtual machine."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -557,6 +673,11 @@ class Link:
     addresses: tuple[Address, ...] = ()
     default_routes: tuple[DefaultRoute, ...] = ()
     virtual_functions: tuple[VirtualFunction, ...] = ()
+    queues: tuple[Queue, ...] = ()
+    """rx before tx, each by number."""
+    napis: tuple[Napi, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    """Only hv_netvsc."""
     ethtool: Ethtool = field(default_factory=Ethtool)
     counters: tuple[int, ...] | None = None
     """`LINK_COUNTERS` when the inventory was taken (IFLA_STATS64)."""
@@ -585,6 +706,8 @@ class Platform:
     """Node list, /sys/devices/system/node/online."""
     iommu_groups: int | None
     """How many; 0: no IOMMU in use."""
+    node_cpus: dict[int, str] = field(default_factory=dict)
+    """NUMA node → CPU list, /sys/devices/system/node/nodeN/cpulist."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
@@ -605,6 +728,10 @@ class Inventory:
     """By address."""
     links: tuple[Link, ...]
     """By ifindex."""
+    interrupts: tuple[Interrupt, ...] = ()
+    """Of all network devices, by number."""
+    threads: tuple[Thread, ...] = ()
+    """By thread id."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Whole sources that failed: pci, links, addresses, routes, ethtool, udev."""
 
@@ -633,3 +760,5 @@ class Request:
     """ifindexes that also get queue and driver counters: the NIC that somebody is looking at."""
     inventory: bool | None = None
     """True: take one now."""
+    machine: bool | None = None
+    """True: from now on every `Counters` carries the whole of /proc/interrupts; False: no more."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         interval: float
         watch: list[int]
         inventory: bool
+        machine: bool
 
 
 SHORTEST, LONGEST = 0.1, 60.0
@@ -60,7 +61,7 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         return {}, "not an object"
     wishes: Wishes = {}
     problems = []
-    interval, watch, inventory = request.get("interval"), request.get("watch"), request.get("inventory")
+    interval, watch = request.get("interval"), request.get("watch")
     if interval is not None:
         held = held_interval(interval)
         if held is None:
@@ -72,11 +73,15 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
             wishes["watch"] = watch
         else:
             problems.append(f"watch is not a list of at most {WATCH_LIMIT} ifindexes")
-    if inventory is not None:
-        if isinstance(inventory, bool):
-            wishes["inventory"] = inventory
-        else:
-            problems.append("inventory is not true or false")
+    inventory, machine = request.get("inventory"), request.get("machine")
+    if isinstance(inventory, bool):
+        wishes["inventory"] = inventory
+    elif inventory is not None:
+        problems.append("inventory is not true or false")
+    if isinstance(machine, bool):
+        wishes["machine"] = machine
+    elif machine is not None:
+        problems.append("machine is not true or false")
     return wishes, "; ".join(problems)
 
 

@@ -13,15 +13,13 @@ from typing import Literal
 from nictop.probe.link_messages import Attributes, number
 from nictop.probe.netlink import iterate, unsigned
 from nictop.probe.records import Address, DefaultRoute
+from nictop.probe.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 
-IFADDRMSG = struct.Struct("=BBBBI")
-"""Family, prefix length, flags, scope, ifindex."""
 RTMSG = struct.Struct("=BBBBBBBBI")
 """Family, destination length, source length, tos, table, protocol, scope, type, flags."""
 RTNEXTHOP = struct.Struct("=HBBi")
 """Length, flags, hops, ifindex."""
 
-IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
 ADDRESS_FLAGS = (
     (0x80, "permanent"),
     (0x40, "tentative"),
@@ -64,6 +62,11 @@ def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"]
     if family == socket.AF_INET6 and len(value) == 16:
         return "ipv6", socket.inet_ntop(socket.AF_INET6, value)
     return None
+
+
+def is_default_route(data: bytes, start: int) -> bool:
+    """Whether the RTM_NEWROUTE whose payload begins at `start` has a destination of length 0."""
+    return data[start + 1 : start + 2] == b"\0"
 
 
 def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
+from nictop.probe import reasons
 from nictop.probe.records import Unreadable
 
-NOT_OFFERED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS, errno.ENOTTY, 524)
-"""524 is ENOTSUPP, a number of the kernel's own that some drivers let through."""
-KERNEL_NAMES = {errno.EOPNOTSUPP: "EOPNOTSUPP", errno.EAGAIN: "EAGAIN", 524: "ENOTSUPP"}
-"""Where Python knows a second name for the number, or none."""
 LARGEST = 64 * 1024
 """Bytes: sysfs files end at one page, the files of /proc read here at a few."""
 
@@ -22,17 +20,9 @@ LARGEST = 64 * 1024
 def why_unreadable(error: OSError, where: str = "") -> Unreadable:
     """The reason behind a failed system call, in the words of `Unreadable`; `where` names the file or request."""
     number = error.errno or 0
-    name = KERNEL_NAMES.get(number) or errno.errorcode.get(number, f"errno {number}")
-    detail = f"{where}: {name}" if where else name
-    if number in NOT_OFFERED:
-        return Unreadable("not_offered", detail)
-    if number in (errno.EPERM, errno.EACCES):
-        return Unreadable("needs_root", detail)
-    if number == errno.ENOENT:
-        return Unreadable("missing", detail)
-    if number in (errno.ENODEV, errno.ENXIO):
-        return Unreadable("vanished", detail)
-    return Unreadable("failed", detail)
+    detail = f"{where}: {reasons.name(number)}" if where else reasons.name(number)
+    reason: Any = reasons.REASONS.get(number, "failed")
+    return Unreadable(reason, detail)
 
 
 def read_text(path: str, limit: int = LARGEST) -> str | Unreadable:

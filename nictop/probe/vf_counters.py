@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import errno
 import os
-import struct
 
 from nictop.probe import netlink
-
-RTM_GETLINK = 18
-RTM_NEWLINK = 16
-IFLA_NUM_VF = 21
-IFLA_VFINFO_LIST = 22
-IFLA_EXT_MASK = 29
-IFLA_VF_INFO = 1
-IFLA_VF_MAC = 1
-IFLA_VF_STATS = 8
-RTEXT_FILTER_VF = 1
-
-LINK_MESSAGE = struct.Struct("=BxHiII")
-"""struct ifinfomsg: family, type, ifindex, flags, change."""
-COLUMNS = (0, 1, 2, 3, 4, 5, 7, 8)
-"""IFLA_VF_STATS_* in the order of `records.VF_COUNTERS`; 6 is padding."""
+from nictop.probe.rtnetlink import (
+    IFINFOMSG,
+    IFLA_EXT_MASK,
+    IFLA_NUM_VF,
+    IFLA_VF_INFO,
+    IFLA_VF_MAC,
+    IFLA_VF_STATS,
+    IFLA_VFINFO_LIST,
+    RTEXT_FILTER_VF,
+    RTM_GETLINK,
+    RTM_NEWLINK,
+    VF_STATS,
+)
 
 
 class VfCounterReader:
@@ -46,7 +43,7 @@ class VfCounterReader:
         Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs: their list does not fit
         into one attribute of 64 KiB).
         """
-        body = LINK_MESSAGE.pack(0, 0, ifindex, 0, 0) + netlink.pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+        body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + netlink.pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
         counters: dict[int, tuple[int, ...]] = {}
         for kind, reply in self._netlink.request(RTM_GETLINK, body):
             if kind == RTM_NEWLINK:
@@ -59,7 +56,7 @@ class VfCounterReader:
 
 def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]]:
     """One RTM_NEWLINK: how many VFs it promises (IFLA_NUM_VF), how many it lists, and the counters by VF number."""
-    fields = dict(netlink.iterate(body[LINK_MESSAGE.size :]))
+    fields = dict(netlink.iterate(body[IFINFOMSG.size :]))
     counters: dict[int, tuple[int, ...]] = {}
     listed = 0
     for kind, information in netlink.iterate(fields.get(IFLA_VFINFO_LIST, b"")):
@@ -71,7 +68,7 @@ def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]
         statistics = dict(netlink.iterate(parts.get(IFLA_VF_STATS, b"")))
         if statistics:
             counters[netlink.unsigned(address[:4])] = tuple(
-                netlink.unsigned(statistics.get(column, b"")) for column in COLUMNS
+                netlink.unsigned(statistics.get(column, b"")) for column in VF_STATS
             )
     return netlink.unsigned(fields.get(IFLA_NUM_VF, b"")), listed, counters
 

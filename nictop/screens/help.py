@@ -19,6 +19,8 @@ MARKS = (
     ("●", "the host is live"),
     ("◌", "connecting, or lost and tried again"),
     ("–", "not known yet, or the counter was reset"),
+    ("DROP/S", "dropped by the kernel or missed by the device; MISS/S is the latter alone"),
+    ("HISTORY, ▂▄█", "one column per reading, the newest at the right; in and out together in the table"),
 )
 
 KEY_NAMES = {
@@ -56,6 +58,7 @@ class HelpScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
+        Binding("ctrl+c", "app.quit", "Quit", show=False, id="help.quit"),
     ]
 
     def __init__(self, bindings: Sequence[BindingType], *, ascii_only: bool) -> None:

@@ -6,9 +6,9 @@
     │ 02:00.0 82576   …                        ││ ── Link ──                              │
     ╰──────────────────────────────────────────╯╰─────────────────────────────────────────╯
      4 CPUs  █ user 3 …
-     enter Open  space Freeze  p Packets  ? Help  q Quit
+     enter Open  ? Help  q Quit  space Freeze  p Packets
 
-Below 110 columns the two panels stand above each other.
+Below 110 columns the two panels stand above each other, and the table leaves the facts the rows that it does not need.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from nictop.model.snapshot import Snapshot
+from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
@@ -36,6 +37,15 @@ if TYPE_CHECKING:
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
+SMALLEST_PANEL = 8
+"""Rows of the panel below the table: title, in, out, and the summary of the chosen device."""
+
+
+def table_rows(needed: int, room: int, *, short: bool) -> int:
+    """Rows of the table above the panel, header included: what it needs, as long as the panel keeps two fifths of the
+    `room` and at least `SMALLEST_PANEL`. On a `short` screen the panel takes what is left."""
+    return needed if short else max(1, min(needed, room - max(SMALLEST_PANEL, room * 2 // 5)))
+
 
 class LiveScreen(Screen[None]):
     """What the host's NICs do now."""
@@ -45,14 +55,16 @@ class LiveScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
         Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
+        Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
+        Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
         Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
         Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
         Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
         Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
         Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
         Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
-        Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
-        Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+        Binding("ctrl+c", "app.quit", "Quit", id="live.interrupt", show=False, tooltip="leave nictop"),
+        Binding("tab", "app.focus_next", "Panel", id="live.panel", show=False, tooltip="to the facts, and back"),
     ]
 
     def __init__(self, *, ascii_only: bool) -> None:
@@ -61,6 +73,8 @@ class LiveScreen(Screen[None]):
         self._frozen = False
         self._snapshot: Snapshot | None = None
         self._watched: tuple[int, ...] = ()
+        self._title = ""
+        self._draw_due = False
         self.set_class(ascii_only, "-ascii")
 
     @property
@@ -88,10 +102,13 @@ class LiveScreen(Screen[None]):
             self._snapshot = snapshot
             self._draw()
 
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
+    def on_line_view_resized(self) -> None:
+        if not self._draw_due:
+            self._draw_due = True
+            self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
+        self._draw_due = False
         snapshot = self._snapshot
         if snapshot is None:
             return
@@ -100,23 +117,37 @@ class LiveScreen(Screen[None]):
         status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
         self._show_banner(snapshot)
         self.query_one(DeviceTable).show(snapshot, self.nictop.history)
+        self._divide()
         self.query_one(ProcessorStrip).show(snapshot)
         self._draw_link(snapshot)
+
+    def _divide(self) -> None:
+        """Give the panel below the table the rows that the table does not need; without enough of them, no panel."""
+        table, room = self.query_one(DeviceTable), self.query_one("#body").size.height
+        wide, short = self.has_class("-wide"), self.has_class("-short")
+        panel = wide or not short or self.has_class("-detail") or room - table.needed_rows >= SMALLEST_PANEL - 2
+        if self.query_one(LinkPanel).display != panel:
+            self.query_one(LinkPanel).display = panel
+        table.take_rows(None if wide or not panel else table_rows(table.needed_rows, room, short=short))
 
     def _draw_link(self, snapshot: Snapshot) -> None:
         row = self.query_one(DeviceTable).chosen
         panel = self.query_one(LinkPanel)
-        title = "" if row is None else clean(row.title)
-        if panel.border_title != title:
+        title = "" if row is None else self._shown(row.title)
+        if title != self._title:
+            self._title = title
             panel.border_title = title.replace("[", r"\[")
         panel.show(row, snapshot, self.nictop.history)
 
     def _show_banner(self, snapshot: Snapshot) -> None:
         banner = self.query_one("#banner", Static)
-        message = clean(snapshot.message)
+        message = self._shown(snapshot.message)
         if message != banner.content:
             banner.update(message)
             banner.set_class(bool(message), "shown")
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     # -------------------------------------------------------------------------------------------------- keys
 

@@ -17,13 +17,13 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row, device_tree, guides
 from nictop.model.wording import ascii_only as ascii_text
-from nictop.model.wording import fit
+from nictop.model.wording import fit, is_virtual
+from nictop.model.wording.words import IFF_LOOPBACK, IFF_UP
 from nictop.widgets.graphs import nice_ceiling, spark
-from nictop.widgets.line_view import LineView, Span, SpanLine
+from nictop.widgets.line_view import TONES, LineView, Span, SpanLine
 
-TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
-SMALLEST_NAME = 17
+SMALLEST_NAME = 16
 COMFORTABLE_NAME = 20
 GRAPH_WIDTHS = (24, 16, 10, 6)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
@@ -41,6 +41,11 @@ class Layout:
 def layout(width: int, *, packets: bool) -> Layout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
     columns = visible_columns(width - SMALLEST_NAME - GRAPH_WIDTHS[-1] - 2, packets=packets)
+    without_graph = visible_columns(width - SMALLEST_NAME - 1, packets=packets)
+    now = ("in_packets", "out_packets") if packets else ("in", "out")
+    if any(column.key in now and column not in columns for column in without_graph):  # what is, before what was
+        room = width - 1 - sum(column.width + 1 for column in without_graph)
+        return Layout(name=max(1, room), columns=without_graph, graph=0)
     room = width - 1 - sum(column.width + 1 for column in columns)
     graph = next((cells for cells in GRAPH_WIDTHS if room - cells - 1 >= COMFORTABLE_NAME), GRAPH_WIDTHS[-1])
     if room - graph - 1 < SMALLEST_NAME:
@@ -88,6 +93,11 @@ class DeviceTable(LineView):
         index = self._index()
         return None if index is None else self._rows[index]
 
+    @property
+    def needed_rows(self) -> int:
+        """Rows that show everything, header included."""
+        return len(self._rows) + 1
+
     def show(self, snapshot: Snapshot, history: History) -> None:
         """Draw `snapshot`; the cursor stays with its device, or with its place when the device is gone."""
         self._snapshot, self._history = snapshot, history
@@ -113,9 +123,17 @@ class DeviceTable(LineView):
         self._rows = rows
 
     def _first_choice(self) -> int:
-        """Until somebody moves: the first netdev with a device, else the first netdev, else the first row."""
-        ranks = [(row.kind != "link", row.pci is None, index) for index, row in enumerate(self._rows)]
-        return min(ranks)[2]
+        """Until somebody moves: the first netdev with a device, else the first one that is up, else the first row."""
+
+        def rank(index: int) -> tuple[int, int]:
+            link = self._rows[index].link
+            if link is None:
+                return 3, index
+            if not is_virtual(link):
+                return 0, index
+            return 2 if not link.flags & IFF_UP or link.flags & IFF_LOOPBACK else 1, index
+
+        return min(rank(index) for index in range(len(self._rows)))[1]
 
     def _index(self) -> int | None:
         return next((index for index, row in enumerate(self._rows) if row.key == self._key), None)
@@ -134,8 +152,13 @@ class DeviceTable(LineView):
         if not snapshot.links and not snapshot.pci:
             self.show_lines([((" no inventory yet" if snapshot.inventory is None else " no network device", "dim"),)])
             return
-        lines = [self._line(row, shape, snapshot, history) for row in self._rows]
-        self.show_lines(lines, self._header_line(shape), self._index())
+        rows = self._rows
+        self.show_drawn(
+            len(rows),
+            lambda index: self._row_line(rows[index], shape, snapshot, history),
+            self._header_line(shape),
+            self._index(),
+        )
 
     def _header_line(self, shape: Layout) -> SpanLine:
         cells = [" " + fit("DEVICE", shape.name)]
@@ -144,7 +167,7 @@ class DeviceTable(LineView):
             cells.append(fit("HISTORY" if shape.graph > 7 else "PAST", shape.graph))
         return ((" ".join(cells), ""),)
 
-    def _line(self, row: Row, shape: Layout, snapshot: Snapshot, history: History) -> SpanLine:
+    def _row_line(self, row: Row, shape: Layout, snapshot: Snapshot, history: History) -> SpanLine:
         lead = guides(row, ascii_only=self.ascii_only)
         title = ascii_text(row.title) if self.ascii_only else row.title
         if row.kind in ("host", "group"):
@@ -154,8 +177,10 @@ class DeviceTable(LineView):
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
             spans.append((fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
             return tuple(spans)
-        spans.append((fit(title, max(1, shape.name - len(lead))), TITLE_STYLES[row.kind]))
-        for column, text, tone in cells:
+        empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
+        overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
+        spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))
+        for column, text, tone in cells[empty:]:
             shown = fit(ascii_text(text) if self.ascii_only else text, column.width, column.align)
             spans.append((" " + shown, TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:

@@ -1,19 +1,20 @@
 """A scrolling view of lines that changes only what changed.
 
 Textual's `DataTable` and `Static` render everything again at each update; a live screen changes a few numbers per
-second. Here a line is a tuple of spans (text, style name); `show_lines` compares them with what is on the screen and
-refreshes only the regions of lines that differ. Text is drawn as it is, never as markup.
+second. Here a line is a tuple of spans (text, style name), made only when it comes into view; lines are compared with
+what is on the screen, and only the regions of those that differ are refreshed. Text is drawn as it is, never as markup.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
@@ -43,8 +44,14 @@ STYLES = (
 """Each has a component class ``line--NAME``; colours are given once, in nictop.tcss."""
 
 
+TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
+"""Tone of a fact → its style."""
+
 LINE_STYLES = ("header", "cursor", "cursor-blurred")
 """Styles of whole lines, with a background of their own."""
+
+CURSOR_MARKS = ("▸", ">")
+"""Take the place of the blank that a line begins with: a terminal without colours shows the cursor too."""
 
 
 class PlainScrollBar(ScrollBarRender):
@@ -54,8 +61,17 @@ class PlainScrollBar(ScrollBarRender):
     HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
 
 
+def _no_line(index: int) -> SpanLine:
+    return ()
+
+
 class LineView(ScrollView):
     """Lines of spans, with a fixed header (optional), scrolling, and a cursor line (optional)."""
+
+    class Resized(Message):
+        """There is another number of cells to draw into."""
+
+        bubble = True
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *(f"line--{name}" for name in (*LINE_STYLES, *STYLES)),
@@ -65,54 +81,80 @@ class LineView(ScrollView):
         super().__init__(id=id)
         self.ascii_only = ascii_only
         self._header: SpanLine | None = None
-        self._lines: tuple[SpanLine, ...] = ()
+        self._count = 0
+        self._line_of: Callable[[int], SpanLine] = _no_line
+        self._drawn: dict[int, SpanLine] = {}
         self._cursor: int | None = None
         self._styles: dict[str, Style] = {}
+        self._rows_taken: int | None = None
 
     # ------------------------------------------------------------------------------------------------ content
 
     @property
     def lines(self) -> tuple[SpanLine, ...]:
-        """What is shown now, for tests and for copying."""
-        return self._lines
+        """All lines, in view or not, for tests and for copying."""
+        return tuple(self._line(index) for index in range(self._count))
 
     def show_lines(self, lines: Sequence[SpanLine], header: SpanLine | None = None, cursor: int | None = None) -> None:
-        """Replace the content; refreshes the lines that differ. `cursor` is the index of the marked line."""
-        before, after = self._lines, tuple(lines)
+        """Replace the content by lines that exist already; see `show_drawn`."""
+        self.show_drawn(len(lines), lines.__getitem__, header, cursor)
+
+    def show_drawn(
+        self,
+        count: int,
+        line_of: Callable[[int], SpanLine],
+        header: SpanLine | None = None,
+        cursor: int | None = None,
+    ) -> None:
+        """Replace the content by `count` lines; refreshes those in view that differ. `line_of(index)` is called for
+        lines in view now, and for others when they are scrolled into it. `cursor` is the index of the marked line."""
+        before, self._drawn, self._line_of = self._drawn, {}, line_of
         if header != self._header:
             self._header = header
             self.refresh()
-        self._lines = after
-        head = self._header_height
-        if len(before) != len(after):
+        if count != self._count:
+            self._count = count
             self._fit_virtual_size()
             self.refresh()
-        else:
-            for index, (old, new) in enumerate(zip(before, after, strict=True)):
-                if old != new:
-                    self._refresh_line(index)
         if cursor != self._cursor:
             for marked in (self._cursor, cursor):
                 if marked is not None:
                     self._refresh_line(marked)
             self._cursor = cursor
             if cursor is not None:
-                self._scroll_to_line(cursor, head)
+                self._scroll_to_line(cursor)
+        top = self.scroll_offset.y
+        for index in range(top, min(count, top + self.size.height - self._header_height)):
+            if self._line(index) != before.get(index):
+                self._refresh_line(index)
+
+    def _line(self, index: int) -> SpanLine:
+        line = self._drawn.get(index)
+        if line is None:
+            line = self._drawn[index] = self._line_of(index)
+        return line
+
+    def take_rows(self, rows: int | None) -> None:
+        """Ask the layout for another height (None: the style sheet's), and only for another one: laying the screen out
+        again costs more than drawing it."""
+        if rows != self._rows_taken:
+            self._rows_taken = rows
+            self.styles.height = rows
 
     @property
     def _header_height(self) -> int:
         return 0 if self._header is None else 1
 
     def _fit_virtual_size(self) -> None:
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self._lines) + self._header_height)
+        self.virtual_size = Size(self.scrollable_content_region.width, self._count + self._header_height)
 
     def _refresh_line(self, index: int) -> None:
         y = index + self._header_height - self.scroll_offset.y
         if self._header_height <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
-    def _scroll_to_line(self, index: int, head: int) -> None:
-        visible = max(1, self.size.height - head)
+    def _scroll_to_line(self, index: int) -> None:
+        visible = max(1, self.size.height - self._header_height)
         top = self.scroll_offset.y
         if index < top:
             self.scroll_to(y=index, animate=False)
@@ -122,7 +164,7 @@ class LineView(ScrollView):
     def line_at(self, y: int) -> int | None:
         """Index of the line that is drawn at row `y` of the widget; None for the header and below the end."""
         index = y - self._header_height + self.scroll_offset.y
-        return index if y >= self._header_height and 0 <= index < len(self._lines) else None
+        return index if y >= self._header_height and 0 <= index < self._count else None
 
     # ------------------------------------------------------------------------------------------------ drawing
 
@@ -131,11 +173,19 @@ class LineView(ScrollView):
         if self._header is not None and y == 0:
             return self._strip(self._header, width, self._style("header"))
         index = y - self._header_height + self.scroll_offset.y
-        if not 0 <= index < len(self._lines):
-            return Strip.blank(width, self.rich_style)
-        if index == self._cursor:
-            return self._strip(self._lines[index], width, self._style("cursor" if self.has_focus else "cursor-blurred"))
-        return self._strip(self._lines[index], width, self.rich_style)
+        if not 0 <= index < self._count:
+            return Strip.blank(width, self._style(""))
+        line = self._line(index)
+        if index != self._cursor:
+            return self._strip(line, width, self._style(""))
+        marked = self._with_cursor(line)
+        return self._strip(marked, width, self._style("cursor" if self.has_focus else "cursor-blurred"))
+
+    def _with_cursor(self, line: SpanLine) -> SpanLine:
+        if not line or not line[0][0].startswith(" "):
+            return line
+        (first, style), *rest = line
+        return ((CURSOR_MARKS[self.ascii_only] + first[1:], style), *rest)
 
     def _strip(self, line: SpanLine, width: int, base: Style) -> Strip:
         if self.ascii_only:
@@ -145,8 +195,11 @@ class LineView(ScrollView):
         return Strip(segments, used).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
+        """Of a component class, or ("") of the widget itself; looked up once, as a look-up walks up the whole tree."""
         style = self._styles.get(name)
-        if style is None:
+        if style is None and not name:
+            style = self._styles[name] = self.rich_style
+        elif style is None:
             style = self.get_component_rich_style(f"line--{name}")
             if name not in LINE_STYLES:  # a span keeps the background of its line
                 style = Style(color=style.color, bold=style.bold, dim=style.dim, reverse=style.reverse)
@@ -163,6 +216,7 @@ class LineView(ScrollView):
 
     def on_resize(self) -> None:
         self._fit_virtual_size()
+        self.post_message(self.Resized())
 
     def on_focus(self) -> None:
         if self._cursor is not None:

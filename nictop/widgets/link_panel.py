@@ -1,15 +1,19 @@
 """Everything about the chosen device: its traffic over time, and below it the facts, section by section.
 
 in   9.41 Gb/s ▂▄▆██████████
-     0.81 Mpps ██████████████
+      812 kpps ██████████████
 out  21.3 Mb/s ▁▁▂▂▂▂▂▂▂▂▂▂▂▂
+     42.1 kpps ██████████████
+state         up, 10G full · MTU 1500
+trouble       rx_missed_errors 12.0 k/s
 ── Link ──────────────────────
-state        up 10G full · autonegotiation off
+speed         10000 Mb/s · full duplex
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -18,24 +22,25 @@ from textual.containers import Vertical
 
 from nictop.model import units
 from nictop.model.history import History
-from nictop.model.rates import LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row
-from nictop.model.wording import Section, fit, link_facts, wrap
+from nictop.model.wording import SUMMARY, Section, fit, is_virtual, link_facts, wrap
 from nictop.widgets.graphs import area, nice_ceiling
-from nictop.widgets.line_view import LineView, SpanLine
+from nictop.widgets.line_view import TONES, LineView, SpanLine
 
-TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
-LABEL_WIDTH = 15
+LABEL_WIDTH = 13
 CHART_LABEL_WIDTH = 18
+CHART_ONE_ROW_LABEL_WIDTH = 27
 
 
 def draw_facts(sections: Sequence[Section], width: int) -> list[SpanLine]:
-    """Sections as lines: a rule with the title, then label and text; long texts wrap below themselves."""
+    """Sections as lines: a rule with the title (the summary has none: it belongs to the title of the panel), then label
+    and text; long texts wrap below themselves."""
     lines: list[SpanLine] = []
     for section in sections:
-        title = f" ── {section.title} "
-        lines.append(((title, "accent"), ("─" * max(0, width - len(title) - 1), "dim")))
+        if section.title != SUMMARY:
+            title = f" ── {section.title} "
+            lines.append(((title, "accent"), ("─" * max(0, width - len(title) - 1), "dim")))
         for fact in section.facts:
             room = max(10, width - LABEL_WIDTH - 3)
             for number, part in enumerate(wrap(fact.text, room)):
@@ -44,35 +49,62 @@ def draw_facts(sections: Sequence[Section], width: int) -> list[SpanLine]:
     return lines
 
 
-def draw_traffic(
-    rates: LinkRates | None,
-    received: Sequence[float | None],
-    sent: Sequence[float | None],
-    width: int,
-    height: int,
-    *,
-    ascii_only: bool = False,
-) -> list[SpanLine]:
-    """Two charts, in above out, `height` rows together: numbers at the left, bits per second over time at the right."""
-    rows = max(1, height // 2)
-    chart = max(0, width - CHART_LABEL_WIDTH - 1)
-    numbers = (
-        ("in", "in", received, rates.rx_bits if rates else None, rates.rx_packets if rates else None),
-        ("out", "out", sent, rates.tx_bits if rates else None, rates.tx_packets if rates else None),
+@dataclass(frozen=True)
+class Direction:
+    """What one of the two charts shows: numbers of now, and bits per second over time."""
+
+    name: str
+    style: str
+    series: Sequence[float | None]
+    bits: float | None
+    packets: float | None
+
+    def labels(self, rows: int, top: float, speed: int | None) -> list[str]:
+        """What stands at the left, as far as there are rows; with a single one, bits and packets stand side by side."""
+        bits, packets = units.bits_per_second(self.bits), units.packets_per_second(self.packets)
+        if rows == 1:
+            return [f" {self.name:<4}{bits:>10} {packets:>10} "]
+        labels = [f" {self.name:<5}{bits:>10}", f"      {packets:>10}"]
+        if any(self.series):
+            labels.append(f" scale{units.bits_per_second(top):>10}")
+        if speed and self.bits is not None:
+            share = units.percentage(self.bits / (speed * 1e6))
+            labels.append(f" {f'{share} of {units.link_speed(speed)}':>15}")
+        return labels
+
+
+def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Direction, ...]:
+    """In and out of the netdev of `row`; none for a row without one."""
+    if row.link is None:
+        return ()
+    ifindex = row.link.ifindex
+    rates = snapshot.rates.links.get(ifindex) if snapshot.rates is not None else None
+    received, sent = history.series(("rx_bits", ifindex)), history.series(("tx_bits", ifindex))
+    if rates is None:
+        return Direction("in", "in", received, None, None), Direction("out", "out", sent, None, None)
+    return (
+        Direction("in", "in", received, rates.rx_bits, rates.rx_packets),
+        Direction("out", "out", sent, rates.tx_bits, rates.tx_packets),
     )
+
+
+def draw_traffic(
+    both: Sequence[Direction], width: int, height: int, *, speed: int | None = None, ascii_only: bool = False
+) -> list[SpanLine]:
+    """Charts above each other, `height` rows together: numbers at the left, bits per second over time at the right,
+    one column per reading. `speed`: Mb/s of the link, where a share of it means something."""
+    rows = max(1, height // max(1, len(both)))
+    beside = CHART_LABEL_WIDTH if rows > 1 else CHART_ONE_ROW_LABEL_WIDTH
+    chart = max(0, width - beside - 1)
     lines: list[SpanLine] = []
-    for name, style, series, bits, packets in numbers:
-        shown = series[-chart:] if chart else ()
+    for one in both:
+        shown = one.series[-chart:] if chart else ()
         top = nice_ceiling(max((value for value in shown if value is not None), default=0.0))
-        labels = [
-            f" {name:<4}{units.bits_per_second(bits):>11}",
-            f"     {units.packets_per_second(packets):>11}",
-            f" top {units.bits_per_second(top):>11}",
-        ]
+        labels = one.labels(rows, top, speed)
         drawn = area(shown, chart, rows, top, ascii_only=ascii_only)
         for index in range(rows):
             label = labels[index] if index < len(labels) else ""
-            lines.append(((f"{label:<{CHART_LABEL_WIDTH}}", style if index == 0 else "dim"), (drawn[index], style)))
+            lines.append(((f"{label:<{beside}}", one.style if index == 0 else "dim"), (drawn[index], one.style)))
     return lines
 
 
@@ -109,20 +141,25 @@ class LinkPanel(Vertical):
         """Draw `row` (None: nothing to choose yet) from `snapshot`."""
         chart, view = self.query_one(TrafficChart), self.query_one(FactsView)
         link = row.link if row is not None else None
-        chart.display = link is not None
+        if chart.display != (link is not None):
+            chart.display = link is not None
+        chart.take_rows(chart_rows(self.size.height))
         if row is None:
             view.show_lines([])
             return
         if link is not None:
-            rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
-            chart.show_lines(
-                draw_traffic(
-                    rates,
-                    history.series(("rx_bits", link.ifindex)),
-                    history.series(("tx_bits", link.ifindex)),
-                    chart.size.width,
-                    chart.size.height,
-                    ascii_only=self._ascii_only,
-                )
+            settings = link.ethtool.settings
+            lines = draw_traffic(
+                directions(row, snapshot, history),
+                chart.size.width,
+                chart.size.height,
+                speed=None if settings is None or is_virtual(link) else settings.speed,
+                ascii_only=self._ascii_only,
             )
+            chart.show_lines(lines)
         view.show_lines(draw_facts(link_facts(row, snapshot), view.size.width))
+
+
+def chart_rows(height: int) -> int:
+    """Rows that both charts take of a panel of `height` rows: at most a third, so that the summary stays in view."""
+    return next((rows for rows in (8, 6, 4) if height >= 3 * rows), 2)

@@ -1,6 +1,6 @@
 """The strip of processors: where each CPU spends its time, as bars while there is room and as one mark per CPU beyond.
 
-    CPU  █ user 31  ▓ system 4  ▒ softirq 38  ▚ irq 1  ░ steal 0  ▞ guest 0  · idle 26 %
+     2 CPUs  █ user  31  ▓ system   4  ▒ softirq  38  ▚ irq   1  ░ steal   0  ▞ guest   0  idle  26 %
      0 █████▓▒▒▒▒▒▒▒▒▒▒▒▒▒···· 82%   1 ██▓················· 12%
 
 Each kind has its own texture besides its colour.
@@ -19,11 +19,18 @@ KINDS = ("user", "system", "softirq", "irq", "steal", "guest")
 """Order in the bar and in the legend; the names are fields of `CpuShares` and styles of `LineView`."""
 
 TEXTURES = dict(zip(KINDS, "█▓▒▚░▞", strict=True))
-LETTERS = dict(zip(KINDS, "usqitg", strict=True))
+LETTERS = dict(zip(KINDS, "USQITG", strict=True))
+"""Letters of the names, as the legend writes them: ``softirQ``."""
 SMALLEST_BAR = 8
 WIDEST_BAR = 40
 AROUND_BAR = 9
 """Cells of a bar's own: blanks, per cent and the gap to the next."""
+COMFORTABLE = 96
+"""Cells from which on the legend has blanks between mark and word."""
+SATURATED = 0.85
+"""Share of a CPU's time in interrupts and softirqs: packets wait for this one, however idle the others are."""
+MOST_ROWS = {"-short": 1, "-medium": 2, "-tall": 4}
+"""Height class of the screen → rows that the strip may take."""
 
 
 def draw_processors(
@@ -51,18 +58,34 @@ def draw_processors(
 
 
 def _legend(cpus: Mapping[int, CpuShares], width: int, ascii_only: bool) -> SpanLine:
-    marks = LETTERS if ascii_only else TEXTURES
-    spans: list[Span] = [(f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''} ", "title")]
-    tight = width < 96
+    """Means over all CPUs, each in a place that does not move, then the CPU that has no more to give, if any."""
+    tight = width < COMFORTABLE
+    gap, digits = ("", 2) if tight else (" ", 3)
+    spans: list[Span] = [(f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''}", "title")]
     for kind in KINDS:
         mean = 100 * sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)
-        spans += [
-            (f"{'' if tight else ' '} {marks[kind]} ", kind),
-            (f"{kind} {mean:.0f}", "" if mean >= 0.5 else "dim"),
-        ]
-    idle = 100 * sum(shares.idle + shares.iowait for shares in cpus.values()) / len(cpus)
-    spans.append((f"{' ' if tight else '   '}idle {idle:.0f} %", "dim"))
+        mark, name = f"{gap} {TEXTURES[kind]}{gap}", kind
+        if ascii_only:
+            mark, name = f"{gap} ", kind.replace(LETTERS[kind].lower(), LETTERS[kind], 1)
+        spans += [(mark, kind), (f"{name} {mean:>{digits}.0f}", "" if mean >= 0.5 else "dim")]
+    hot = saturated(cpus)
+    if hot is None:
+        idle = 100 * sum(shares.idle + shares.iowait for shares in cpus.values()) / len(cpus)
+        spans.append((f"{gap} idle {idle:>3.0f} %", "dim"))
+    else:
+        softirq = "" if tight else f" softirq {100 * _interrupted(cpus[hot]):.0f} %"
+        spans.append((f"{gap} {'!' if ascii_only else '▲'} CPU{hot}{softirq}", "bad"))
     return tuple(spans)
+
+
+def saturated(cpus: Mapping[int, CpuShares]) -> int | None:
+    """The CPU that interrupts and softirqs keep busiest, when they leave it hardly any time; else None."""
+    hottest = max(cpus, key=lambda cpu: _interrupted(cpus[cpu]))
+    return hottest if _interrupted(cpus[hottest]) >= SATURATED else None
+
+
+def _interrupted(shares: CpuShares) -> float:
+    return shares.softirq + shares.irq
 
 
 def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, ascii_only: bool) -> list[SpanLine]:
@@ -75,7 +98,8 @@ def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, as
         row.append((f" {cpu:>{label}} ", "title"))
         row += [(marks[kind] * number, kind) for kind, number in zip(KINDS, cells, strict=True) if number]
         row.append((empty * (bar - sum(cells)), "dim"))
-        row.append((f" {100 * shares.busy:3.0f}%  ", "" if shares.busy >= 0.005 else "dim"))
+        tone = "bad" if _interrupted(shares) >= SATURATED else "" if shares.busy >= 0.005 else "dim"
+        row.append((f" {100 * shares.busy:3.0f}%  ", tone))
         if count % per_row == 0 or count == len(cpus):
             lines.append(tuple(row))
             row = []
@@ -108,6 +132,9 @@ class ProcessorStrip(LineView):
     can_focus = False
 
     def show(self, snapshot: Snapshot) -> None:
+        """Draw the newest shares in as many rows as they need and the screen can spare."""
         cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
-        size = self.size
-        self.show_lines(draw_processors(cpus, size.width, size.height, ascii_only=self.ascii_only))
+        most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
+        lines = draw_processors(cpus, self.size.width, most, ascii_only=self.ascii_only)
+        self.take_rows(max(len(lines), min(2, most)))
+        self.show_lines(lines)

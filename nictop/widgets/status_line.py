@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from nictop.model import units
 from nictop.model.snapshot import Snapshot
-from nictop.model.wording import clean, platform_words
+from nictop.model.wording import clean, fit, platform_words
+from nictop.model.wording import width as cells
 from nictop.widgets.line_view import LineView, Span, SpanLine
 
 if TYPE_CHECKING:
     import psutil
 
 MARKS = {"connecting": ("◌", "o"), "live": ("●", "*"), "lost": ("◌", "o"), "failed": ("✖", "X")}
+NARROW = 36
+"""Cells below which the line has the host only."""
+SILENCE = 3.0
+"""Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
 STYLES = {"connecting": "dim", "live": "good", "lost": "warn", "failed": "bad"}
 
 
@@ -44,31 +51,54 @@ class OwnCost:
 
 
 def draw_status(
-    snapshot: Snapshot, width: int, interval: float, cost: tuple[float, int] | None, *, frozen: bool, ascii_only: bool
+    snapshot: Snapshot,
+    width: int,
+    interval: float,
+    cost: tuple[float, int] | None,
+    *,
+    frozen: bool,
+    ascii_only: bool,
+    silent: float = 0.0,
 ) -> SpanLine:
-    """One line of exactly `width` cells; what matters least is cut first."""
-    mark = MARKS[snapshot.state][ascii_only]
-    left: list[Span] = [(" nictop ", "accent"), (f" {mark} ", STYLES[snapshot.state])]
-    left.append((f"{clean(snapshot.host)} ", "title"))
-    if snapshot.state != "live":
+    """One line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for which a
+    live host has said nothing, although it should have; 0 while it does what it should."""
+    state = "lost" if silent else snapshot.state
+    left: list[Span] = [(" nictop ", "accent"), (f" {MARKS[state][ascii_only]} ", STYLES[state])]
+    left.append((f"{clean(snapshot.host)}  ", "title"))
+    if silent:
+        left.append((f"silent for {_whole(silent)} ", "warn"))
+    elif snapshot.state != "live":
         left.append((f"{snapshot.state} ", STYLES[snapshot.state]))
     elif snapshot.inventory is None:
         left.append(("inventory pending ", "dim"))
     else:
         left.append((platform_words(snapshot.inventory.platform), "dim"))
-    right = f" {interval:g} s"
-    if cost is not None:
-        right += f" {'-' if ascii_only else '·'} nictop {cost[0]:.1f} % {cost[1] / 1e6:.0f} MB"
-    right += " "
     badge = " FROZEN " if frozen else ""
-    room = width - len(right) - len(badge)
+    wanted = sum(cells(text) for text, _ in left) + len(badge)
+    right = _right(width, wanted, interval, cost, "-" if ascii_only else "·")
+    room = max(0, width - len(right) - len(badge))
     spans: list[Span] = []
     for text, style in left:
-        shown = text[:room]
-        room -= len(shown)
+        shown = text if cells(text) <= room else fit(text, room)
+        room -= cells(shown)
         spans.append((shown, style))
-    spans += [(" " * max(0, room), ""), (badge, "warn"), (right, "dim")]
-    return tuple(spans)
+    return (*spans, (" " * room, ""), (badge[: max(0, width - len(right))], "warn"), (right, "dim"))
+
+
+def _whole(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
+
+
+def _right(width: int, left: int, interval: float, cost: tuple[float, int] | None, dot: str) -> str:
+    """How often the host is read, and the price of it, as far as the `left` cells about the host leave room."""
+    every = f" every {interval:g} s "
+    if cost is not None:
+        long = f" every {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
+        short = f" {interval:g} s {dot} nictop {cost[0]:.1f} % {cost[1] / 1e6:.0f} MB "
+        for text in (long, short):
+            if len(text) <= width - left:
+                return text
+    return every if width >= NARROW else ""
 
 
 class StatusLine(LineView):
@@ -85,23 +115,29 @@ class StatusLine(LineView):
         self._cost: tuple[float, int] | None = None
         self._snapshot: Snapshot | None = None
         self._frozen = False
+        self._heard = monotonic()
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
 
     def on_mount(self) -> None:
         self.call_later(self._own_cost.read, ())  # the first reading is only what the next one is compared with
-        self.set_interval(self.COST_EVERY, self._read_cost)
+        self.set_interval(self.COST_EVERY, self.refresh_cost)
 
-    def _read_cost(self) -> None:
+    def refresh_cost(self) -> None:
+        """Read the cost and draw anew; a host that has fallen silent shows here, as nothing else draws then."""
         self._cost = self._own_cost.read(self.pids)
         self._draw()
 
     def show(self, snapshot: Snapshot, *, interval: float, frozen: bool) -> None:
+        if self._snapshot is not snapshot:
+            self._heard = monotonic()
         self._snapshot, self._interval, self._frozen = snapshot, interval, frozen
         self._draw()
 
     def _draw(self) -> None:
         if self._snapshot is not None:
+            silent = monotonic() - self._heard
+            overdue = self._snapshot.state == "live" and not self._frozen and silent > SILENCE + 2 * self._interval
             line = draw_status(
                 self._snapshot,
                 self.size.width,
@@ -109,5 +145,6 @@ class StatusLine(LineView):
                 self._cost,
                 frozen=self._frozen,
                 ascii_only=self.ascii_only,
+                silent=silent if overdue else 0.0,
             )
             self.show_lines((line,))

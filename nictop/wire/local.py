@@ -91,7 +91,8 @@ class LocalSource:
                 yield SourceState("failed", f"the probe cannot be started: {error}")
                 return
             try:
-                while (item := await run.queue.get()) is not None:
+                # closed while the process was being made: nobody else knows it
+                while not self._closed.is_set() and (item := await run.queue.get()) is not None:
                     yield item
             finally:
                 await run.end()
@@ -205,12 +206,15 @@ class _Run:
                 if not part:
                     break
                 rest += part
-                for line in _cut(rest):
-                    await self._hear(line)
+                if b"\n" in part:
+                    for line in _cut(rest):
+                        await self._hear(line)
                 if len(rest) > MAX_LINE:
                     raise LineError(f"a line of more than {MAX_LINE} bytes")
         except asyncio.TimeoutError:
             self._reason = "the probe has fallen silent" if self._heard else "the probe did not say anything"
+        except OSError as error:
+            self._reason = f"the probe cannot be heard: {error}"
         except NictopError as error:
             self._reason = error.message
             self.hopeless = isinstance(error, ProtocolMismatch)

@@ -9,13 +9,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, probe, screens
+from tests.benchmarks import counters, interrupts, probe, screens
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
 BENCHMARKS: dict[str, Benchmark] = {
     "counters": counters.sample_of_six_links,
     "counters-200": counters.sample_of_many_links,
+    "interrupts": interrupts.many_interrupts,
+    "interrupts-memory": interrupts.memory_of_many_interrupts,
+    "interrupts-peers": interrupts.refresh_beside_peers,
     "inventory-200": probe.inventory_of_many_links,
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,

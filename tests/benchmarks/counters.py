@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import array
 import fcntl
+import functools
 import json
 import os
 import socket
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from nictop.probe import driver_counters, link_counters, netlink, queue_counters
-from nictop.probe.counters import CounterReader
+from nictop.probe.counters import CounterReader, Sample
 from nictop.probe.driver_counters import ETHTOOL_REQUEST, NAME_REQUEST, SET_INFO, STATS_HEAD
 from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
@@ -24,40 +26,58 @@ BATCH = 50
 def sample_of_six_links(quick: bool) -> Iterator[Result]:
     rounds = 60 if quick else 400
     with veth_namespace(6) as namespace:
-        bare, sample, encoded = namespace.inside(lambda: measured((), rounds))
-        yield Result("counters sample, 6 veth + lo: bare system calls", bare * 1e6, None, "µs CPU")
-        yield Result("counters sample, 6 veth + lo", sample * 1e6, 200, "µs CPU")
-        yield Result("counters sample, 6 veth + lo, as a JSON line", encoded * 1e6, None, "µs CPU")
-        yield Result("counters sample, 6 veth + lo, against bare system calls", sample / bare, 1.6, "times")
-        bare, sample, _ = namespace.inside(lambda: measured((socket.if_nametoindex("left0"),), rounds))
-        yield Result("… one link watched: bare system calls", bare * 1e6, None, "µs CPU")
-        yield Result("… one link watched", sample * 1e6, 200, "µs CPU")
-        yield Result("… one link watched, against bare system calls", sample / bare, 1.6, "times")
+        index = namespace.inside(lambda: socket.if_nametoindex("left0"))
+        for watched, what in (((), "counters sample, 6 veth + lo"), ((index,), "… one link watched")):
+            times = namespace.inside(functools.partial(measured, watched, rounds))
+            yield Result(f"{what}: bare system calls", times.bare * 1e6, None, "µs CPU")
+            yield Result(f"{what}, all links moved", times.moved * 1e6, 200, "µs CPU")
+            yield Result(f"{what}, no link moved", times.still * 1e6, 200, "µs CPU")
+            yield Result(f"{what}, all moved, as a JSON line", times.encoded * 1e6, None, "µs CPU")
+            yield Result(f"{what}, all moved, against bare", times.moved / times.bare, 1.6, "times")
+            yield Result(f"{what}, none moved, against bare", times.still / times.bare, 1.6, "times")
 
 
 def sample_of_many_links(quick: bool) -> Iterator[Result]:
     with veth_namespace(200) as namespace:
-        bare, sample, encoded = namespace.inside(lambda: measured((), 10 if quick else 60))
-    yield Result("counters sample, 200 veth: bare system calls", bare * 1e3, None, "ms CPU")
-    yield Result("counters sample, 200 veth", sample * 1e3, 1, "ms CPU")
-    yield Result("counters sample, 200 veth, as a JSON line", encoded * 1e3, None, "ms CPU")
+        times = namespace.inside(lambda: measured((), 10 if quick else 60))
+    yield Result("counters sample, 200 veth: bare system calls", times.bare * 1e3, None, "ms CPU")
+    yield Result("counters sample, 200 veth, all moved", times.moved * 1e3, 1, "ms CPU")
+    yield Result("counters sample, 200 veth, none moved", times.still * 1e3, 1, "ms CPU")
+    yield Result("counters sample, 200 veth, all moved, as a JSON line", times.encoded * 1e3, None, "ms CPU")
 
 
-def measured(watched: tuple[int, ...], rounds: int) -> tuple[float, float, float]:
-    """Median CPU seconds of (the bare system calls, one sample, one sample as a JSON line)."""
+class Times(NamedTuple):
+    """Median CPU seconds of one sample."""
+
+    bare: float
+    """Its system calls alone."""
+    still: float
+    """When no link has counted anything since the last one. /proc/stat and the like are parsed anew all the same."""
+    moved: float
+    """When all have."""
+    encoded: float
+    """When all have, and as a JSON line."""
+
+
+def measured(watched: tuple[int, ...], rounds: int) -> Times:
+    """The four in turns, so that whatever else this machine does disturbs them alike."""
     reader = CounterReader()
     reader.watch(watched)
     reader.read()
     bare, release = bare_calls(watched)
-    turns: list[Callable[[], object]] = [bare, reader.read, lambda: json.dumps({"counters": vars(reader.read())})]
-    times: tuple[list[float], ...] = ([], [], [])
+
+    def moved() -> Sample:
+        reader._links.forget()
+        return reader.read()
+
+    turns: list[Callable[[], object]] = [bare, reader.read, moved, lambda: json.dumps({"counters": vars(moved())})]
+    times: tuple[list[float], ...] = ([], [], [], [])
     for _ in range(rounds):
         for turn, found in zip(turns, times, strict=True):
             found.append(cpu_seconds(turn))
     reader.close()
     release()
-    bare_time, sample, encoded = (statistics.median(found) for found in times)
-    return bare_time, sample, encoded
+    return Times(*map(statistics.median, times))
 
 
 def cpu_seconds(call: Callable[[], object]) -> float:
@@ -71,8 +91,10 @@ def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[
     """A call that makes the system calls of one sample and looks at nothing, and one that gives back what it holds."""
     rtnetlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
     generic = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
-    stat = os.open("/proc/stat", os.O_RDONLY)
+    paths = ("/proc/stat", "/proc/softirqs", "/proc/net/softnet_stat")
+    stat, softirqs, softnet = files = [os.open(path, os.O_RDONLY) for path in paths]
     buffer, text = bytearray(netlink.RECEIVE_BUFFER), bytearray(8192)
+    end_of_softnet = os.preadv(softnet, [text], 0)
     flags = netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP
     dump = netlink.HEADER.pack(28, link_counters.RTM_GETSTATS, flags, 1, 0) + link_counters.STATS_REQUEST
     queries = [queue_query(generic, ifindex, flags) for ifindex in watched]
@@ -89,6 +111,9 @@ def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[
         rtnetlink.socket.send(dump)
         receive(rtnetlink)
         os.preadv(stat, [text], 0)
+        os.preadv(softirqs, [text], 0)
+        os.preadv(softnet, [text], 0)
+        os.preadv(softnet, [text], end_of_softnet)
         for name, count, numbers, *_ in requests:
             fcntl.ioctl(ioctls, driver_counters.SIOCGIFNAME, name)
             fcntl.ioctl(ioctls, driver_counters.SIOCETHTOOL, count)
@@ -98,7 +123,8 @@ def bare_calls(watched: tuple[int, ...]) -> tuple[Callable[[], None], Callable[[
             receive(generic)
 
     def release() -> None:
-        os.close(stat)
+        for descriptor in files:
+            os.close(descriptor)
         for opened in (rtnetlink, generic, ioctls):
             opened.close()
 

@@ -115,3 +115,11 @@ def test_every_cell_of_every_row_is_text_in_its_width() -> None:
                 assert tone in ("normal", "dim", "good", "warn", "bad")
                 if column.precision is not None and text:
                     assert width(text) == 6
+
+
+def test_a_ring_that_overflows_shows_among_the_drops() -> None:
+    """As in /proc/net/dev: at 80 columns there is no room for a column of missed packets alone."""
+    host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters()})))
+    host = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    assert cell(host, "link:4", "drops") == ("8.00  ", "warn")
+    assert cell(host, "link:4", "missed") == ("7.00  ", "warn")

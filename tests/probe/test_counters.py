@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe import link_counters, netlink, queue_counters, vf_counters
+from nictop.probe import link_counters, netlink, queue_counters, rtnetlink, vf_counters
 from nictop.probe.counters import CounterReader, Sample, unreadable
 from nictop.probe.driver_counters import DriverCounterReader
-from nictop.probe.link_counters import LinkCounterReader, parse_link_statistics, parse_stats
+from nictop.probe.link_counters import SEQUENCE, LinkCounterReader, LinksIncomplete, parse_link_statistics, parse_stats
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters, Unreadable
 from nictop.wire.codec import decode
 from tests.support.namespaces import ROOT, Namespace
@@ -50,7 +50,7 @@ def test_the_sample_is_the_record() -> None:
     assert list(vars(Sample(0.0))) == [field.name for field in dataclasses.fields(Counters)]
     assert len(LINK_COUNTERS) == link_counters.COLUMNS
     assert len(QUEUE_COUNTERS) == len(queue_counters.COLUMNS)
-    assert len(VF_COUNTERS) == len(vf_counters.COLUMNS)
+    assert len(VF_COUNTERS) == len(rtnetlink.VF_STATS)
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,22 @@ def test_the_fast_side_stays_small() -> None:
 # ------------------------------------------------------------------------------------------- parsing
 
 
-def stats(ifindex: int, numbers: tuple[int, ...], *, sequence: int = 5, padded: bool = False, flags: int = 2) -> bytes:
+def stats(
+    ifindex: int, numbers: tuple[int, ...], *, sequence: int = SEQUENCE, padded: bool = False, flags: int = 2
+) -> bytes:
     attributes = netlink.pack(0, b"") if padded else b""
     attributes += netlink.pack(link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers))
     payload = link_counters.STATS_MESSAGE.pack(0, ifindex, 1) + attributes
     return netlink.HEADER.pack(16 + len(payload), link_counters.RTM_NEWSTATS, flags, sequence, 0) + payload
 
 
-def done(error: int = 0, *, sequence: int = 5) -> bytes:
+def done(error: int = 0, *, sequence: int = SEQUENCE) -> bytes:
     return netlink.HEADER.pack(20, netlink.NLMSG_DONE, 2, sequence, 0) + struct.pack("=i", -error)
 
 
 def parsed(data: bytes) -> tuple[dict[int, tuple[int, ...]], int]:
     links: dict[int, tuple[int, ...]] = {}
-    return links, parse_stats(bytearray(data + bytes(64)), len(data), 5, links)
+    return links, parse_stats(data, links)
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -114,7 +116,7 @@ def test_every_length_of_the_counters(columns: int, padded: bool) -> None:
 
 
 def test_answers_to_an_older_question_are_left_out() -> None:
-    links, flags = parsed(stats(3, NUMBERS, sequence=4) + done(sequence=4) + stats(4, NUMBERS))
+    links, flags = parsed(stats(3, NUMBERS, sequence=SEQUENCE + 1) + done(sequence=SEQUENCE + 1) + stats(4, NUMBERS))
     assert links == {4: NUMBERS}
     assert not flags & link_counters.DONE
 
@@ -164,16 +166,16 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
 
 
 def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
-    body = netlink.pack(vf_counters.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
+    body = netlink.pack(rtnetlink.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
     if counters is not None:
         numbers = b"".join(netlink.pack(kind, struct.pack("=Q", value)) for kind, value in counters.items())
-        body += netlink.pack(vf_counters.IFLA_VF_STATS, numbers)
-    return netlink.pack(vf_counters.IFLA_VF_INFO, body)
+        body += netlink.pack(rtnetlink.IFLA_VF_STATS, numbers)
+    return netlink.pack(rtnetlink.IFLA_VF_INFO, body)
 
 
 def link_with_vfs(promised: int, *functions: bytes) -> bytes:
-    body = netlink.pack_u32(vf_counters.IFLA_NUM_VF, promised)
-    return bytes(16) + body + netlink.pack(vf_counters.IFLA_VFINFO_LIST, b"".join(functions))
+    body = netlink.pack_u32(rtnetlink.IFLA_NUM_VF, promised)
+    return bytes(16) + body + netlink.pack(rtnetlink.IFLA_VFINFO_LIST, b"".join(functions))
 
 
 def test_vf_counters_by_number() -> None:
@@ -206,6 +208,97 @@ def test_unreadable_functions_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "class/net/bonding_masters").write_text("")
     assert vf_counters.read_physical_functions(str(tmp_path)) == (7,)
     assert vf_counters.read_physical_functions(str(tmp_path / "nowhere")) == ()
+
+
+# ------------------------------------------------------------------------------------------- one reader, many passes
+
+
+class Answers:
+    """A reader whose kernel says what it is told to: a socket pair in place of the netlink socket."""
+
+    def __init__(self) -> None:
+        self.reader = LinkCounterReader()
+        here, self.kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        opened = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
+        opened.close()
+        opened.socket = here
+        self.reader._netlink = opened
+
+    def read(self, *datagrams: bytes) -> dict[int, tuple[int, ...]]:
+        for datagram in datagrams:
+            self.kernel.send(datagram)
+        links = self.reader.read()
+        self.kernel.recv(100)
+        return links
+
+    def close(self) -> None:
+        self.reader.close()
+        self.kernel.close()
+
+
+@pytest.fixture
+def answers() -> Iterator[Answers]:
+    made = Answers()
+    yield made
+    made.close()
+
+
+MOVED = (*NUMBERS[:-1], NUMBERS[-1] + 1)
+
+
+@pytest.mark.parametrize("columns", [23, 24, 25, 27])
+def test_what_stood_still_is_not_taken_for_what_moved(answers: Answers, columns: int) -> None:
+    """The same bytes are recognised; one bit of difference, a link more or less, or another order never is."""
+    still, moved = tuple(range(columns)), (*range(columns - 3), 2**64 - 1, 7, 8)
+    first, second = stats(3, still) + stats(4, still), stats(5, still)
+    for links, datagrams in (
+        ({3: still, 4: still, 5: still}, (first, second, done())),
+        ({3: still, 4: still, 5: still}, (first, second, done())),
+        ({3: still, 4: moved, 5: still}, (stats(3, still) + stats(4, moved), second, done())),
+        ({3: still, 4: moved}, (stats(3, still) + stats(4, moved), done())),
+        ({5: still}, (second, done())),
+        ({3: still, 4: still, 5: moved}, (first, stats(5, moved) + done())),
+        ({}, (done(),)),
+        ({3: still, 4: still}, (first, done())),
+    ):
+        assert answers.read(*datagrams) == {index: numbers[:25] for index, numbers in links.items()}
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 17, 100])
+def test_any_number_of_links_in_a_datagram(count: int) -> None:
+    expected = {index: tuple(range(index, index + 25)) for index in range(1, count + 1)}
+    assert parsed(b"".join(stats(*link) for link in expected.items())) == (expected, netlink.NLM_F_MULTI)
+
+
+@pytest.mark.parametrize("place", [0, 3, 8, 9])
+def test_one_strange_message_among_usual_ones(place: int) -> None:
+    messages = [stats(index, NUMBERS) for index in range(1, 11)]
+    messages[place] = messages[place][:4] + struct.pack("=H", 16) + messages[place][6:]  # another type of message
+    links, _ = parsed(b"".join(messages))
+    assert links == {index: NUMBERS for index in range(1, 11) if index != place + 1}
+
+
+def test_an_interrupted_dump_is_taken_again_and_in_the_end_said(answers: Answers) -> None:
+    """A storm of links that come and go may not empty the screen: what was listed counts, and is said to be partial."""
+    torn = stats(3, NUMBERS, flags=netlink.NLM_F_MULTI | netlink.NLM_F_DUMP_INTR)
+    for datagram in (torn, done(), stats(3, MOVED), done()):
+        answers.kernel.send(datagram)
+    assert answers.reader.read() == {3: MOVED}
+    for datagram in (torn, done()) * link_counters.ATTEMPTS:
+        answers.kernel.send(datagram)
+    with pytest.raises(LinksIncomplete) as caught:
+        answers.reader.read()
+    assert caught.value.links == {3: NUMBERS}
+
+
+def test_incomplete_links_are_shown_and_said(monkeypatch: pytest.MonkeyPatch, reader: CounterReader) -> None:
+    def torn(_: LinkCounterReader) -> dict[int, tuple[int, ...]]:
+        raise LinksIncomplete({3: NUMBERS})
+
+    monkeypatch.setattr(LinkCounterReader, "read", torn)
+    sample = over_the_wire(reader.read())
+    assert sample.links == {3: NUMBERS}
+    assert sample.unreadable["links"].reason == "failed"
 
 
 # ------------------------------------------------------------------------------------------- this kernel
@@ -248,7 +341,7 @@ def test_both_ways_to_ask_give_the_same_numbers(namespace: Namespace) -> None:
 
 def test_a_kernel_without_getstats_is_asked_the_old_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel itself refuses a message type that it does not know: here one that none will ever know."""
-    monkeypatch.setattr(link_counters, "RTM_GETSTATS", 0x7FE2)
+    monkeypatch.setattr(link_counters, "STATS_DUMP", link_counters.dump_request(0x7FE2, link_counters.STATS_REQUEST))
     reader = LinkCounterReader()
     try:
         links = reader.read()

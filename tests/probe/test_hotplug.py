@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe import hotplug, netlink
+from nictop.probe import hotplug, netlink, rtnetlink
 from nictop.probe.hotplug import Calm, Events, parse_address, parse_link_change, parse_uevent, parse_uevent_matters
 from nictop.probe.records import LinkChange
 from tests.support.namespaces import Namespace
@@ -23,13 +23,13 @@ UP, LOWER_UP = 0x1, 0x10000
 
 def link_message(*, family: int = 0, ifindex: int = 7, flags: int = UP, **attributes: bytes) -> bytes:
     given = {
-        "name": netlink.pack_text(hotplug.IFLA_IFNAME, "eth0"),
-        "mtu": netlink.pack_u32(hotplug.IFLA_MTU, 1500),
-        "operstate": netlink.pack(hotplug.IFLA_OPERSTATE, b"\6"),
-        "carrier": netlink.pack(hotplug.IFLA_CARRIER, b"\1"),
+        "name": netlink.pack_text(rtnetlink.IFLA_IFNAME, "eth0"),
+        "mtu": netlink.pack_u32(rtnetlink.IFLA_MTU, 1500),
+        "operstate": netlink.pack(rtnetlink.IFLA_OPERSTATE, b"\6"),
+        "carrier": netlink.pack(rtnetlink.IFLA_CARRIER, b"\1"),
         **attributes,
     }
-    return hotplug.LINK_MESSAGE.pack(family, 1, ifindex, flags, 0) + b"".join(given.values())
+    return rtnetlink.IFINFOMSG.pack(family, 1, ifindex, flags, 0) + b"".join(given.values())
 
 
 def test_a_change_has_the_shape_of_the_record() -> None:
@@ -39,15 +39,15 @@ def test_a_change_has_the_shape_of_the_record() -> None:
     assert list(change) == list(vars(LinkChange(1.5, 7, False, "eth0", "up", True, UP, 1500)))
 
 
-@pytest.mark.parametrize(("number", "words"), list(enumerate([*hotplug.OPERSTATES, "unknown"])))
+@pytest.mark.parametrize(("number", "words"), list(enumerate([*rtnetlink.OPERSTATES, "unknown"])))
 def test_operstates_in_words(number: int, words: str) -> None:
-    state = netlink.pack(hotplug.IFLA_OPERSTATE, bytes([number]))
+    state = netlink.pack(rtnetlink.IFLA_OPERSTATE, bytes([number]))
     change = parse_link_change(link_message(operstate=state), gone=False, moment=0.0)
     assert change is not None and change["operstate"] == words
 
 
 def test_carrier_is_unknown_while_the_link_is_down() -> None:
-    no_carrier = netlink.pack(hotplug.IFLA_CARRIER, b"\0")
+    no_carrier = netlink.pack(rtnetlink.IFLA_CARRIER, b"\0")
     for flags, attribute, expected in ((0, no_carrier, None), (UP, no_carrier, False), (UP, b"", None)):
         change = parse_link_change(link_message(flags=flags, carrier=attribute), gone=False, moment=0.0)
         assert change is not None and change["carrier"] is expected
@@ -57,7 +57,7 @@ def test_carrier_is_unknown_while_the_link_is_down() -> None:
     "body",
     [
         link_message(family=socket.AF_BRIDGE),
-        link_message(wireless=netlink.pack(hotplug.IFLA_WIRELESS, b"scan")),
+        link_message(wireless=netlink.pack(rtnetlink.IFLA_WIRELESS, b"scan")),
         link_message(mtu=b"", operstate=b""),
         link_message(ifindex=0),
         link_message()[:15],
@@ -72,7 +72,7 @@ def test_messages_that_are_no_change_of_a_link(body: bytes) -> None:
 @pytest.mark.parametrize("name", [b"tap[/x]", b'q"uote\\', "ünï".encode(), b"\x1b[2J\x07", b"\xff\xfe"])
 def test_any_name_is_data(name: bytes) -> None:
     change = parse_link_change(
-        link_message(name=netlink.pack(hotplug.IFLA_IFNAME, name + b"\0")), gone=False, moment=0.0
+        link_message(name=netlink.pack(rtnetlink.IFLA_IFNAME, name + b"\0")), gone=False, moment=0.0
     )
     assert change is not None and change["name"] == name.decode("utf-8", "replace")
 
@@ -87,8 +87,8 @@ def test_any_bytes_are_survived(data: bytes) -> None:
 
 
 def address_message(*, remaining: int, flags: int = 0x80, prefix: int = 64) -> bytes:
-    body = hotplug.ADDRESS_MESSAGE.pack(socket.AF_INET6, prefix, flags, 0, 3)
-    body += netlink.pack(hotplug.IFA_ADDRESS, bytes(15) + b"\1")
+    body = rtnetlink.IFADDRMSG.pack(socket.AF_INET6, prefix, flags, 0, 3)
+    body += netlink.pack(rtnetlink.IFA_ADDRESS, bytes(15) + b"\1")
     return body + netlink.pack(6, struct.pack("=4I", remaining, remaining, 0, 0))
 
 

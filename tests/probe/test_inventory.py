@@ -16,7 +16,7 @@ import pytest
 
 from nictop.probe import links as links_module
 from nictop.probe.inventory import take_inventory
-from nictop.probe.records import Inventory, Line
+from nictop.probe.records import Inventory, Line, Unreadable
 from tests.support.namespaces import ROOT, Namespace
 
 CHILD = """
@@ -178,3 +178,26 @@ def test_an_ordinary_user_gets_the_same_facts() -> None:
         assert (their.name, their.addresses, their.default_routes) == (our.name, our.addresses, our.default_routes)
         for part, why in their.ethtool.unreadable.items():
             assert why == our.ethtool.unreadable.get(part) or why.reason == "needs_root"
+
+
+def test_queues_interrupts_and_threads_are_in_it(capture: Callable[[str], Path]) -> None:
+    root = capture("queues")
+    taken = take_inventory("test", sys=str(root / "sys"), proc=str(root / "proc"))
+    assert {one.pci_address for one in taken.interrupts} >= {"0000:01:00.0", "0000:02:00.0", "0000:02:10.0"}
+    assert next(one for one in taken.interrupts if one.number == 41).actions == ("ens224-TxRx-0",)
+    here = take_inventory("test")
+    lo = next(link for link in here.links if link.name == "lo")
+    assert [(queue.direction, queue.number) for queue in lo.queues] == [("rx", 0), ("tx", 0)]
+    if os.path.exists("/proc/2/comm"):  # not in a process namespace of its own
+        assert "ksoftirqd" in {thread.kind for thread in here.threads}
+
+
+@pytest.mark.parametrize("source", ["queues", "interrupts", "threads"])
+def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("a defect in a reader")
+
+    monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
+    taken = take_inventory("test")
+    assert taken.unreadable == {source: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    assert next(link for link in taken.links if link.name == "lo").ethtool.features

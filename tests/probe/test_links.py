@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import link_messages as messages
-from nictop.probe import route_messages
+from nictop.probe import route_messages, rtnetlink
 from nictop.probe.ethtool import read_ethtool
 from nictop.probe.links import dump, pci_ancestor, read_from_sysfs, read_links
 from nictop.probe.netlink import DumpInterrupted, pack, pack_text, pack_u32
@@ -37,6 +37,16 @@ def captured_links(root: Path) -> list[Link]:
 
 def by_name(links: list[Link]) -> dict[str, Link]:
     return {link.name: link for link in links}
+
+
+def test_a_list_of_virtual_functions_that_did_not_fit_is_said() -> None:
+    entry = vf_entry(0, bytes(6))
+    for promised, said in ((1, set()), (256, {"virtual_functions"})):
+        promise = pack_u32(rtnetlink.IFLA_NUM_VF, promised)
+        link = messages.parse_link(link_message(promise, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
+        assert link is not None
+        assert len(link.virtual_functions) == 1
+        assert set(link.unreadable) == said
 
 
 def test_a_captured_guest_agrees_with_ip(capture: Capture) -> None:
@@ -259,7 +269,7 @@ def test_sysfs_of_another_namespace_gives_no_facts(namespace: Namespace) -> None
 class NeverCalm:
     """A netlink socket on which every dump is interrupted by a change."""
 
-    def dump(self, kind: int, query: bytes) -> list[tuple[int, bytes]]:
+    def dump(self, kind: int, query: bytes, **_: object) -> list[tuple[int, bytes]]:
         raise DumpInterrupted([(16, b"one"), (16, b"two")])
 
 
@@ -290,20 +300,20 @@ def test_links_that_come_and_go_meanwhile_are_never_an_error(namespace: Namespac
 
 def link_message(*attributes: bytes, flags: int = 1, ifindex: int = 5) -> bytes:
     """An RTM_NEWLINK payload with name and MTU."""
-    body = pack_text(messages.IFLA_IFNAME, "x") + pack_u32(messages.IFLA_MTU, 1500) + b"".join(attributes)
-    return messages.IFINFOMSG.pack(0, 1, ifindex, flags, 0) + body
+    body = pack_text(rtnetlink.IFLA_IFNAME, "x") + pack_u32(rtnetlink.IFLA_MTU, 1500) + b"".join(attributes)
+    return rtnetlink.IFINFOMSG.pack(0, 1, ifindex, flags, 0) + body
 
 
 def vf_entry(number: int, address: bytes, *attributes: bytes) -> bytes:
     return pack(
-        1, pack(messages.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0")) + b"".join(attributes)
+        1, pack(rtnetlink.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0")) + b"".join(attributes)
     )
 
 
 def test_an_infiniband_vf_address_keeps_its_twenty_bytes() -> None:
     guid = bytes(range(20))
     payload = link_message(
-        pack(messages.IFLA_ADDRESS, bytes(20)), pack(messages.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(8, b"")))
+        pack(rtnetlink.IFLA_ADDRESS, bytes(20)), pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(8, b"")))
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -315,7 +325,7 @@ def test_an_infiniband_vf_address_keeps_its_twenty_bytes() -> None:
 def test_vf_counters_stand_in_the_documented_order() -> None:
     stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in (0, 1, 2, 3, 4, 5, 7, 8))
     payload = link_message(
-        pack(messages.IFLA_ADDRESS, bytes(6)), pack(messages.IFLA_VFINFO_LIST, vf_entry(0, bytes(6), pack(8, stats)))
+        pack(rtnetlink.IFLA_ADDRESS, bytes(6)), pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(0, bytes(6), pack(8, stats)))
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -323,7 +333,7 @@ def test_vf_counters_stand_in_the_documented_order() -> None:
 
 
 def test_carrier_of_a_link_that_is_down_is_not_known() -> None:
-    carrier = pack(messages.IFLA_CARRIER, b"\1")
+    carrier = pack(rtnetlink.IFLA_CARRIER, b"\1")
     up, down = messages.parse_link(link_message(carrier)), messages.parse_link(link_message(carrier, flags=0))
     assert up is not None
     assert down is not None
@@ -331,13 +341,13 @@ def test_carrier_of_a_link_that_is_down_is_not_known() -> None:
 
 
 def test_counters_of_an_old_kernel_are_a_shorter_prefix() -> None:
-    link = messages.parse_link(link_message(pack(messages.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
+    link = messages.parse_link(link_message(pack(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
     assert link is not None
     assert link.counters == tuple(range(23))
 
 
 def test_a_message_without_name_mtu_or_index_is_no_link() -> None:
-    assert messages.parse_link(messages.IFINFOMSG.pack(0, 1, 5, 1, 0)) is None
+    assert messages.parse_link(rtnetlink.IFINFOMSG.pack(0, 1, 5, 1, 0)) is None
     assert messages.parse_link(link_message(ifindex=0)) is None
 
 
@@ -368,7 +378,7 @@ def test_the_nearest_pci_ancestor(path: str, address: str | None) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
-    for payload in (data, link_message(data), link_message(pack(messages.IFLA_VFINFO_LIST, data))):
+    for payload in (data, link_message(data), link_message(pack(rtnetlink.IFLA_VFINFO_LIST, data))):
         link = messages.parse_link(payload)
         if link is not None:
             assert isinstance(link.mtu, int)

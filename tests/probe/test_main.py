@@ -24,7 +24,7 @@ from nictop.probe.outlet import LIMIT, Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
-from tests.support.namespaces import Namespace
+from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import Probe, alive, interpreters, wait_until
 
 OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
@@ -69,6 +69,8 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
         (b'{"watch": {"1": 1}}', {}, "watch is not a list"),
         (b'{"watch": [%s1]}' % (b"1," * 100), {}, "watch is not a list"),
         (b'{"inventory": 1}', {}, "inventory is not true or false"),
+        (b'{"machine": true, "interval": 2}', {"machine": True, "interval": 2.0}, ""),
+        (b'{"machine": "yes"}', {}, "machine is not true or false"),
         (b"[]", {}, "not an object"),
         (b"{", {}, "Expecting"),
         (b"\xff\xfe\x00", {}, "codec can't decode"),
@@ -84,7 +86,7 @@ def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_request_is_survived(line: bytes) -> None:
     wishes, said = parse_request(line)
-    assert set(wishes) <= {"interval", "watch", "inventory"}
+    assert set(wishes) <= {"interval", "watch", "inventory", "machine"}
     assert len(said) < 400
 
 
@@ -330,11 +332,32 @@ def test_a_reader_that_pauses_gets_whole_lines_and_fresh_counters() -> None:
         assert fresh.counters is not None
 
 
-def test_stdout_closed_from_the_start() -> None:
-    argv = ["sh", "-c", 'exec "$0" -m nictop.probe --once >&-', sys.executable]
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
+def test_started_without_stdin_or_stdout(closed: str) -> None:
+    """Not even with --once: the number of a closed descriptor would become that of some other file."""
+    argv = ["sh", "-c", f'exec "$0" -m nictop.probe --once {closed}', sys.executable]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20, stdin=subprocess.DEVNULL)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr and done.stderr.startswith("nictop.probe:")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a name to a UTS namespace")
+def test_a_host_name_that_is_no_text() -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import socket; socket.sethostname(b'a\\xff\\xc3\\xa9[')\n"
+    code += "from nictop.probe.__main__ import main; sys.exit(main(['--once']))"
+    argv = ["unshare", "--uts", sys.executable, "-X", "utf8", "-c", code]
+    done = subprocess.run(argv, capture_output=True, check=True, timeout=30, stdin=subprocess.DEVNULL)
+    first = decode(done.stdout.splitlines()[0]).hello
+    assert first is not None
+    assert first.hostname == "a?é["
+
+
+def test_without_events_there_is_a_rescan() -> None:
+    """A sandbox may refuse one kind of socket only: then what it would have told is looked for again and again."""
+    for missing in ({"rtnetlink"}, {"uevents"}, {"rtnetlink", "uevents", "ethtool"}):
+        assert probe_main.rescan_after(missing) == probe_main.RESCAN_WITHOUT_EVENTS
+    for missing in (set(), {"ethtool"}):
+        assert probe_main.rescan_after(missing) == probe_main.RESCAN
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])

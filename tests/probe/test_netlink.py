@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -95,6 +97,60 @@ def test_the_kernel_refuses_and_the_socket_goes_on() -> None:
             for _, body in rtnetlink.dump(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, 0, 0, 0))
         }
     assert names == {name for _, name in socket.if_nameindex()}
+
+
+def test_another_process_cannot_answer_for_the_kernel() -> None:
+    """Even root is refused: a forged answer would be a wrong number on the screen."""
+    family = socket.AF_NETLINK
+    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink, socket.socket(family, socket.SOCK_RAW) as stranger:
+        with pytest.raises(OSError) as caught:
+            stranger.sendto(message(16, bytes(16)), (rtnetlink.socket.getsockname()[0], 0))
+        assert caught.value.errno in (errno.ECONNREFUSED, errno.EPERM)
+        assert rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
+
+
+@pytest.fixture
+def deaf() -> Iterator[tuple[netlink.NetlinkSocket, socket.socket]]:
+    """A netlink socket whose kernel is the other end of a socket pair."""
+    opened = netlink.NetlinkSocket(netlink.NETLINK_ROUTE, timeout=5)
+    here, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    for end in (here, kernel):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * netlink.LARGEST_DATAGRAM)
+    opened.close()
+    opened.socket = here
+    with opened, kernel:
+        yield opened, kernel
+
+
+def test_a_message_of_hundreds_of_virtual_functions_is_whole(deaf: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
+    opened, kernel = deaf
+    body = bytes(range(256)) * 400
+    assert len(body) > netlink.RECEIVE_BUFFER
+    kernel.send(message(16, body, sequence=1))
+    kernel.send(message(netlink.NLMSG_ERROR, bytes(4), sequence=1))
+    assert opened.request(RTM_GETLINK, b"") == [(16, body)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may send so much at once")
+def test_a_message_that_was_cut_is_no_answer(deaf: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
+    opened, kernel = deaf
+    kernel.setsockopt(socket.SOL_SOCKET, 32, 4 * netlink.LARGEST_DATAGRAM)  # SO_SNDBUFFORCE
+    kernel.send(message(16, bytes(netlink.LARGEST_DATAGRAM), sequence=1))
+    with pytest.raises(netlink.NetlinkError) as caught:
+        opened.request(RTM_GETLINK, b"")
+    assert caught.value.errno == errno.EMSGSIZE
+
+
+def test_only_wanted_replies_are_kept() -> None:
+    """A router has a million routes, of which the inventory wants two."""
+    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
+        index = socket.if_nametoindex("lo")
+        replies = rtnetlink.dump(
+            RTM_GETLINK,
+            LINK_BY_INDEX.pack(0, 0, 0, 0, 0),
+            keep=lambda data, start: LINK_BY_INDEX.unpack_from(data, start)[2] == index,
+        )
+        assert [LINK_BY_INDEX.unpack_from(body)[2] for _, body in replies] == [index]
 
 
 def test_generic_families() -> None:

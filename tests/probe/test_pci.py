@@ -201,6 +201,22 @@ def test_only_network_functions_are_listed(tree: Path, code: str, listed: int) -
     assert len(read_pci(str(tree.parents[3]), lambda wanted: {})[0]) == listed
 
 
+def test_virtual_functions_that_are_being_removed_are_not_renumbered(tree: Path) -> None:
+    """The kernel removes virtfn0 first: what is then read as the first link is not VF 0."""
+    for name, content in (("sriov_totalvfs", "4\n"), ("sriov_numvfs", "4\n"), ("sriov_drivers_autoprobe", "1\n")):
+        (tree / name).write_text(content)
+    for number in (2, 3):
+        (tree / f"virtfn{number}").symlink_to(f"../0000:02:10.{number}")
+    sriov = read_tree(tree).sriov
+    assert sriov is not None
+    assert sriov.virtual_functions == ()
+    for number in (0, 1):
+        (tree / f"virtfn{number}").symlink_to(f"../0000:02:10.{number}")
+    sriov = read_tree(tree).sriov
+    assert sriov is not None
+    assert sriov.virtual_functions == tuple(f"0000:02:10.{number}" for number in range(4))
+
+
 def test_no_bus_is_no_trouble_and_a_bus_that_is_a_file_is(tmp_path: Path) -> None:
     assert read_pci(str(tmp_path)) == ((), None)
     (tmp_path / "bus/pci").mkdir(parents=True)

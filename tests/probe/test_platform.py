@@ -111,3 +111,30 @@ broken line
 def test_any_text_is_an_os_release(text: str) -> None:
     assert all(isinstance(value, str) and value for value in parse_os_release(text).values())
     assert has_hypervisor_flag(text) in (True, False)
+
+
+def test_nodes_and_their_cpus(tmp_path: Path) -> None:
+    """Node 10 stands before node 2 in the directory; node 3 is memory only."""
+    for name, cpus in (
+        ("node0", "0-3,8"),
+        ("node10", "9"),
+        ("node2", "4-7"),
+        ("node3", ""),
+        ("node", "1"),
+        ("xnode4", "1"),
+    ):
+        folder = tmp_path / "devices/system/node" / name
+        folder.mkdir(parents=True)
+        (folder / "cpulist").write_text(cpus + "\n")
+    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path))
+    assert list(found.node_cpus.items()) == [(0, "0-3,8"), (2, "4-7"), (10, "9")]
+    assert found.unreadable == {}
+    (tmp_path / "devices/system/node/node2/cpulist").unlink()
+    (tmp_path / "devices/system/node/node2/cpulist").mkdir()
+    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path))
+    assert set(found.node_cpus) == {0, 10}
+    assert found.unreadable["node_cpus"].detail.endswith("EISDIR")
+
+
+def test_nodes_of_a_captured_guest(capture: Callable[[str], Path]) -> None:
+    assert read_platform(str(capture("queues") / "sys")).node_cpus == {0: "0-3"}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.processors import COLUMNS, FIRST_BUFFER, ProcessorReader, parse_processors
+from nictop.probe.processors import COLUMNS, FIRST_READ, ProcessorReader, parse_processors
 from nictop.probe.records import CPU_TIMES
 
 STAT = b"""cpu  13375 0 2235 253202 3026 0 110 15 7 0
@@ -34,7 +34,7 @@ def test_online_cpus_by_id() -> None:
 
 def test_old_kernels_have_fewer_columns_and_later_ones_more() -> None:
     assert parse_processors(b"cpu 1 2 3 4\ncpu0 1 2 3 4\nintr 5") == {0: (1, 2, 3, 4)}
-    assert parse_processors(b"cpu0 1 2 3 4 5 6 7 8 9 10 11 12\n") == {0: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}
+    assert parse_processors(b"cpu  1\ncpu0 1 2 3 4 5 6 7 8 9 10 11 12\n") == {0: (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)}
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,25 @@ def test_old_kernels_have_fewer_columns_and_later_ones_more() -> None:
     [
         b"",
         b"\n",
+        b"cpu",
+        b"cpu  1 2 3 4",
+        b"cpu0 1 2 3 4\n",
         b"intr 1 2 3\n",
-        b"cpu0\n",
-        b"cpu0 1 2 3\n",
-        b"cpuX 1 2 3 4\n",
-        b"cpu0 1 2 -3 4\n",
-        b"cpu0 1_0 2 3 4\n",
-        b"cpu0 1 2 3 4\ncpu1 5 6",
-        b"cpu0 1 2 3 4.5\n",
+        b"cpu  1 2 3 4\ncpu0\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3\n",
+        b"cpu  1 2 3 4\ncpuX 1 2 3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 -3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1_0 2 3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4\ncpu1 5 6",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4.5\n",
         b"1 2 3 4 5\n",
-        b"cpu0 1 2 3 4\n\x00\x00\x00",
-        b"cpu0 1 2cpu 3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4\n5 6\n",
+        b"cpu  1 2 3 4\ncpu0 1  2 3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4,5\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4]\n",
+        b"sum  1 2 3 4\ncpu0 1 2 3 4\n",
+        b"cpu  1 2 3 4\ncpu0 1 2 3 4\n\x00\x00\x00",
+        b"cpu  1 2 3 4\ncpu0 1 2cpu 3 4\n",
     ],
 )
 def test_garbled_text_is_refused_not_guessed(text: bytes) -> None:
@@ -82,7 +90,7 @@ def test_cpu_lines_longer_than_the_buffer(tmp_path: Path) -> None:
     """Hundreds of CPUs do not fit into the first read; the tail is not lost, and neither is a CPU that comes later."""
     lines = [f"cpu{number} {10**15 + number} 2 3 4 5 6 7 8 9 {number}\n" for number in range(1024)]
     text = "cpu 1 2 3 4 5 6 7 8 9 10\n" + "".join(lines)
-    assert len(text) > 2 * FIRST_BUFFER
+    assert len(text) > 2 * FIRST_READ
     (tmp_path / "stat").write_text(text + "intr 1 2 3\n")
     reader = ProcessorReader(str(tmp_path))
     try:

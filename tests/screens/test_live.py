@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from textual.geometry import Size
 from textual.widgets import Static
 
 from nictop.app import NictopApp, wants_ascii
-from nictop.probe.records import Request
+from nictop.probe.records import Line, PciFunction, Request
+from nictop.screens.live import LiveScreen
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.link_panel import FactsView, TrafficChart
 from nictop.widgets.processors import ProcessorStrip
+from nictop.widgets.status_line import StatusLine
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.support.lines import change, counters, gone, hello, inventory, link
@@ -193,6 +198,115 @@ async def test_an_ascii_console_gets_only_ascii() -> None:
 )
 def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bool) -> None:
     assert wants_ascii(environment) is expected
+
+
+async def test_the_title_and_the_banner_are_ascii_too() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        await screen.hear(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
+        rows = screen.drawn()
+        assert [row for row in rows if not row.isascii() or "\x1b" in row] == []
+        assert any(row.startswith(r"-\u6f22\u5b57-") for row in rows)
+
+
+async def test_few_devices_leave_their_rows_to_the_facts() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        few = screen.app.screen.query_one(FactsView).size.height
+        assert screen.app.screen.query_one(DeviceTable).size.height == len(screen.lines()) + 1
+        await screen.hear(inventory(*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)), time=3.0))
+        assert screen.app.screen.query_one(FactsView).size.height == 5 < few
+
+
+async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
+    links = (*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)))
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        rows = [row.strip() for row in screen.drawn()]
+        labels = ("state ", "trouble ", "addresses ", "driver ", "queues ")
+        assert [row.split()[0] + " " for row in rows if row.startswith(labels)] == list(labels)
+
+
+async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
+    async with live((40, 10)) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        (line,) = [line for line in screen.lines() if "ens192" in line]
+        assert "1.00 G" in line
+
+
+async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
+    async with live((40, 10)) as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert "enter Open  ? Help  q Quit" in screen.drawn()[-1]
+
+
+async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:
+    async with live() as screen:
+        down = link(2, "br0", kind="bridge", flags=0x1002, operstate="down", carrier=None)
+        await screen.hear(hello(), inventory(NICS[0], down, link(3, "veth0", kind="veth")))
+        assert screen.chosen() == "veth0"
+
+
+async def test_the_cursor_shows_on_a_terminal_without_colours() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert next(row for row in screen.drawn() if row.startswith(">")).split()[0].endswith("ens192")
+
+
+async def test_a_name_uses_the_empty_cells_beside_it() -> None:
+    pci = PciFunction(
+        "0000:00:03.0", 0x020000, 0x1AF4, 0x1041, None, None, None, device_name="A device with a long name"
+    )
+    async with live(NARROW) as screen:
+        alone = inventory(NICS[0])
+        assert alone.inventory is not None
+        await screen.hear(hello(), Line(inventory=replace(alone.inventory, pci=(pci,))))
+        (line,) = [line for line in screen.lines() if "00:03.0" in line]
+        assert "00:03.0 A device with" in line
+        assert "no driver" in line
+
+
+async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live() as screen:
+        cpus = [[(n, 0, 1, 10 * n, 0, 0, 0, 0, 0, 0)] * 4 for n in range(9)]
+        await screen.hear(hello(), inventory(*NICS), counters(0.0, {2: (0, 0)}, cpus[0]))
+        await screen.hear(counters(1.0, {2: (0, 0)}, cpus[1]))
+        laid_out = []
+        lay_out = LiveScreen._refresh_layout
+
+        def counted(self: LiveScreen, size: Size | None = None, scroll: bool = False) -> None:
+            laid_out.append(size)
+            lay_out(self, size, scroll)
+
+        monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
+        for moment in range(2, 9):
+            await screen.hear(counters(float(moment), {2: (moment * 125_000, 0)}, cpus[moment]))
+        assert laid_out == []
+        await screen.pilot.resize_terminal(100, 30)
+        assert laid_out, "what this test looks at does happen"
+
+
+async def test_control_c_leaves() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+        await screen.press("question_mark")
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+
+
+async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("nictop.widgets.status_line.monotonic", lambda: now[0])
+    async with live(NARROW) as screen:
+        await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+        status = screen.app.screen.query_one(StatusLine)
+        now[0] += 4.0
+        status.refresh_cost()
+        assert "silent" not in "".join(screen.lines(StatusLine))
+        now[0] += 4.0
+        status.refresh_cost()
+        assert "silent for 8 s" in "".join(screen.lines(StatusLine))
+        await screen.hear(counters(9.0, {2: (0, 0)}))
+        assert "silent" not in "".join(screen.lines(StatusLine))
 
 
 async def test_help_lists_every_key() -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -244,6 +245,29 @@ async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> No
         assert gone(pid)
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(items), LIMIT)
+
+
+async def test_closing_while_the_process_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who closes then knows of no process yet: it is ended by the one who made it."""
+    made: list[int] = []
+    start = local._Run.start
+
+    async def slow(*arguments: Any) -> Any:
+        run = await start(*arguments)
+        made.append(run.process.pid)
+        await source.close()
+        return run
+
+    monkeypatch.setattr(local._Run, "start", slow)
+    source = LocalSource(0.1, command=program("greet()\nsys.stdin.read()"))
+    async with aclosing(source.items()) as items:
+        heard = await asyncio.wait_for(collect(items), LIMIT)
+    assert heard == [SourceState("connecting")]
+    assert source.pid is None and gone(made[0])
+
+
+async def collect(items: AsyncIterator[Item]) -> list[Item]:
+    return [item async for item in items]
 
 
 def test_libraries_are_found_without_being_imported() -> None:

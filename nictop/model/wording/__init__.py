@@ -6,7 +6,7 @@ lays out everything known of one link.
 
 from nictop.model.wording.facts import link_facts
 from nictop.model.wording.hardware import pci_name, pcie_words, vf_words
-from nictop.model.wording.sections import Fact, Section
+from nictop.model.wording.sections import SUMMARY, Fact, Section
 from nictop.model.wording.text import ascii_only, clean, fit, width, wrap
 from nictop.model.wording.words import (
     Tone,
@@ -21,6 +21,7 @@ from nictop.model.wording.words import (
 )
 
 __all__ = [
+    "SUMMARY",
     "Fact",
     "Section",
     "Tone",

@@ -24,7 +24,8 @@ from nictop.model.wording.hardware import (
 )
 from nictop.model.wording.link_sections import address_section, driver_section, state_section
 from nictop.model.wording.sections import Fact, Section, section
-from nictop.model.wording.words import hypervisor_words, on, reason
+from nictop.model.wording.summary import summary_section
+from nictop.model.wording.words import hypervisor_words, is_virtual, on, reason
 from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.kind == "host":
         return _host_sections(snapshot)
     if row.kind == "group":
-        members = sum(1 for link in snapshot.links.values() if link.bus is None)
-        return section("Links", [Fact("members", f"{members} netdevs without a device", "dim")])
+        return _group_sections(row, snapshot)
     sections: tuple[Section, ...] = ()
     if row.link is not None:
+        sections += summary_section(row.link, row.pci, snapshot)
         sections += state_section(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
@@ -51,6 +52,17 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     if row.pci is not None:
         sections += pci_section(row.pci)
     return sections or section("Device", [Fact("facts", "none known", "dim")])
+
+
+def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+    if row.key == "group:pending":
+        members = [link for link in snapshot.links.values() if link.type == ARPHRD_VOID]
+        text = "only name and state are known so far; the inventory that tells the rest is on its way"
+    else:
+        members = [link for link in snapshot.links.values() if is_virtual(link)]
+        text = "no device carries them: bridge, veth, tap, tunnel, VLAN, lo"
+    number = f"{len(members)} netdev{'' if len(members) == 1 else 's'}"
+    return section("Links", [Fact("members", number), Fact("what", text, "dim")])
 
 
 def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:

@@ -11,10 +11,10 @@ from nictop.model.wording.words import IFF_PROMISC, driver_name, is_virtual, on,
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
 ASSIGNMENTS = {
-    "permanent": "burnt in",
+    "permanent": "permanent",
     "random": "random",
     "stolen": "taken from another link",
-    "set": "set by somebody",
+    "set": "set by software",
 }
 
 PORTS = {
@@ -30,12 +30,11 @@ PORTS = {
 
 
 def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
-    text, tone = state_words(link)
-    facts = [Fact("state", text, tone)]
     if link.type == ARPHRD_VOID:
-        facts.append(Fact("the rest", "inventory pending: this link is new", "dim"))
-        return section("Link", [*facts, Fact("MTU", f"{link.mtu} bytes")])
-    facts += _settings(link)
+        text, tone = state_words(link)
+        pending = Fact("the rest", "inventory pending: this link is new", "dim")
+        return section("Link", [Fact("state", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
+    facts = _settings(link)
     changes = []
     if link.carrier_changes is not None:
         changes.append(f"carrier changed {times(link.carrier_changes)}")
@@ -45,10 +44,8 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
     facts += _place(link, snapshot)
-    queueing = f"{link.qdisc or 'no qdisc'}" + (
-        f", at most {link.tx_queue_length} packets" if link.tx_queue_length is not None else ""
-    )
-    facts.append(Fact("queueing", queueing))
+    length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
+    facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
     return section("Link", facts)

@@ -26,6 +26,9 @@ class Section:
     facts: tuple[Fact, ...]
 
 
+SUMMARY = "Summary"
+"""Title of the first section of a netdev; a panel that names the netdev anyway need not draw it."""
+
 ABSENT_ORDER = ("not_offered", "missing", "needs_root", "vanished", "malformed", "failed")
 
 

@@ -7,6 +7,7 @@ text or turn it round.
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 
 _HARMLESS = frozenset(("L", "M", "N", "P", "S"))
 """First letters of the Unicode categories that are shown as they are: letters, marks, numbers, punctuation, symbols."""
@@ -85,6 +86,7 @@ def fit(text: str, cells: int, align: str = "left") -> str:
     return "".join(kept) + "…" + " " * (cells - 1 - used)
 
 
+@lru_cache(maxsize=1024)  # the same facts stand there at every tick
 def wrap(text: str, cells: int) -> tuple[str, ...]:
     """Clean text in lines of at most `cells` cells, broken at blanks where there are any."""
     cells = max(2, cells)

@@ -1,0 +1,69 @@
+"""CPU lists (``0-3,8``) and hexadecimal CPU masks (``00000001,00000000``) as the kernel prints them.
+
+Reads nothing. Both come from files that can hold anything: what is not a list or a mask is None, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MOST_CPUS = 8192
+"""NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP); a list beyond it is not one."""
+
+GROUP = 8
+"""Hexadecimal digits between two commas of a mask: 32 CPUs."""
+
+
+def parse_cpu_list(text: str | None) -> tuple[int, ...] | None:
+    """The CPUs of a list, in ascending order: ``0-2,8`` → (0, 1, 2, 8). An empty list is (); None: there is none, or
+    it is not a CPU list."""
+    if text is None:
+        return None
+    cpus: set[int] = set()
+    for part in text.strip().split(",") if text.strip() else ():
+        first, dash, last = part.strip().partition("-")
+        low, high = _number(first), _number(last) if dash else _number(first)
+        if low is None or high is None or high < low:
+            return None
+        cpus.update(range(low, high + 1))
+    return tuple(sorted(cpus))
+
+
+def _number(text: str) -> int | None:
+    if not text.isascii() or not text.isdecimal() or len(text) > 5:
+        return None
+    number = int(text)
+    return number if number < MOST_CPUS else None
+
+
+def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
+    """The CPUs of a mask, in ascending order. The last group is CPUs 0 to 31, the lowest bit of it CPU 0 (``%*pb``):
+    ``1,00000000`` → (32,). None: there is none, or it is not a mask."""
+    if text is None:
+        return None
+    groups = text.strip().split(",")
+    if len(groups) > MOST_CPUS // 32:
+        return None
+    bits = 0
+    for number, group in enumerate(groups):
+        # all but the first are printed with their leading zeros; a shorter one would shift the others
+        if not group or len(group) > GROUP or (number and len(group) != GROUP):
+            return None
+        if any(digit not in "0123456789abcdefABCDEF" for digit in group):
+            return None
+        bits = bits << 32 | int(group, 16)
+    return tuple(cpu for cpu in range(bits.bit_length()) if bits >> cpu & 1)
+
+
+def format_cpu_list(cpus: Iterable[int]) -> str:
+    """``0-2,8``, as the kernel writes it (``%*pbl``); "" for none."""
+    parts: list[str] = []
+    first = last = -2
+    for cpu in [*sorted(set(cpus)), -1]:
+        if cpu == last + 1 and first >= 0:
+            last = cpu
+            continue
+        if first >= 0:
+            parts.append(str(first) if first == last else f"{first}-{last}")
+        first = last = cpu
+    return ",".join(parts)

@@ -1,0 +1,194 @@
+"""Which driver counters (``ethtool -S``) belong to which queue: one table per driver.
+
+Reads nothing; takes the names of the string set ETH_SS_STATS and yields, per queue, the positions of its packets, bytes
+and drops. Names that are in no table stay raw: nothing is guessed from a name that happens to hold a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nictop.probe.records import Link
+
+Side = Literal["rx", "tx"]
+What = Literal["packets", "bytes", "drops"]
+
+
+@dataclass(frozen=True)
+class QueuePositions:
+    """Where one direction of one queue stands among the driver counters. Several are added up; none: not offered."""
+
+    packets: tuple[int, ...] = ()
+    bytes: tuple[int, ...] = ()
+    drops: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Name:
+    """One counter name of a driver; the first group of the pattern is the queue number."""
+
+    pattern: re.Pattern[str]
+    side: Side
+    what: What
+    section: bool = False
+    """The name stands below a section header, which has the queue number, and has none itself."""
+
+
+def _names(*rows: tuple[str, Side, What]) -> tuple[Name, ...]:
+    return tuple(Name(re.compile(pattern), side, what) for pattern, side, what in rows)
+
+
+def _both(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[Name, ...]:
+    """Patterns with ``{}`` for rx or tx."""
+    rows: list[tuple[str, Side, What]] = []
+    for side in ("rx", "tx"):
+        way: Side = "rx" if side == "rx" else "tx"
+        rows += [(packets.format(way), way, "packets"), (size.format(way), way, "bytes")]
+    return _names(*rows, *((pattern, way, "drops") for pattern, way in drops))
+
+
+def _section(names: str, side: Side, what: What) -> Name:
+    return Name(re.compile(names), side, what, section=True)
+
+
+_INTEL = _both(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes")
+_XL710 = _both(  # the second form is that of Linux before 5.0
+    r"{0}-(\d+)\.(?:{0}_)?packets", r"{0}-(\d+)\.(?:{0}_)?bytes"
+)
+_MELLANOX = _both(r"{}(\d+)_packets", r"{}(\d+)_bytes")
+
+NAMES: dict[str, tuple[Name, ...]] = {
+    # drivers/net/virtio_net.c; packets and bytes until Linux 6.9 (then qstats), the shorter names since 6.5
+    "virtio_net": _both(
+        r"{}(?:_queue_)?(\d+)_packets",
+        r"{}(?:_queue_)?(\d+)_bytes",
+        (r"rx(?:_queue_)?(\d+)_drops", "rx"),
+        (r"tx(?:_queue_)?(\d+)_drops", "tx"),
+    ),
+    # drivers/net/vmxnet3/vmxnet3_ethtool.c; sums as in vmxnet3_get_stats64, the TSO and LRO ones are contained in them
+    "vmxnet3": (
+        _section(r"[umb]cast pkts rx", "rx", "packets"),
+        _section(r"[umb]cast bytes rx", "rx", "bytes"),
+        _section(r"pkts rx OOB|drv dropped rx total", "rx", "drops"),
+        _section(r"[umb]cast pkts tx", "tx", "packets"),
+        _section(r"[umb]cast bytes tx", "tx", "bytes"),
+        _section(r"pkts tx discard|drv dropped tx total", "tx", "drops"),
+    ),
+    # drivers/net/ethernet/intel/{igb/igb,igc/igc,ixgbe/ixgbe,ixgbevf/}ethtool.c, ice/ice_ethtool.c
+    "igb": (*_INTEL, *_names((r"rx_queue_(\d+)_drops", "rx", "drops"))),
+    "igc": (*_INTEL, *_names((r"rx_queue_(\d+)_drops", "rx", "drops"))),
+    "ixgbe": _INTEL,
+    "ixgbevf": _INTEL,
+    "ice": _INTEL,
+    # drivers/net/ethernet/intel/igbvf/ethtool.c and e1000e/ethtool.c count for the device alone
+    "igbvf": (),
+    "e1000e": (),
+    # drivers/net/ethernet/intel/i40e/i40e_ethtool.c, iavf/iavf_ethtool.c
+    "i40e": _XL710,
+    "iavf": _XL710,
+    "i40evf": _XL710,
+    # drivers/net/ethernet/mellanox/mlx5/core/en_stats.c: the transmit ones of traffic class 0
+    "mlx5_core": (
+        *_MELLANOX,
+        *_names(
+            (r"rx(\d+)_buff_alloc_err", "rx", "drops"),
+            (r"rx(\d+)_wqe_err", "rx", "drops"),
+            (r"tx(\d+)_dropped", "tx", "drops"),
+        ),
+    ),
+    # drivers/net/ethernet/mellanox/mlx4/en_ethtool.c
+    "mlx4_en": (*_MELLANOX, *_names((r"rx(\d+)_dropped", "rx", "drops"))),
+    # drivers/net/ethernet/broadcom/bnxt/bnxt_ethtool.c; discards are of the hardware's ring
+    "bnxt_en": _both(
+        r"\[(\d+)\]: {}_[umb]cast_packets",
+        r"\[(\d+)\]: {}_[umb]cast_bytes",
+        (r"\[(\d+)\]: rx_discards", "rx"),
+        (r"\[(\d+)\]: tx_discards", "tx"),
+    ),
+    # drivers/net/ethernet/amazon/ena/ena_ethtool.c
+    "ena": _both(r"queue_(\d+)_{}_cnt", r"queue_(\d+)_{}_bytes"),
+    # drivers/net/ethernet/google/gve/gve_ethtool.c; it counts descriptors, which are not packets
+    "gve": _names(
+        (r"rx_bytes\[(\d+)\]", "rx", "bytes"),
+        (r"rx_dropped_pkt\[(\d+)\]", "rx", "drops"),
+        (r"rx_queue_drop_cnt\[(\d+)\]", "rx", "drops"),
+        (r"tx_bytes\[(\d+)\]", "tx", "bytes"),
+    ),
+    # drivers/net/hyperv/netvsc_drv.c
+    "hv_netvsc": _both(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes"),
+    # drivers/net/veth.c; counted by its NAPI only: see `_counts_nothing`
+    "veth": _names(
+        (r"rx_queue_(\d+)_xdp_packets", "rx", "packets"),
+        (r"rx_queue_(\d+)_xdp_bytes", "rx", "bytes"),
+        (r"rx_queue_(\d+)_drops", "rx", "drops"),
+    ),
+}
+
+_HEADERS: dict[str, Side] = {"Rx Queue#": "rx", "Tx Queue#": "tx"}
+"""Section headers of vmxnet3: counters of their own, whose value is the queue number. They come in its order."""
+
+_INDENT = re.compile(r" *")
+SECTION_INDENT = 2
+"""Blanks before the names of a section. Deeper ones are parts of the one above (``   giant hdr``), shallower ones end
+the section (``tx timeout count``)."""
+
+
+def queue_positions(driver: str, names: Sequence[str]) -> dict[tuple[Side, int], QueuePositions]:
+    """("rx" or "tx", queue number) → positions in `names`; {} for drivers that count no queues, or not in our table."""
+    table = NAMES.get(driver, ())
+    found: dict[tuple[Side, int], dict[What, list[int]]] = {}
+    section: tuple[Side, int] | None = None
+    headers: dict[Side, int] = {"rx": 0, "tx": 0}
+    for position, name in enumerate(names):
+        if driver == "vmxnet3" and name in _HEADERS:
+            side = _HEADERS[name]
+            section = (side, headers[side])
+            headers[side] += 1
+            continue
+        if _indent(name) < SECTION_INDENT:
+            section = None
+        for row in table:
+            key = _key(row, name, section)
+            if key is not None:
+                found.setdefault(key, {}).setdefault(row.what, []).append(position)
+                break
+    return {
+        key: QueuePositions(*(tuple(parts.get(what, ())) for what in ("packets", "bytes", "drops")))
+        for key, parts in found.items()
+        if key[1] >= 0
+    }
+
+
+def _key(row: Name, name: str, section: tuple[Side, int] | None) -> tuple[Side, int] | None:
+    if row.section:
+        in_it = section is not None and section[0] == row.side and _indent(name) == SECTION_INDENT
+        return section if in_it and row.pattern.fullmatch(name.strip()) else None
+    match = row.pattern.fullmatch(name)
+    return (row.side, _number(match[1])) if match is not None else None
+
+
+def _indent(name: str) -> int:
+    match = _INDENT.match(name)
+    return match.end() if match is not None else 0
+
+
+def _number(digits: str) -> int:
+    """The queue number, -1 for what cannot be one."""
+    return int(digits) if digits.isascii() and len(digits) <= 6 else -1
+
+
+def link_queue_positions(driver: str | None, link: Link) -> dict[tuple[Side, int], QueuePositions]:
+    """The same for a link as it is set up now."""
+    names = link.ethtool.driver_counter_names
+    if driver is None or names is None or _counts_nothing(driver, link):
+        return {}
+    return queue_positions(driver, names)
+
+
+def _counts_nothing(driver: str, link: Link) -> bool:
+    """veth counts its queues only while NAPI runs them, which it does with receive GRO (off by default): its zeros
+    would read as idle queues."""
+    return driver == "veth" and not any(one.name == "rx-gro" and one.active for one in link.ethtool.features or ())

@@ -1,0 +1,212 @@
+"""Where the packets cost CPU: interrupts, softirqs, softnet and threads per second, between two counter records.
+
+Reads nothing. Joined by interrupt number, CPU id and thread id, never by position. All of the kernel's counters here
+are 32 bits wide: one that wrapped goes on; one that ran backwards otherwise began anew and has no rate this time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from nictop.probe.records import Counters, MachineInterrupt
+
+WRAP = 1 << 32
+"""unsigned int: kernel_stat, softnet_data and irq_desc count so (include/linux/kernel_stat.h)."""
+
+SUM = -1
+"""CPU id of a line of /proc/interrupts that has one sum (ERR, MIS)."""
+
+MOST_TICKS = 1.5
+"""CPU shares above this are two readings that do not belong together."""
+
+
+@dataclass(frozen=True, eq=False)
+class SoftirqRates:
+    """Softirqs of one CPU, runs per second. None: reset."""
+
+    net_tx: float | None
+    net_rx: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class SoftnetRates:
+    """Receive processing of one CPU, per second. None: reset, or this kernel has no such column."""
+
+    processed: float | None
+    """Packets."""
+    dropped: float | None
+    """Packets that found the backlog full."""
+    time_squeeze: float | None
+    """net_rx_action ended with work left: its budget or time was used up."""
+    received_rps: float | None
+    """Wake-ups by another CPU's receive packet steering."""
+    flow_limit: float | None
+    """Packets dropped by the flow limit."""
+
+
+@dataclass(frozen=True, eq=False)
+class ThreadShare:
+    """CPU time of one thread: shares of one CPU."""
+
+    user: float
+    system: float
+    cpu: int
+    """CPU it last ran on."""
+
+    @property
+    def total(self) -> float:
+        return self.user + self.system
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelRates:
+    """One vmbus channel, per second. None: reset, or this kernel does not have the number."""
+
+    interrupts: float | None
+    events: float | None
+    out_full: float | None
+    """The ring to the host was full."""
+
+
+class MachineInterruptRate(NamedTuple):
+    """One line of /proc/interrupts, per second."""
+
+    label: str
+    description: str
+    total: float
+    cpus: dict[int, float]
+    """CPU id → per second; only those with any. -1: the line has one sum for all CPUs."""
+
+
+def counter_step(old: int, new: int) -> int | None:
+    """The step of a 32-bit counter; None when it ran backwards without a wrap (from the last quarter of the range into
+    the first)."""
+    if new >= old:
+        return new - old
+    if new < WRAP // 4 and WRAP - WRAP // 4 <= old < WRAP:
+        return WRAP - old + new
+    return None
+
+
+def interrupt_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, float]]:
+    """IRQ number → CPU id → interrupts per second; CPUs with none are left out. An interrupt of which any CPU ran
+    backwards was given to another vector (``ethtool -L``, driver reload) and is absent this time; so is a CPU that was
+    offline at either reading."""
+    result: dict[int, dict[int, float]] = {}
+    hidden = _not_online_at_both(before, after)
+    for irq, new in after.interrupts.items():
+        old = before.interrupts.get(irq)
+        if old is None:
+            continue
+        if old == new:  # most vectors of most hosts, most of the time
+            result[irq] = {}
+            continue
+        one = _per_cpu(old, new, hidden, elapsed)
+        if one is not None:
+            result[irq] = one
+    return result
+
+
+def _not_online_at_both(before: Counters, after: Counters) -> frozenset[int]:
+    return frozenset(before.cpus.keys() ^ after.cpus.keys()) if before.cpus and after.cpus else frozenset()
+
+
+def _per_cpu(
+    old: Mapping[int, int], new: Mapping[int, int], hidden: frozenset[int], elapsed: float
+) -> dict[int, float] | None:
+    result: dict[int, float] = {}
+    for cpu in old.keys() - new.keys() - hidden:
+        if old[cpu]:
+            return None  # CPUs with none are left out: this one was set back to none
+    for cpu, count in new.items():
+        if cpu in hidden:
+            continue
+        step = counter_step(old.get(cpu, 0), count)
+        if step is None:
+            return None
+        if step:
+            result[cpu] = step / elapsed
+    return result
+
+
+def softirq_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, SoftirqRates]:
+    """CPU id → softirqs per second, of the CPUs that were online at both readings."""
+    return {
+        cpu: SoftirqRates(*_columns(before.softirqs[cpu], new, 2, elapsed))
+        for cpu, new in after.softirqs.items()
+        if cpu in before.softirqs
+    }
+
+
+def softnet_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, SoftnetRates]:
+    """CPU id → softnet per second, of the CPUs that were online at both readings."""
+    return {
+        cpu: SoftnetRates(*_columns(before.softnet[cpu], new, 5, elapsed))
+        for cpu, new in after.softnet.items()
+        if cpu in before.softnet
+    }
+
+
+def _columns(
+    old: tuple[int | None, ...], new: tuple[int | None, ...], number: int, elapsed: float
+) -> list[float | None]:
+    result: list[float | None] = []
+    for index in range(number):
+        a = old[index] if index < len(old) else None
+        b = new[index] if index < len(new) else None
+        step = counter_step(a, b) if a is not None and b is not None else None
+        result.append(step / elapsed if step is not None else None)
+    return result
+
+
+def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks: int) -> dict[int, ThreadShare]:
+    """Thread id → shares of one CPU. A thread whose times ran backwards, or moved further than the clock, is another
+    thread with the same id and is absent."""
+    ticks = elapsed * clock_ticks
+    result = {}
+    for tid, (user, system, cpu) in after.threads.items():
+        old = before.threads.get(tid)
+        if old is None:
+            continue
+        steps = (user - old[0], system - old[1])
+        if min(steps) >= 0 and sum(steps) <= MOST_TICKS * ticks + 4:  # each time is rounded by itself
+            result[tid] = ThreadShare(steps[0] / ticks, steps[1] / ticks, cpu)
+    return result
+
+
+def channel_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, ChannelRates]]:
+    """ifindex → vmbus channel id → per second."""
+    return {
+        ifindex: {
+            channel: ChannelRates(*_columns(before.channels[ifindex][channel], new, 3, elapsed))
+            for channel, new in channels.items()
+            if channel in before.channels[ifindex]
+        }
+        for ifindex, channels in after.channels.items()
+        if ifindex in before.channels
+    }
+
+
+def machine_rates(before: Counters, after: Counters, elapsed: float) -> tuple[MachineInterruptRate, ...]:
+    """Every line of /proc/interrupts that both records have under the same label and description, in its order."""
+    if before.machine is None or after.machine is None:
+        return ()
+    known = {line.label: line for line in before.machine}
+    hidden = _not_online_at_both(before, after)
+    result = []
+    for line in after.machine:
+        one = _machine_rate(known.get(line.label), line, hidden, elapsed)
+        if one is not None:
+            result.append(one)
+    return tuple(result)
+
+
+def _machine_rate(
+    old: MachineInterrupt | None, new: MachineInterrupt, hidden: frozenset[int], elapsed: float
+) -> MachineInterruptRate | None:
+    if old is None or old.description != new.description:
+        return None
+    cpus = {} if old.counts == new.counts else _per_cpu(old.counts, new.counts, hidden, elapsed)
+    return None if cpus is None else MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)

@@ -1,0 +1,45 @@
+"""Numbers of rtnetlink that several readers need: message types, attributes of a link, its states; nothing is read.
+
+From linux/rtnetlink.h and linux/if_link.h. Kept apart from the records, so that the counters and the events, which run
+for as long as the probe, load nothing but numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+
+RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
+RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE = 24, 25, 26
+
+IFINFOMSG = struct.Struct("=BxHiII")
+"""struct ifinfomsg: family, ARPHRD type, ifindex, flags, change mask."""
+IFADDRMSG = struct.Struct("=BBBBI")
+"""struct ifaddrmsg: family, prefix length, flags, scope, ifindex."""
+
+IFF_UP = 0x1
+RTEXT_FILTER_VF = 1
+
+IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINK, IFLA_QDISC, IFLA_MASTER, IFLA_WIRELESS = 1, 3, 4, 5, 6, 10, 11
+IFLA_TXQLEN, IFLA_OPERSTATE, IFLA_LINKINFO, IFLA_IFALIAS, IFLA_NUM_VF, IFLA_VFINFO_LIST = 13, 16, 18, 20, 21, 22
+IFLA_STATS64, IFLA_EXT_MASK, IFLA_PROMISCUITY, IFLA_NUM_TX_QUEUES, IFLA_NUM_RX_QUEUES = 23, 29, 30, 31, 32
+IFLA_CARRIER, IFLA_CARRIER_CHANGES, IFLA_PHYS_SWITCH_ID, IFLA_LINK_NETNSID, IFLA_PHYS_PORT_NAME = 33, 35, 36, 37, 38
+IFLA_MIN_MTU, IFLA_MAX_MTU, IFLA_PROP_LIST, IFLA_ALT_IFNAME, IFLA_PERM_ADDRESS = 50, 51, 52, 53, 54
+IFLA_PARENT_DEV_NAME, IFLA_PARENT_DEV_BUS_NAME = 56, 57
+IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
+
+IFLA_VF_INFO = 1
+IFLA_VF_MAC, IFLA_VF_VLAN, IFLA_VF_TX_RATE, IFLA_VF_SPOOFCHK, IFLA_VF_LINK_STATE, IFLA_VF_RATE = 1, 2, 3, 4, 5, 6
+IFLA_VF_RSS_QUERY_EN, IFLA_VF_STATS, IFLA_VF_TRUST, IFLA_VF_VLAN_LIST, IFLA_VF_VLAN_INFO = 7, 8, 9, 12, 1
+VF_STATS = (0, 1, 2, 3, 4, 5, 7, 8)
+"""IFLA_VF_STATS_* in the order of `records.VF_COUNTERS`; 6 is padding."""
+
+IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
+
+OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
+"""RFC 2863 in the order of IF_OPER_*."""
+
+
+def operstate(number: int) -> str:
+    """Word for IFLA_OPERSTATE."""
+    return OPERSTATES[number] if number < len(OPERSTATES) else "unknown"
