@@ -129,7 +129,7 @@ def _show(options: argparse.Namespace) -> int:
     from nictop.watch import snapshot_once
     from nictop.wire.local import LocalSource
 
-    snapshot = asyncio.run(snapshot_once(LocalSource(interval=options.interval)))
+    snapshot = asyncio.run(snapshot_once(LocalSource(interval=options.interval), interval=options.interval))
     if options.format == "json":
         return _write(report.show_json(snapshot))
     text = report.show_text(snapshot, _columns())
