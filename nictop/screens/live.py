@@ -9,6 +9,7 @@
      enter Open  ? Help  q Quit  space Freeze  p Packets
 
 Below 110 columns the two panels stand above each other, and the table leaves the facts the rows that it does not need.
+The keys 1, 2 and 3 change the body: devices, the queues of the chosen NIC, its interrupts and all processors.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import ContentSwitcher, Footer, Static
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording import ascii_only as ascii_text
@@ -28,7 +29,9 @@ from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.link_panel import LinkPanel
+from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
+from nictop.widgets.queue_view import QueueView
 from nictop.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
@@ -57,10 +60,17 @@ class LiveScreen(Screen[None]):
         Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
         Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
         Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+        Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
+        Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
+        Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
         Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
         Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
         Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
         Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
+        Binding("left", "step(-1)", "Previous", id="live.previous", show=False, tooltip="the netdev above"),
+        Binding("right", "step(1)", "Next", id="live.next", show=False, tooltip="the netdev below"),
+        Binding("i", "idle", "Idle", id="live.idle", tooltip="show or fold queues that do nothing"),
+        Binding("a", "machine", "All", id="live.machine", tooltip="all interrupts of the machine, too"),
         Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
         Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
         Binding("ctrl+c", "app.quit", "Quit", id="live.interrupt", show=False, tooltip="leave nictop"),
@@ -84,9 +94,12 @@ class LiveScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield StatusLine(ascii_only=self._ascii_only, id="status")
         yield Static("", id="banner", markup=False)
-        with Container(id="body"):
-            yield DeviceTable(ascii_only=self._ascii_only, id="devices")
-            yield LinkPanel(ascii_only=self._ascii_only, id="link")
+        with ContentSwitcher(initial="body", id="views"):
+            with Container(id="body"):
+                yield DeviceTable(ascii_only=self._ascii_only, id="devices")
+                yield LinkPanel(ascii_only=self._ascii_only, id="link")
+            yield QueueView(ascii_only=self._ascii_only, id="queues")
+            yield ProcessorView(ascii_only=self._ascii_only, id="load")
         yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
         yield Footer(show_command_palette=False)
 
@@ -117,9 +130,25 @@ class LiveScreen(Screen[None]):
         status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
         self._show_banner(snapshot)
         self.query_one(DeviceTable).show(snapshot, self.nictop.history)
-        self._divide()
+        self._draw_view(snapshot)
         self.query_one(ProcessorStrip).show(snapshot)
-        self._draw_link(snapshot)
+
+    @property
+    def view(self) -> str | None:
+        """Id of the widget that fills the body now: body, queues or load."""
+        return self.query_one("#views", ContentSwitcher).current
+
+    def _draw_view(self, snapshot: Snapshot) -> None:
+        """What is not in sight is not drawn."""
+        row = self.query_one(DeviceTable).chosen
+        link = row.link if row is not None else None
+        if self.view == "queues":
+            self.query_one(QueueView).show(link, snapshot)
+        elif self.view == "load":
+            self.query_one(ProcessorView).show(link, snapshot)
+        else:
+            self._divide()
+            self._draw_link(snapshot)
 
     def _divide(self) -> None:
         """Give the panel below the table the rows that the table does not need; without enough of them, no panel."""
@@ -158,22 +187,45 @@ class LiveScreen(Screen[None]):
             self._watched = watched
             await self.nictop.ask(Request(watch=watched))
         if self._snapshot is not None:
-            self._draw_link(self._snapshot)
+            self._draw_view(self._snapshot)
 
     def on_device_table_opened(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
         self.add_class("-detail")
-        self.query_one("#facts").focus()
+        self._changed("#facts")
+
+    def action_back(self) -> None:
+        """To the devices, from wherever."""
+        self.remove_class("-detail")
+        self.action_view("body")
+
+    def action_view(self, view: str) -> None:
+        self.query_one("#views", ContentSwitcher).current = view
+        self.query_one(ProcessorStrip).display = view != "load"  # that view has a line for each of them
+        detail = self.has_class("-detail")
+        self._changed({"body": "#facts" if detail else "#devices"}.get(view, f"#{view}"))
+
+    def _changed(self, focus: str) -> None:
+        """Another part of the screen is in sight: its keys, and its newest numbers."""
+        self.query_one(focus).focus()
         self.refresh_bindings()
         self.call_after_refresh(self._draw)
 
-    def action_back(self) -> None:
-        self.remove_class("-detail")
-        self.query_one(DeviceTable).focus()
-        self.refresh_bindings()
-        self.call_after_refresh(self._draw)
+    def action_step(self, direction: int) -> None:
+        self.query_one(DeviceTable).step_to_link(direction)
+
+    def action_idle(self) -> None:
+        self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold
+        self._draw()
+
+    async def action_machine(self) -> None:
+        """The probe reads the whole of /proc/interrupts only while somebody looks at it."""
+        view = self.query_one(ProcessorView)
+        view.machine = not view.machine
+        await self.nictop.ask(Request(machine=view.machine))
+        self._draw()
 
     def action_freeze(self) -> None:
         self._frozen = not self._frozen
@@ -202,9 +254,17 @@ class LiveScreen(Screen[None]):
         self.app.push_screen(HelpScreen([*self.BINDINGS, *DeviceTable.BINDINGS], ascii_only=self._ascii_only))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Open and Back exclude each other."""
-        if action == "open":
-            return not self.has_class("-detail")
-        if action == "back":
-            return self.has_class("-detail")
-        return True
+        """Keys are offered only in the view that they act on."""
+        if not self.query("#views"):  # not composed yet
+            return True
+        body, detail = self.view == "body", self.has_class("-detail")
+        offered = {
+            "open": body and not detail,
+            "back": detail or not body,
+            "packets": body and not detail,
+            "virtual": body and not detail,
+            "idle": self.view == "queues",
+            "machine": self.view == "load",
+            "view": parameters != (self.view,),
+        }
+        return offered.get(action, True)

@@ -203,6 +203,14 @@ class DeviceTable(LineView):
     def action_page(self, pages: int) -> None:
         self._move_to((self._index() or 0) + pages * max(1, self.size.height - 2))
 
+    def step_to_link(self, direction: int) -> None:
+        """Choose the next netdev above (-1) or below (1), past rows that are none; also while the table is hidden."""
+        here = self._index() or 0
+        rows = range(here + direction, len(self._rows) if direction > 0 else -1, direction)
+        following = next((index for index in rows if self._rows[index].kind == "link"), None)
+        if following is not None:
+            self._move_to(following)
+
     def action_edge(self, side: int) -> None:
         self._move_to(0 if side < 0 else len(self._rows) - 1)
 

@@ -149,7 +149,7 @@ def draw_heat(
     heat = fold(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
     cells = NUMBER_WIDTH if numbers else MARK_WIDTH
     marks = HEAT_ASCII if ascii_only else HEAT
-    lines: list[SpanLine] = [rule(title, width), *_heat_head(heat, cells)]
+    lines: list[SpanLine] = [rule(title, width), *_heat_head(heat, cells, numbers)]
     for (name, load), row in zip(loads, heat.cells, strict=True):
         spans: list[Span] = [(f" {fit(name, NAME_WIDTH)} ", ""), (f"{units.scaled(load.per_second)} ", "title")]
         spans += [_heat_cell(value, heat.peak, cells, marks, numbers) for value in row]
@@ -170,10 +170,12 @@ def _loads(plan: QueueMap) -> list[tuple[str, InterruptLoad]]:
     return list(seen.values())
 
 
-def _heat_head(heat: Heat, cells: int) -> list[SpanLine]:
-    """CPU ids over the columns; a range has its first CPU above its last."""
+def _heat_head(heat: Heat, cells: int, numbers: bool) -> list[SpanLine]:
+    """CPU ids over the columns, over the digits of numbers; a range has its first CPU above its last."""
+    behind = "  " if numbers else ""
+    cells -= len(behind)
     margin = (" " * LEAD, "")
-    first = "".join(f"{column.cpus[0]:>{cells}}" for column in heat.columns)
+    first = "".join(f"{column.cpus[0]:>{cells}}{behind}" for column in heat.columns)
     if all(len(column.cpus) == 1 for column in heat.columns):
         return [(margin, (first, "title"))]
     last = "".join(
@@ -184,7 +186,7 @@ def _heat_head(heat: Heat, cells: int) -> list[SpanLine]:
 
 def _heat_cell(value: float, peak: float, cells: int, marks: str, numbers: bool) -> Span:
     share = value / peak if peak > 0 else 0.0
-    style = "dim" if not value else "bad" if share > 0.8 else "warn" if share > 0.4 else "in"
+    style = "dim" if not value else "accent" if share > 0.8 else "warn" if share > 0.4 else "in"
     if numbers:
         return (units.scaled(value) if value else "·  ").rjust(cells), style
     level = 0 if not value else max(1, round(share * (len(marks) - 1)))

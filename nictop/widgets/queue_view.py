@@ -97,9 +97,12 @@ def _wrapped(text: str, width: int, style: str) -> list[SpanLine]:
 class QueueView(LineView):
     """`draw_queues` of the chosen link; scrolls with the usual keys."""
 
+    unfold = False
+    """Whether idle queues are shown one by one."""
+
     def show(self, link: Link | None, snapshot: Snapshot) -> None:
         width = self.scrollable_content_region.width
         if link is None:
             self.show_lines([((" choose a NIC: a PCI function without a netdev has no queues to show", "dim"),)])
         else:
-            self.show_lines(draw_queues(link, snapshot, width))
+            self.show_lines(draw_queues(link, snapshot, width, unfold=self.unfold))

@@ -113,6 +113,7 @@ class LocalSource:
         self._wanted = Request(
             interval=self._wanted.interval if request.interval is None else request.interval,
             watch=self._wanted.watch if request.watch is None else request.watch,
+            machine=self._wanted.machine if request.machine is None else request.machine,
         )
         if self._run is not None:
             self._run.interval = self._wanted.interval or 1.0
@@ -143,8 +144,8 @@ class _Run:
         self.queue: asyncio.Queue[Line | SourceState | None] = asyncio.Queue(QUEUE)
         self.hopeless = False
         self.interval = wanted.interval or 1.0
-        if wanted.watch:
-            self.send(Request(watch=wanted.watch))
+        if wanted.watch or wanted.machine:
+            self.send(Request(watch=wanted.watch, machine=wanted.machine))
         self._silence = silence
         self._started = time.monotonic()
         self._heard = 0

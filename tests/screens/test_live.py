@@ -9,15 +9,17 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from nictop.app import NictopApp, wants_ascii
-from nictop.probe.records import Line, PciFunction, Request
+from nictop.probe.records import Line, Queue, Request
 from nictop.screens.live import LiveScreen
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.link_panel import FactsView, TrafficChart
 from nictop.widgets.processors import ProcessorStrip
+from nictop.widgets.queue_view import QueueView
 from nictop.widgets.status_line import StatusLine
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.support.lines import change, counters, gone, hello, inventory, link
+from tests.support.recorded import recorded
 from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
 from tests.support.sources import ScriptedSource
 
@@ -317,6 +319,82 @@ async def test_help_lists_every_key() -> None:
             assert words in shown
         await screen.press("escape")
         assert screen.app.screen.query(DeviceTable)
+
+
+async def load(screen: Screen) -> None:
+    """A recorded guest whose virtio NIC (the second netdev after the first choice) sends over four queues."""
+    await screen.hear(*recorded("virtio-4-queues"))
+    await screen.press("right", "right")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15), (40, 10)])
+async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> None:
+    async with live(size) as screen:
+        await load(screen)
+        assert screen.chosen() == "ens256"
+        await screen.press("2")
+        assert not screen.app.screen.query_one(DeviceTable).display or screen.app.screen.query_one(QueueView).has_focus
+        assert any("ens256" in row for row in screen.drawn()[:3])
+        assert any(row.split()[:1] == ["3"] for row in screen.drawn()) or size[1] < 12
+        await screen.press("3")
+        assert any("Interrupts of ens256" in row for row in screen.drawn())
+        await screen.press("left")
+        assert any("Interrupts of ens224" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+        assert screen.chosen() == "ens224"
+
+
+async def test_views_scroll_and_keys_belong_to_their_view() -> None:
+    async with live(NARROW) as screen:
+        await load(screen)
+        await screen.press("3", "end")
+        assert any("Who spends it" in row for row in screen.drawn())
+        known = len(screen.source.requests)
+        await screen.press("i", "p", "v")  # of other views: nothing happens here
+        assert not screen.app.screen.query_one(QueueView).unfold
+        assert not screen.app.screen.query_one(DeviceTable).packets
+        assert len(screen.source.requests) == known
+
+
+async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
+    async with live() as screen:
+        await load(screen)
+        await screen.press("a")
+        assert not any(request.machine for request in screen.source.requests)
+        await screen.press("3")
+        assert not any("Local timer" in row for row in screen.drawn())
+        await screen.press("a")
+        assert screen.source.requests[-1] == Request(machine=True)
+        assert any("Local timer" in row for row in screen.drawn())
+        await screen.press("a")
+        assert screen.source.requests[-1] == Request(machine=False)
+
+
+async def test_idle_queues_fold_and_unfold() -> None:
+    async with live() as screen:
+        nic = link(2, "ens192", bus="pci", queues=tuple(Queue("rx", number) for number in range(12)))
+        quiet = [("rx", number, (0, 0, None, None, 0, None)) for number in range(12)]
+        busy = [("rx", number, (900 * (number == 7), 0, None, None, 0, None)) for number in range(12)]
+        await screen.hear(hello(), inventory(nic))
+        for time, queues in ((1.0, quiet), (2.0, busy)):
+            heard = counters(time, {2: (0, 0)}).counters
+            assert heard is not None
+            await screen.hear(Line(counters=replace(heard, queues={2: tuple(queues)})))
+        await screen.press("2")
+        assert any("idle: queues 0-6,8-11" in line for line in screen.lines(QueueView))
+        assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[0].isdecimal()] == ["7"]
+        await screen.press("i")
+        assert len([line for line in screen.lines(QueueView) if line.split()[0].isdecimal()]) == 12
+
+
+async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
+    async with live() as screen:
+        await load(screen)
+        await screen.press("home", "2")
+        assert any("choose a NIC" in row for row in screen.drawn())
+        await screen.press("3")
+        assert any("Processors" in row for row in screen.drawn())
 
 
 async def test_this_host_for_real() -> None:

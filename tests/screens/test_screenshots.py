@@ -22,11 +22,18 @@ PICTURES = Path(__file__).parent.parent.parent / "screenshots"
 CHOOSE = ("down", "down")
 """From the management port to the physical function."""
 
+VIRTIO = ("right", "right")
+"""To the NIC whose four queues carry traffic."""
+
 SHOTS = {
     "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
     "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
     "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "enter"), False),
     "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, True),
+    "queues-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "2"), False),
+    "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), False),
+    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), False),
+    "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), False),
     "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
 }
 

@@ -93,7 +93,7 @@ def test_the_hot_cpu_is_seen_among_128(guest: Snapshot, width: int, ascii_only: 
     assert heat is not None
     assert (127,) in [column.cpus for column in heat.columns]
     hottest = [spans for spans in lines if "virtio2-input.5" in "".join(part for part, _ in spans)]
-    assert hottest[0][-1] == (" ███" if not ascii_only else " ###", "bad")
+    assert hottest[0][-1] == (" ███" if not ascii_only else " ###", "accent")
     assert all(len(line) <= width for line in text(lines))
     assert len(lines) == 3 + 64
 
