@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, probe, screens
+from tests.benchmarks import counters, interrupts, pictures, probe, screens
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
     "probe": probe.probe_at_rest,
+    "heat-picture": pictures.heat_picture,
     "first-paint": screens.first_paint,
     "whole-program": screens.whole_program,
 }

@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from nictop.app import NictopApp, wants_ascii
-from nictop.probe.records import Line, Queue, Request
+from nictop.probe.records import Line, PciFunction, Queue, Request
 from nictop.screens.live import LiveScreen
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.link_panel import FactsView, TrafficChart
