@@ -5,9 +5,9 @@ Reads nothing. One line in `COLUMNS` is one column; `visible_columns(width)` dro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from nictop.model import units
 from nictop.model.rates import LinkRates, VfRates
@@ -51,20 +51,36 @@ class Column:
         return units.UNKNOWN if value is None else str(value), self.tone(row, value)
 
 
-def visible_columns(width: int, *, packets: bool = False) -> tuple[Column, ...]:
-    """The columns that fit into `width` cells, each with a blank before it, in their fixed order. `packets`: packets
-    per second are more important than bits per second."""
-    groups: dict[int, list[Column]] = {}
-    for column in COLUMNS:
-        groups.setdefault(_priority(column, packets), []).append(column)
-    chosen: list[Column] = []
+class Fits(Protocol):
+    """What `fitting` must know of a column."""
+
+    @property
+    def width(self) -> int: ...
+
+
+AnyColumn = TypeVar("AnyColumn", bound=Fits)
+
+
+def fitting(columns: Sequence[AnyColumn], width: int, priority: Callable[[AnyColumn], int]) -> tuple[AnyColumn, ...]:
+    """The columns that fit into `width` cells, each with a blank before it, in their own order: by priority (1 first),
+    those of equal priority together or not at all."""
+    groups: dict[int, list[AnyColumn]] = {}
+    for column in columns:
+        groups.setdefault(priority(column), []).append(column)
+    chosen: list[AnyColumn] = []
     for _, group in sorted(groups.items()):
         needed = sum(column.width + 1 for column in group)
         if needed > width:
             break  # a less important one must not take the place of a more important one
         width -= needed
         chosen += group
-    return tuple(column for column in COLUMNS if column in chosen)
+    return tuple(column for column in columns if column in chosen)
+
+
+def visible_columns(width: int, *, packets: bool = False) -> tuple[Column, ...]:
+    """The columns that fit into `width` cells, each with a blank before it, in their fixed order. `packets`: packets
+    per second are more important than bits per second."""
+    return fitting(COLUMNS, width, lambda column: _priority(column, packets))
 
 
 _SWAPPED = {"in": "in_packets", "out": "out_packets", "in_packets": "in", "out_packets": "out"}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model import units
+from nictop.model.columns import fitting
 from nictop.model.cpu_lists import format_cpu_list
 from nictop.model.queue_map import QueueRow
 from nictop.model.wording.words import Tone
@@ -40,17 +41,7 @@ class QueueColumn:
 
 def visible_queue_columns(width: int) -> tuple[QueueColumn, ...]:
     """The columns that fit into `width` cells, each with a blank before it, in their fixed order."""
-    groups: dict[int, list[QueueColumn]] = {}
-    for column in QUEUE_COLUMNS:
-        groups.setdefault(column.priority, []).append(column)
-    chosen: list[QueueColumn] = []
-    for _, group in sorted(groups.items()):
-        needed = sum(column.width + 1 for column in group)
-        if needed > width:
-            break  # a less important one must not take the place of a more important one
-        width -= needed
-        chosen += group
-    return tuple(column for column in QUEUE_COLUMNS if column in chosen)
+    return fitting(QUEUE_COLUMNS, width, lambda column: column.priority)
 
 
 def _queue(row: QueueRow) -> Cell:
