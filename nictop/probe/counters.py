@@ -154,13 +154,14 @@ class CounterReader:
         self._driver_reader = self._queue_reader = self._vf_reader = self._target_reader = None
 
     def _read_softirqs(self, sample: Sample) -> None:
+        online = tuple(sample.cpus)
         try:
-            sample.softirqs = self._softirqs.read(sample.cpus)
+            sample.softirqs = self._softirqs.read(online)
         except (OSError, ValueError) as error:
             self._softirqs.close()
             sample.fail("softirqs", error, "/proc/softirqs")
         try:
-            sample.softnet = self._softirqs.read_softnet(sample.cpus)
+            sample.softnet = self._softirqs.read_softnet(online)
         except (OSError, ValueError) as error:
             self._softirqs.close()
             sample.fail("softnet", error, "/proc/net/softnet_stat")

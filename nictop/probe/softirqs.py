@@ -14,7 +14,9 @@ from nictop.probe.interrupt_counters import parse_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
+
+    Counts = dict[int, tuple[int, ...]]
 
 ROWS = (b"NET_TX:", b"NET_RX:")
 """`records.SOFTIRQS`, as the file spells them."""
@@ -39,19 +41,30 @@ class SoftirqReader:
         self._softnet = proc + "/net/softnet_stat"
         self._descriptors: dict[str, int] = {}
         self._buffer = bytearray(FIRST_BUFFER)
+        self._known: dict[str, tuple[bytes, Collection[int], Counts]] = {}
 
     def read(self, online: Collection[int]) -> dict[int, tuple[int, ...]]:
         """CPU id → `records.SOFTIRQS`, for the CPUs of `online`; for all possible ones when it is empty.
 
         Raises OSError when the file cannot be read and ValueError when it is not what proc(5) promises.
         """
-        found = parse_softirqs(self._read(self._softirqs, ROWS[-1]))
-        return {cpu: counts for cpu, counts in found.items() if cpu in online} if online else found
+        return self._parsed(self._softirqs, self._read(self._softirqs, ROWS[-1]), online, parse_online_softirqs)
 
     def read_softnet(self, online: Collection[int]) -> dict[int, tuple[int, ...]]:
         """CPU id → `records.SOFTNET_COUNTERS`, a shorter prefix on old kernels. `online` is for those that do not
         name the CPU. Raises OSError and ValueError, as `read`."""
-        return parse_softnet(self._read(self._softnet, b""), online)
+        return self._parsed(self._softnet, self._read(self._softnet, b""), online, parse_softnet)
+
+    def _parsed(
+        self, path: str, text: bytes, online: Collection[int], parse: Callable[[bytes, Collection[int]], Counts]
+    ) -> Counts:
+        """What `parse` makes of `text`; the same dict as last time, not to be written to, when nothing changed."""
+        known = self._known.get(path)
+        if known is not None and known[0] == text and known[1] == online:
+            return known[2]
+        found = parse(text, online)
+        self._known[path] = (text, online, found)
+        return found
 
     def close(self) -> None:
         while self._descriptors:
@@ -76,6 +89,12 @@ class SoftirqReader:
                     raise ValueError(f"more than {LARGEST_BUFFER} bytes")
                 self._buffer = buffer = bytearray(4 * filled)
                 filled = 0
+
+
+def parse_online_softirqs(text: bytes, online: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """`parse_softirqs` for the CPUs of `online`, for all possible ones when it is empty."""
+    found = parse_softirqs(text)
+    return {cpu: counts for cpu, counts in found.items() if cpu in online} if online else found
 
 
 def parse_softirqs(text: bytes) -> dict[int, tuple[int, ...]]:

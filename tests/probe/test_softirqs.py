@@ -231,3 +231,18 @@ def load() -> None:
         for _ in range(500):
             sender.sendto(b"x", receiver.getsockname())
             receiver.recv(16)
+
+
+def test_what_did_not_change_is_not_read_again_and_what_did_is(tmp_path: Path) -> None:
+    """The same text for other CPUs is another answer: a CPU that went offline has no numbers."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "softirqs").write_bytes(GUEST_SOFTIRQS)
+    (tmp_path / "net/softnet_stat").write_bytes(GUEST_SOFTNET)
+    reader = SoftirqReader(str(tmp_path))
+    first = reader.read((0, 1, 2, 3))
+    assert reader.read((0, 1, 2, 3)) is first
+    assert set(reader.read((0, 2))) == {0, 2}
+    assert reader.read_softnet((0, 1, 2, 3)) is reader.read_softnet((0, 1, 2, 3))
+    (tmp_path / "softirqs").write_bytes(GUEST_SOFTIRQS.replace(b"31111", b"31112"))
+    assert reader.read((0, 1, 2, 3)) == first | {0: (106, 31112)}
+    reader.close()
