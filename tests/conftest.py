@@ -40,7 +40,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def unpack(name: str) -> Path:
         root = tmp_path_factory.mktemp(name)
         with tarfile.open(DATA / f"{name}.tar.gz") as tar:
-            tar.extractall(root, filter="fully_trusted")
+            if hasattr(tarfile, "data_filter"):  # Python 3.12 and later want a filter named
+                tar.extractall(root, filter="fully_trusted")
+            else:  # 3.11.2, which Debian 12 has, does not know the word
+                tar.extractall(root)
         return root
 
     return unpack
