@@ -209,7 +209,7 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
         lines.append(f"  {' '.join(texts)}")
     notes = []
     if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
-        notes.append(f"{NOT_OFFERED}: the driver does not count it per queue")
+        notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
     if any(one.interrupt.shared for one in found.total.loads):
         notes.append("*: serves several queues")
     if found.busiest_share is not None and len(rows) > 2:

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 
+from nictop.model.queue_map import queue_map
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Inventory
+from nictop.probe.records import Inventory, Request
 from nictop.report import ShowDocument
 from nictop.watch import snapshots
 from nictop.wire.local import LocalSource, probe_command
@@ -81,7 +82,7 @@ def pair(namespace: Namespace) -> Iterator[tuple[Namespace, Namespace]]:
     other = Namespace()
     try:
         for side in (namespace, other):
-            side.run(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"])
+            side.silence()
         namespace.run(["ip", "link", "add", "left0", "type", "veth", "peer", "name", "right0", "netns", other.name])
         namespace.run(["ip", "link", "set", "left0", "up"])
         other.run(["ip", "link", "set", "right0", "up"])
@@ -136,3 +137,46 @@ async def readings(source: LocalSource) -> AsyncIterator[Snapshot]:
         if snapshot.rates is not None and snapshot.rates is not newest:
             newest = snapshot.rates
             yield snapshot
+
+
+async def test_queues_of_a_multi_queue_veth_and_of_a_tap(namespace: Namespace) -> None:
+    """veth counts its queues while NAPI takes the packets: all of a burst is found there. tun counts none, and that is
+    said."""
+    queues = ("numrxqueues", "2", "numtxqueues", "2")
+    namespace.silence()
+    namespace.run(["ip", "link", "add", "left0", *queues, "type", "veth", "peer", "name", "right0", *queues])
+    namespace.run(["ethtool", "-K", "left0", "gro", "on"])
+    namespace.run(["ethtool", "-K", "right0", "tso", "off"])
+    namespace.run(["ip", "tuntap", "add", "tap0", "mode", "tap", "multi_queue"])
+    for name in ("left0", "right0", "tap0"):
+        namespace.run(["ip", "link", "set", name, "up"])
+    frame = b"\xff" * 6 + b"\x02" * 6 + ETH_P_EXPERIMENTAL.to_bytes(2, "big") + bytes(FRAME - 14)
+    veth, tap = namespace.inside(lambda: (socket.if_nametoindex("left0"), socket.if_nametoindex("tap0")))
+    command = ["ip", "netns", "exec", namespace.name, *probe_command(sys.executable, "--interval", "0.2")]
+    source = LocalSource(command=command)
+    sender = namespace.inside(lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+    sent = 0
+    try:
+        sender.bind(("right0", 0))
+        await source.request(Request(watch=(veth, tap)))
+        async for snapshot in readings(source):
+            rates = snapshot.rates
+            if snapshot.inventory is None or rates is None or not (veth in rates.driver and tap in rates.queues):
+                continue
+            found = queue_map(snapshot.links[veth], snapshot)
+            if sent:
+                break
+            sent = 200
+            for _ in range(sent):
+                sender.send(frame)
+    finally:
+        sender.close()
+        await source.close()
+    assert rates is not None
+    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [(0, True, True), (1, True, True)]
+    assert found.rows[0].offered == ("rx_packets", "rx_bits", "rx_drops")
+    assert found.total.rx_packets is not None and found.total.rx_bits is not None
+    assert found.total.rx_packets * rates.elapsed == pytest.approx(sent, rel=0.01)
+    assert found.total.rx_bits * rates.elapsed / 8 == pytest.approx(sent * FRAME, rel=0.02), "without Ethernet headers"
+    unknown = queue_map(snapshot.links[tap], snapshot)
+    assert unknown.total.offered == () and unknown.total.rx_packets is None

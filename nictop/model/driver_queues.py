@@ -119,7 +119,7 @@ NAMES: dict[str, tuple[Name, ...]] = {
     ),
     # drivers/net/hyperv/netvsc_drv.c
     "hv_netvsc": _both(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes"),
-    # drivers/net/veth.c; counted by its NAPI only: see `_counts_nothing`
+    # drivers/net/veth.c; counted by its NAPI only: see `_veth_counts`
     "veth": _names(
         (r"rx_queue_(\d+)_xdp_packets", "rx", "packets"),
         (r"rx_queue_(\d+)_xdp_bytes", "rx", "bytes"),
@@ -180,15 +180,23 @@ def _number(digits: str) -> int:
     return int(digits) if digits.isascii() and len(digits) <= 6 else -1
 
 
-def link_queue_positions(driver: str | None, link: Link) -> dict[tuple[Side, int], QueuePositions]:
-    """The same for a link as it is set up now."""
+def link_queue_positions(
+    driver: str | None, link: Link, peer: Link | None = None
+) -> dict[tuple[Side, int], QueuePositions]:
+    """The same for a link as it is set up now. `peer`: the other end of a veth, where it is in sight."""
     names = link.ethtool.driver_counter_names
-    if driver is None or names is None or _counts_nothing(driver, link):
+    if driver is None or names is None or (driver == "veth" and not _veth_counts(link, peer)):
         return {}
     return queue_positions(driver, names)
 
 
-def _counts_nothing(driver: str, link: Link) -> bool:
-    """veth counts its queues only while NAPI runs them, which it does with receive GRO (off by default): its zeros
-    would read as idle queues."""
-    return driver == "veth" and not any(one.name == "rx-gro" and one.active for one in link.ethtool.features or ())
+def _veth_counts(link: Link, peer: Link | None) -> bool:
+    """veth counts a queue's packets only when its NAPI takes them: with receive GRO (off by default), and from a peer
+    without TCP segmentation offload (veth_skb_is_eligible_for_napi). Its zeros would read as idle queues otherwise."""
+    if peer is None or peer.ethtool.features is None:
+        return False
+    segments = any(
+        one.active and one.name.startswith("tx-tcp") and one.name.endswith("-segmentation")
+        for one in peer.ethtool.features
+    )
+    return not segments and any(one.name == "rx-gro" and one.active for one in link.ethtool.features or ())

@@ -118,10 +118,15 @@ def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
     plan = queue_plan(link, snapshot.inventory)
     counted = {(one.direction, one.queue): one for one in rates.queues.get(link.ifindex, ())} if rates else {}
     driver = rates.driver.get(link.ifindex, ()) if rates is not None else ()
+    asked = rates is not None and (link.ifindex in rates.queues or link.ifindex in rates.driver)
     loads: dict[int, InterruptLoad] = {}
     rows = [
         _row(
-            queue, link.ifindex, rates, _Counted(counted, driver), tuple(_load(one, rates) for one in queue.interrupts)
+            queue,
+            link.ifindex,
+            rates,
+            _Counted(counted, driver, asked),
+            tuple(_load(one, rates) for one in queue.interrupts),
         )
         for queue in plan.queues
     ]
@@ -155,6 +160,8 @@ class _Counted:
 
     qstats: Mapping[tuple[Side, int], QueueRates]
     driver: tuple[float | None, ...]
+    asked: bool
+    """The probe has asked for them, whatever it was told."""
 
     def side(
         self, direction: Side, number: int, positions: QueuePositions
@@ -227,7 +234,7 @@ def _row(
 
 def _offered(queue: PlannedQueue, counted: _Counted, values: tuple[float | None, ...]) -> tuple[str, ...]:
     """Names of the rates that this queue has or, after a reset, will have again."""
-    if not counted.qstats and not counted.driver:
+    if not counted.asked:
         return RATE_NAMES
     rx = ("rx", queue.number) in counted.qstats
     tx = ("tx", queue.number) in counted.qstats

@@ -7,11 +7,11 @@ says so (`vectors`); a hv_netvsc queue has a vmbus channel instead. What no sour
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nictop.model.cpu_lists import parse_cpu_list, parse_cpu_mask
-from nictop.model.driver_queues import QueuePositions, link_queue_positions
+from nictop.model.driver_queues import QueuePositions, Side, link_queue_positions
 from nictop.model.vectors import OTHER, Direction, Role, Vector, vectors
 from nictop.model.wording.words import driver_name
 from nictop.probe.records import Channel, Interrupt, Inventory, Link, Queue
@@ -105,13 +105,14 @@ def make_queue_plan(link: Link, inventory: Inventory | None) -> QueuePlan:
         record = next((one for one in interrupts if one.number == irq), Interrupt(irq, (), link.pci_address))
         placed += _placed_by_napi(record, queues, near)
     unmapped = []
+    mixed = _ports_are_mixed(link, driver, inventory)
     for record, found in zip(left, _classified(driver, interrupts, left), strict=True):
-        if found is None:
+        if found is None or (mixed and found.role == "queue"):
             unmapped.append(_interrupt(record, OTHER, near))
         else:
             placed.append((found.queue, _interrupt(record, found, near)))
     return QueuePlan(
-        queues=_planned(link, driver, placed),
+        queues=_planned(link, link_queue_positions(driver, link, _peer(link, inventory)), placed),
         others=tuple(one for _, one in placed if one.role != "queue"),
         unmapped=tuple(unmapped),
     )
@@ -121,6 +122,13 @@ def _driver(link: Link, inventory: Inventory | None) -> str | None:
     functions = inventory.pci if inventory is not None else ()
     pci = next((one for one in functions if one.address == link.pci_address), None)
     return driver_name(link, pci)
+
+
+def _peer(link: Link, inventory: Inventory | None) -> Link | None:
+    """The link below in this network namespace, which for a veth is its other end."""
+    if inventory is None or link.lower_namespace is not None:
+        return None
+    return next((one for one in inventory.links if one.ifindex == link.lower), None)
 
 
 # ------------------------------------------------------------------------------------------------------- interrupts
@@ -144,6 +152,14 @@ def _interrupts_of(link: Link, driver: str | None, inventory: Inventory | None) 
         for one in inventory.interrupts
         if one.pci_address is None and any(own.fullmatch(action) for action in one.actions)
     )
+
+
+def _ports_are_mixed(link: Link, driver: str | None, inventory: Inventory | None) -> bool:
+    """Two ports of one mlx4 function share its event queues: which one serves which port's queue, mlx4_assign_eq knows
+    and no name tells."""
+    if driver not in ("mlx4_en", "mlx4_core") or inventory is None:
+        return False
+    return any(other.ifindex != link.ifindex and other.pci_address == link.pci_address for other in inventory.links)
 
 
 def _classified(driver: str | None, all_of_them: Sequence[Interrupt], left: Sequence[Interrupt]) -> list[Vector | None]:
@@ -208,9 +224,10 @@ def _near_cpus(link: Link, interrupts: Sequence[Interrupt], inventory: Inventory
 
 
 def _planned(
-    link: Link, driver: str | None, placed: Sequence[tuple[int | None, QueueInterrupt]]
+    link: Link,
+    positions: Mapping[tuple[Side, int], QueuePositions],
+    placed: Sequence[tuple[int | None, QueueInterrupt]],
 ) -> tuple[PlannedQueue, ...]:
-    positions = link_queue_positions(driver, link)
     queues = {(queue.direction, queue.number): queue for queue in link.queues}
     of_all = [one for number, one in placed if number is None and one.role == "queue"]
     own: dict[int, list[QueueInterrupt]] = {}
@@ -219,8 +236,8 @@ def _planned(
             own.setdefault(number, []).append(one)
     numbers = {queue.number for queue in link.queues} or {number for _, number in positions} or {0 for _ in of_all[:1]}
     threads = {napi.id: napi.thread for napi in link.napis}
-    channels = sorted(link.channels, key=lambda channel: channel.id)  # the primary one first, then as they were opened
-    every = sorted(numbers | own.keys() | set(range(len(channels))))
+    channels = _channels_by_queue(link)
+    every = sorted(numbers | own.keys() | channels.keys())
     if len(every) == 1:
         of_all = [replace(one, shared=False) for one in of_all]
     result = []
@@ -235,7 +252,7 @@ def _planned(
                 napis=napis,
                 napi_threads=tuple(thread for thread in map(threads.get, napis) if thread is not None),
                 interrupts=tuple(sorted([*own.get(number, ()), *of_all], key=lambda one: one.number)),
-                channel=channels[number] if number < len(channels) else None,
+                channel=channels.get(number),
                 xps=parse_cpu_mask(tx.xps_cpus) if tx is not None else None,
                 rps=parse_cpu_mask(rx.rps_cpus) if rx is not None else None,
                 rps_flow_count=rx.rps_flow_count if rx is not None else None,
@@ -244,6 +261,15 @@ def _planned(
             )
         )
     return tuple(result)
+
+
+def _channels_by_queue(link: Link) -> dict[int, Channel]:
+    """By the queue number that they tell; where not all do, the primary one first, then as they were offered."""
+    channels = sorted(link.channels, key=lambda channel: channel.id)
+    told = {channel.queue: channel for channel in channels if channel.queue is not None}
+    if len(told) == len(channels):
+        return {number: channel for number, channel in told.items() if number is not None}
+    return dict(enumerate(channels))
 
 
 _NONE = QueuePositions()

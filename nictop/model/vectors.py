@@ -92,8 +92,9 @@ SCHEMES: dict[str, tuple[Scheme, ...]] = {
         *_INTEL,
     ),
     "mlx4_en": _schemes(
-        "drivers/net/ethernet/mellanox/mlx4/eq.c: completion event queues, from 1",
-        (r"mlx4-(?:comp-)?(\d+)@.*", "both", "queue", 1),
+        "drivers/net/ethernet/mellanox/mlx4/eq.c: event queues, of which 0 is not for completions",
+        (r"mlx4-(\d+)@.*", "both", "queue", 1),
+        (r"mlx4-comp-(\d+)@.*", "both", "queue"),  # before Linux 4.2: completions alone, the other one last
         (r"mlx4-async@.*", "both", "other"),
     ),
     "mlx5_core": _schemes(

@@ -187,7 +187,8 @@ class CounterReader:
                 from nictop.probe.queue_counters import QueueCounterReader
 
                 self._queue_reader = QueueCounterReader()
-            _read_each(sample, "queues", self._queue_reader.read, self._watched, sample.queues)
+            none = self._queue_reader.offers_none
+            _read_each(sample, "queues", self._queue_reader.read, self._watched, sample.queues, instead=none)
         except OSError as error:
             sample.fail("queues", error, "socket")
 
@@ -208,9 +209,15 @@ def _read_each(
     read: Callable[[int], Value],
     ifindexes: tuple[int, ...],
     into: dict[int, Value],
+    *,
+    instead: Callable[[Exception], Value | None] | None = None,
 ) -> None:
+    """`instead` gives the value that an error stands for, None where it stands for none."""
     for ifindex in ifindexes:
         try:
             into[ifindex] = read(ifindex)
         except (OSError, ValueError, LookupError) as error:
             sample.fail(field, error, f"ifindex {ifindex}")
+            value = instead(error) if instead is not None else None
+            if value is not None:
+                into[ifindex] = value

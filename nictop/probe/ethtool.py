@@ -59,7 +59,7 @@ FALLBACKS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "rss": ethtool_ioctl.read_rss,
 }
 NOT_OFFERED = Unreadable("not_offered", "EOPNOTSUPP")
-OF_DEVICES = ("module", "driver_counter_names", "driver_counters")
+BY_IOCTL = ("module", "driver_counter_names", "driver_counters")
 PARTS = tuple(part for part, _, _ in COMMANDS if part != "link_info")
 
 Attributes = dict[int, bytes]
@@ -196,9 +196,9 @@ def read_one(
         name = socket.if_indextoname(link.ifindex)
     except OSError as error:
         gone = Unreadable("vanished", why_unreadable(error).detail)
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *OF_DEVICES), gone))
+        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *BY_IOCTL), gone))
     if trouble is not None and trouble.reason == "failed":  # a driver that hangs would hang the ioctl, too
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *OF_DEVICES), trouble))
+        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *BY_IOCTL), trouble))
     values: dict[str, object] = {"driver": by_ioctl(control, name, ethtool_ioctl.read_driver)}
     for part in PARTS:
         value = part_of(part, link.ifindex, answers, strings)
@@ -207,13 +207,12 @@ def read_one(
             value = by_ioctl(control, name, fallback) if fallback else trouble or value
         values[part] = value
     if link.bus is None:
-        values.update(dict.fromkeys(OF_DEVICES, Unreadable("not_offered", "a link without a device")))
-    else:
-        if module is None or (isinstance(module, Unreadable) and module.reason == "not_offered"):
-            module = read_module_by_ioctl(control, name)
-        counters = by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
-        names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
-        values.update(module=module, driver_counter_names=names, driver_counters=numbers)
+        module = Unreadable("not_offered", "a link without a device")
+    elif module is None or (isinstance(module, Unreadable) and module.reason == "not_offered"):
+        module = read_module_by_ioctl(control, name)
+    counters = by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
+    names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
+    values.update(module=module, driver_counter_names=names, driver_counters=numbers)
     unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
     readable: dict[str, Any] = {part: value for part, value in values.items() if part not in unreadable}
     return Ethtool(**readable, unreadable=unreadable)

@@ -32,6 +32,8 @@ COLUMNS = (
     NETDEV_A_QSTATS_TX_HW_DROPS,
 )
 """In the order of `records.QUEUE_COUNTERS`."""
+NO_COUNTERS = (errno.ENOENT, errno.EOPNOTSUPP)
+"""ENOENT: no such family; EOPNOTSUPP: no such call, or a driver without these counters."""
 DIRECTIONS = ("rx", "tx")
 """enum netdev_queue_type."""
 
@@ -60,6 +62,11 @@ class QueueCounterReader:
         if not queues:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
         return queues
+
+    @staticmethod
+    def offers_none(error: Exception) -> tuple[Queue, ...] | None:
+        """No queues when the error of `read` says that kernel or driver count none; None: another failure."""
+        return () if isinstance(error, OSError) and error.errno in NO_COUNTERS else None
 
 
 def parse_queue(body: bytes) -> Queue | None:

@@ -168,7 +168,14 @@ def read_channels(link: Link, sys: str) -> Link:
         return link
     folder = Folder(os.path.join(sys, "bus/vmbus/devices", link.device))
     names = [name for name in folder.names("channels", "channels") if CHANNEL.fullmatch(name)]
-    channels = [Channel(int(name), folder.integer("channels", f"channels/{name}/cpu")) for name in names]
+    channels = [
+        Channel(
+            int(name),
+            folder.integer("channels", f"channels/{name}/cpu"),
+            folder.integer("channels", f"channels/{name}/subchannel_id"),
+        )
+        for name in names
+    ]
     if not channels:
         channels = parse_mapping(folder.text("channels", "channel_vp_mapping") or "")
     unreadable = {**link.unreadable, **folder.unreadable}

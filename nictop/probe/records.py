@@ -151,7 +151,8 @@ class Counters:
     """CPU id → `CPU_TIMES`; only CPUs that are online. /proc/stat."""
     queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = field(default_factory=dict)
     """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`) whose driver
-    offers them. None: the driver has no such number. netdev family, qstats-get with queue scope."""
+    offers them. None: the driver has no such number. netdev family, qstats-get with queue scope. (): watched, and
+    kernel or driver have none at all."""
     driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
     ETHTOOL_GSTATS."""
@@ -372,6 +373,8 @@ class Channel:
     id: int
     cpu: int | None
     """CPU that takes its interrupts."""
+    queue: int | None = None
+    """Queue number, subchannel_id: netvsc puts a channel into its table by it. None: this kernel does not say."""
 
 
 @dataclass(frozen=True)

@@ -135,13 +135,19 @@ def test_names_of_other_drivers_stay_raw() -> None:
     assert queue_positions("igb", ["rx_queue_9999999_packets"]) == {}
 
 
-@pytest.mark.parametrize(("gro", "counts"), [(True, True), (False, False)])
-def test_veth_counts_only_while_napi_runs_it(gro: bool, counts: bool) -> None:
+@pytest.mark.parametrize(
+    ("gro", "segments", "counts"),
+    [(True, False, True), (False, False, False), (True, True, False), (True, None, False)],
+)
+def test_veth_counts_only_while_napi_takes_its_packets(gro: bool, segments: bool | None, counts: bool) -> None:
+    """`segments` None: the peer is in another network namespace."""
     ethtool = Ethtool(
         driver_counter_names=("peer_ifindex", "rx_queue_0_xdp_packets", "rx_queue_0_xdp_bytes", "rx_queue_0_drops"),
         features=(Feature("rx-gro", gro, gro, False),),
     )
-    found = link_queue_positions("veth", make_link(7, "veth0", kind="veth", ethtool=ethtool))
+    sending = Ethtool(features=(Feature("tx-tcp6-segmentation", segments or False, True, False),))
+    peer = make_link(8, "veth1", kind="veth", ethtool=sending) if segments is not None else None
+    found = link_queue_positions("veth", make_link(7, "veth0", kind="veth", ethtool=ethtool), peer)
     assert found == ({("rx", 0): QueuePositions((1,), (2,), (3,))} if counts else {})
 
 

@@ -242,6 +242,27 @@ def test_hv_netvsc_has_channels() -> None:
     assert (found.busiest, found.rows[0].loads) == (0, ())
 
 
+def test_a_channel_that_tells_its_queue_is_not_counted() -> None:
+    """Channel ids are the host's: nothing promises that they rise with the queue number."""
+    channels = (Channel(21, 3, 1), Channel(14, 0, 2), Channel(30, 2, 0))
+    link = nic("hv_netvsc", bus="vmbus", device="guid", pci_address=None, queues=queues(3, 3), channels=channels)
+    assert [(row.queue, row.channel) for row in the_map(link).rows] == [(0, 30), (1, 21), (2, 14)]
+    doubtful = replace(link, channels=(*channels[:2], Channel(30, 2, 2)))
+    assert [row.channel for row in the_map(doubtful).rows] == [14, 21, 30], "two claim queue 2"
+
+
+def test_two_ports_of_one_mlx4_function_share_its_vectors() -> None:
+    """Which event queue serves which port is in no name: better unmapped than wrong."""
+    interrupts = vectors_of("mlx4-async@pci:0000:02:00.0", "mlx4-1@0000:02:00.0", "mlx4-2@0000:02:00.0")
+    link = nic("mlx4_en", queues=queues(2, 2))
+    assert irqs(the_map(link, interrupts)) == {0: (31,), 1: (32,)}
+    both = replace(inventory(links=(link, nic("mlx4_en", ifindex=5, queues=queues(2, 2)))), interrupts=interrupts)
+    found = queue_map(link, snapshot_of(HELLO, both))
+    assert irqs(found) == {0: (), 1: ()}
+    assert [one.interrupt.number for one in found.unmapped] == [31, 32]
+    assert [one.interrupt.number for one in found.others] == [30]
+
+
 def test_xen_event_channels() -> None:
     link = nic("vif", bus="xen", device="vif-0", pci_address=None, queues=queues(2, 2))
     interrupts = (
@@ -286,6 +307,15 @@ def test_a_driver_that_counts_no_queues_offers_nothing() -> None:
     found = the_map(link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)}))
     assert (found.rows[0].offered, found.total.offered, found.rows[0].rx_packets) == ((), (), None)
     assert len(the_map(link).rows[0].offered) == 6, "nobody has asked it yet"
+
+
+def test_a_link_that_counts_nothing_at_all_reads_not_offered() -> None:
+    """tun has neither qstats nor driver counters: the probe was asked, and said so with an empty tuple."""
+    link = nic("tun", bus=None, device=None, pci_address=None, queues=queues(2, 2))
+    waiting = the_map(link, (), counters(1.0), counters(2.0))
+    assert len(waiting.rows[0].offered) == 6
+    found = the_map(link, (), counters(1.0, queues={4: ()}), counters(2.0, queues={4: ()}))
+    assert [row.offered for row in (*found.rows, found.total)] == [(), (), ()]
 
 
 def test_totals_share_and_idle_queues() -> None:

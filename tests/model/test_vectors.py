@@ -50,6 +50,7 @@ NAMES = [
     ("ice", "ice-0000:3b:00.0:ctrl-TxRx-0", OTHER),
     ("mlx4_en", "mlx4-1@pci:0000:05:00.0", queue("both", 0)),
     ("mlx4_en", "mlx4-16@0000:05:00.0", queue("both", 15)),
+    ("mlx4_en", "mlx4-comp-0@pci:0000:05:00.0", queue("both", 0)),
     ("mlx4_en", "mlx4-async@pci:0000:05:00.0", OTHER),
     ("mlx5_core", "mlx5_comp3@pci:0000:08:00.0", queue("both", 3)),
     ("mlx5_core", "mlx5_async@pci:0000:08:00.0", OTHER),

@@ -284,8 +284,10 @@ def test_vmbus_channels_by_number(tmp_path: Path) -> None:
     for name, cpu in (("14", "0"), ("21", "5"), ("9", "nowhere"), ("note", "1")):
         (channels / name).mkdir(parents=True)
         (channels / name / "cpu").write_text(cpu + "\n")
+    (channels / "14/subchannel_id").write_text("0\n")
+    (channels / "9/subchannel_id").write_text("2\n")
     found = read_channels(link(2, "eth0", "vmbus", GUID), str(tmp_path))
-    assert found.channels == (Channel(9, None), Channel(14, 0), Channel(21, 5))
+    assert found.channels == (Channel(9, None, 2), Channel(14, 0, 0), Channel(21, 5))
     assert found.unreadable["channels"].reason == "malformed"
     assert read_channels(link(2, "eth0", "pci", GUID), str(tmp_path)).channels == ()
 

@@ -43,6 +43,11 @@ class Namespace:
             finally:
                 enter(libc, home.fileno())
 
+    def silence(self) -> None:
+        """No IPv6 on links made from now on, so that nothing moves by itself (duplicate address detection, routers)."""
+        for scope in ("all", "default"):
+            self.run(["sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{scope}/disable_ipv6"])
+
     def try_link(self, *arguments: str) -> bool:
         """``ip link add …``; False when this kernel has no such kind of link."""
         whole = ["ip", "-n", self.name, "link", "add", *arguments]

@@ -98,9 +98,9 @@ def _queue_tone(queue: QueueRates) -> Tone:
 
 def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     names = link.ethtool.driver_counter_names
+    if not names and is_virtual(link):
+        return []
     if names is None:
-        if is_virtual(link):
-            return []
         why = reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
         return [Fact("counters", why, "dim")]
     values = snapshot.counters.driver.get(link.ifindex) if snapshot.counters is not None else None
