@@ -272,7 +272,7 @@ async def collect(items: AsyncIterator[Item]) -> list[Item]:
 
 def test_libraries_are_found_without_being_imported() -> None:
     places = library_directories()
-    assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records.py"))
+    assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records", "__init__.py"))
     assert any(os.path.isdir(os.path.join(place, "pyudev")) for place in places)
     code = f"import sys; sys.path += {places!r}; from nictop.wire.local import library_directories as found; found(); "
     code += "print(sorted({'pyudev'} & set(sys.modules)))"

@@ -1,0 +1,180 @@
+"""What is said often: the hello of a probe, the numbers that move, and events between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nictop.probe.records.basics import Unreadable
+
+
+@dataclass(frozen=True)
+class Hello:
+    """First line of every probe: who speaks, and on which clock."""
+
+    protocol: int
+    """`PROTOCOL` of the speaker."""
+    version: str
+    """nictop's version."""
+    hostname: str
+    """``uname -n``."""
+    kernel: str
+    """``uname -r``."""
+    machine: str
+    """``uname -m``."""
+    python: str
+    """Version of the interpreter that runs the probe."""
+    pid: int
+    euid: int
+    """0: root. Tells what "needs root" is worth saying about."""
+    boot_id: str
+    """/proc/sys/kernel/random/boot_id: changes with every boot, so that counters are never compared across one."""
+    clock_ticks: int
+    """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK)."""
+    monotonic: float
+    """Seconds, CLOCK_MONOTONIC at the moment of writing."""
+    wall: float
+    """Seconds since the epoch at the same moment."""
+    interval: float
+    """Seconds between two `Counters`."""
+
+
+LINK_COUNTERS = (
+    "rx_packets",
+    "tx_packets",
+    "rx_bytes",
+    "tx_bytes",
+    "rx_errors",
+    "tx_errors",
+    "rx_dropped",
+    "tx_dropped",
+    "multicast",
+    "collisions",
+    "rx_length_errors",
+    "rx_over_errors",
+    "rx_crc_errors",
+    "rx_frame_errors",
+    "rx_fifo_errors",
+    "rx_missed_errors",
+    "tx_aborted_errors",
+    "tx_carrier_errors",
+    "tx_fifo_errors",
+    "tx_heartbeat_errors",
+    "tx_window_errors",
+    "rx_compressed",
+    "tx_compressed",
+    "rx_nohandler",
+    "rx_otherhost_dropped",
+)
+"""Order of `Counters.links` values: struct rtnl_link_stats64 (linux/if_link.h). Older kernels send a shorter prefix.
+rx_bytes/tx_bytes count the Ethernet header but not preamble, FCS and gap, as ``ip -s link`` does."""
+
+
+CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
+"""Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks. guest is also
+counted
+in user, guest_nice in nice. idle and iowait may run backwards (proc(5))."""
+
+
+QUEUE_COUNTERS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops")
+"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (rx-alloc-fail is not in
+it)."""
+
+
+VF_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "broadcast", "multicast", "rx_dropped", "tx_dropped")
+"""Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_* as the physical function counts them."""
+
+
+@dataclass(frozen=True)
+class MachineInterrupt:
+    """One line of /proc/interrupts."""
+
+    label: str
+    """``24``, ``NMI``, ``LOC``, …"""
+    description: str
+    """What stands behind the counts: chip, trigger and actions, blanks folded; "" for lines without."""
+    counts: dict[int, int]
+    """CPU id → interrupts; CPUs with none are left out. A line with a single sum (ERR, MIS) has it under CPU -1."""
+
+
+SOFTNET_COUNTERS = ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
+"""Order of `Counters.softnet` values: columns 1, 2, 3, 10 and 11 of /proc/net/softnet_stat, counted from one. Column 13
+is the CPU id (Linux 5.10; before, rows are the online CPUs in order). processed: packets through backlog or NAPI."""
+
+
+SOFTIRQS = ("NET_TX", "NET_RX")
+"""Order of `Counters.softirqs` values: rows of /proc/softirqs."""
+
+
+THREAD_TIMES = ("user", "system")
+"""Order of the ticks in `Counters.threads`: columns 14 and 15 of /proc/PID/task/TID/stat, USER_HZ."""
+
+
+CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
+"""Order of `Counters.channels` values: files of a vmbus channel in sysfs; None: this kernel does not have the file."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The numbers that move, all read within one pass. Raw: since boot or driver load, never reset by nictop."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC at the start of the pass."""
+    links: dict[int, tuple[int, ...]]
+    """ifindex → `LINK_COUNTERS`. RTM_GETSTATS, IFLA_STATS_LINK_64."""
+    cpus: dict[int, tuple[int, ...]]
+    """CPU id → `CPU_TIMES`; only CPUs that are online. /proc/stat."""
+    queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = field(default_factory=dict)
+    """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`) whose driver
+    offers them. None: the driver has no such number. netdev family, qstats-get with queue scope. (): watched, and
+    kernel or driver have none at all."""
+    driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
+    ETHTOOL_GSTATS."""
+    interrupts: dict[int, dict[int, int]] = field(default_factory=dict)
+    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs with none are left out.
+    /sys/kernel/irq/N/per_cpu_count (possible CPUs in order), else its line of /proc/interrupts (by header)."""
+    softirqs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs, whose columns are possible CPUs, by header."""
+    softnet: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """CPU id → `SOFTNET_COUNTERS`. /proc/net/softnet_stat."""
+    threads: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads of `Inventory.threads`; one
+    that has ended, or whose id now belongs to another thread (start time), is absent."""
+    channels: dict[int, dict[int, tuple[int | None, ...]]] = field(default_factory=dict)
+    """ifindex of a hv_netvsc link → vmbus channel id → `CHANNEL_COUNTERS`."""
+    machine: tuple[MachineInterrupt, ...] | None = None
+    """Every line of /proc/interrupts, only while asked for (`Request.machine`)."""
+    vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
+    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read once a second
+    at most, empty in the records between."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is empty or incomplete."""
+
+
+@dataclass(frozen=True)
+class LinkChange:
+    """What rtnetlink said about one link, at once, ahead of the inventory that follows."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC."""
+    ifindex: int
+    gone: bool
+    """True: RTM_DELLINK; the fields below are the last known ones."""
+    name: str
+    """IFLA_IFNAME"""
+    operstate: str
+    """IFLA_OPERSTATE in the words of RFC 2863: up, down, lowerlayerdown, dormant, testing, notpresent, unknown."""
+    carrier: bool | None
+    """IFLA_CARRIER; None while the link is administratively down (the kernel does not know)."""
+    flags: int
+    """IFF_* of struct ifinfomsg."""
+    mtu: int
+    """Bytes, IFLA_MTU."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Something the probe could not do, in a sentence. It goes on without."""
+
+    time: float
+    message: str

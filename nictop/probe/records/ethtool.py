@@ -1,0 +1,202 @@
+"""What ethtool can say of one link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.probe.records.basics import Unreadable
+
+
+@dataclass(frozen=True)
+class DriverInfo:
+    """ioctl ETHTOOL_GDRVINFO. Empty strings of the driver stay empty."""
+
+    driver: str
+    version: str
+    firmware: str
+    bus_info: str
+
+
+@dataclass(frozen=True)
+class LinkSettings:
+    """Speed and friends. ethtool netlink: LINKINFO, LINKMODES."""
+
+    speed: int | None
+    """Mb/s; None: unknown (no carrier, or the driver does not know, as virtio_net)."""
+    duplex: Literal["full", "half"] | None
+    autonegotiation: bool | None
+    port: str | None
+    """tp, aui, mii, fibre, bnc, da (direct attach copper), none, other."""
+    transceiver: str | None
+    """internal or external."""
+    lanes: int | None = None
+    supported: tuple[str, ...] = ()
+    """Link modes the hardware can do: ``10000baseSR/Full`` (ETHTOOL_LINK_MODE_*, names from the string set)."""
+    advertised: tuple[str, ...] = ()
+    partner: tuple[str, ...] = ()
+    """Link modes the other end advertises."""
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """ethtool netlink: LINKSTATE."""
+
+    detected: bool | None
+    """What the driver says; may differ from the carrier for a moment."""
+    extended_state: str | None = None
+    """Why there is no link: autoneg, no cable, module, overheat, … (ETHTOOL_LINK_EXT_STATE_*)."""
+    down_events: int | None = None
+    """How often the physical link went down (ext-down-cnt)."""
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Queues now and at most. ethtool netlink: CHANNELS. None: this kind does not exist on this driver."""
+
+    rx: int | None
+    tx: int | None
+    other: int | None
+    combined: int | None
+    max_rx: int | None
+    max_tx: int | None
+    max_other: int | None
+    max_combined: int | None
+
+
+@dataclass(frozen=True)
+class Rings:
+    """Descriptors per queue, now and at most. ethtool netlink: RINGS."""
+
+    rx: int | None
+    rx_mini: int | None
+    rx_jumbo: int | None
+    tx: int | None
+    max_rx: int | None
+    max_rx_mini: int | None
+    max_rx_jumbo: int | None
+    max_tx: int | None
+    rx_buffer_length: int | None = None
+    """Bytes."""
+    tcp_data_split: str | None = None
+    """unknown, disabled or enabled."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One offload. ethtool netlink: FEATURES, names from the string set ``features``."""
+
+    name: str
+    """As ``ethtool -k`` prints single features: tx-tcp-segmentation, rx-gro, …"""
+    active: bool
+    wanted: bool
+    fixed: bool
+    """Cannot be changed here: not in the changeable set, or never changed by design (ethtool prints [fixed])."""
+
+
+@dataclass(frozen=True)
+class Rss:
+    """Receive side scaling. ethtool netlink: RSS (Linux 6.3), indirection table by ioctl before it."""
+
+    indirection: tuple[int, ...]
+    """Slot → receive queue. Empty: the driver does not show it."""
+    hash_function: str | None
+    """toeplitz, xor, crc32."""
+    key_length: int | None
+    """Bytes."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Ethernet flow control. ethtool netlink: PAUSE."""
+
+    autonegotiation: bool
+    rx: bool
+    tx: bool
+    rx_frames: int | None = None
+    tx_frames: int | None = None
+
+
+@dataclass(frozen=True)
+class Fec:
+    """Forward error correction. ethtool netlink: FEC."""
+
+    configured: tuple[str, ...]
+    """Off, RS, BASER, LLRS."""
+    automatic: bool
+    active: str | None
+
+
+@dataclass(frozen=True)
+class Eee:
+    """Energy efficient Ethernet. ethtool netlink: EEE."""
+
+    enabled: bool
+    active: bool
+    tx_low_power: bool | None
+    tx_timer: int | None
+    """Microseconds."""
+
+
+@dataclass(frozen=True)
+class Optics:
+    """One lane of an optical module's diagnostics."""
+
+    rx_power: float | None
+    """Milliwatt received."""
+    tx_power: float | None
+    """Milliwatt sent."""
+    bias: float | None
+    """Milliampere through the laser."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """The plugged transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs
+    root."""
+
+    kind: str
+    """SFP, QSFP+, QSFP28, QSFP-DD, …"""
+    vendor: str
+    part: str
+    serial: str
+    connector: str
+    """LC, RJ45, copper pigtail, no separable connector, …"""
+    medium: Literal["fibre", "copper", "unknown"]
+    """copper: DAC or BASE-T."""
+    length: float | None = None
+    """Metres of the cable itself; None: pluggable."""
+    wavelength: float | None = None
+    """Nanometres."""
+    temperature: float | None = None
+    """Degrees Celsius."""
+    voltage: float | None = None
+    """Volt."""
+    lanes: tuple[Optics, ...] = ()
+    """Empty: no diagnostics (a passive cable)."""
+
+
+@dataclass(frozen=True)
+class Ethtool:
+    """What ethtool can say of one link. A part that is None has its reason in `unreadable` under the field's name."""
+
+    driver: DriverInfo | None = None
+    settings: LinkSettings | None = None
+    state: LinkState | None = None
+    channels: Channels | None = None
+    rings: Rings | None = None
+    coalescing: dict[str, int] | None = None
+    """Names as ``ethtool -c`` prints them (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver has.
+    Microseconds, packets."""
+    features: tuple[Feature, ...] | None = None
+    rss: Rss | None = None
+    pause: Pause | None = None
+    fec: Fec | None = None
+    eee: Eee | None = None
+    private_flags: dict[str, bool] | None = None
+    module: Module | None = None
+    driver_counter_names: tuple[str, ...] | None = None
+    """String set ETH_SS_STATS: the names that belong to `Counters.driver`."""
+    driver_counters: tuple[int, ...] | None = None
+    """Their values when the inventory was taken."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)

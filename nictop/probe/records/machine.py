@@ -1,0 +1,165 @@
+"""The machine around the NICs: platform, interrupts, threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.probe.records.basics import Unreadable
+
+
+@dataclass(frozen=True)
+class Interrupt:
+    """One interrupt of a network device. /sys/kernel/irq/N/ and /proc/irq/N/."""
+
+    number: int
+    actions: tuple[str, ...]
+    """Names of the handlers, as drivers register them: ``ens224-TxRx-0``, ``virtio2-input.0``."""
+    pci_address: str | None
+    """The function whose ``msi_irqs/`` (or legacy ``irq``) lists it; None: xen event channel and the like."""
+    chip: str | None = None
+    """chip_name: IR-PCI-MSIX-0000:02:00.0, xen-dyn, …"""
+    allowed_cpus: str | None = None
+    """CPU list, smp_affinity_list."""
+    effective_cpus: str | None = None
+    """CPU list, effective_affinity_list: where it really goes. None: this kernel or chip does not say."""
+    numa_node: int | None = None
+    """/proc/irq/N/node; None for -1."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A thread that spends CPU on packets: of the kernel, or of a virtual machine. /proc/PID/task/TID/."""
+
+    tid: int
+    pid: int
+    name: str
+    """comm: ``ksoftirqd/0``, ``vhost-1234``, ``napi/eth0-8193``, ``CPU 0/KVM``."""
+    kind: Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]
+    """vcpu: a guest's processor; vm: any other thread of a QEMU process."""
+    machine: str | None = None
+    """Name of the virtual machine (``-name`` of its command line, else Proxmox ``-id``, else ``pid N``)."""
+    links: tuple[int, ...] = ()
+    """ifindexes of the tap and macvtap links that its process has open, where that can be known (/proc/PID/fdinfo
+    ``iff:``, /dev/tapN); for a vhost thread those of its virtual machine."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What kind of machine this is."""
+
+    hypervisor: str | None
+    """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none seen, bare metal. DMI, /sys/hypervisor, CPU flag
+    ``hypervisor``."""
+    system_vendor: str | None
+    """DMI sys_vendor."""
+    product_name: str | None
+    """DMI product_name."""
+    distribution: str | None
+    """PRETTY_NAME of os-release."""
+    distribution_id: str | None
+    """ID of os-release."""
+    online_cpus: str | None
+    """CPU list, /sys/devices/system/cpu/online: ``0-3``."""
+    possible_cpus: str | None
+    numa_nodes: str | None
+    """Node list, /sys/devices/system/node/online."""
+    iommu_groups: int | None
+    """How many; 0: no IOMMU in use."""
+    node_cpus: dict[int, str] = field(default_factory=dict)
+    """NUMA node → CPU list, /sys/devices/system/node/nodeN/cpulist."""
+    distribution_like: str | None = None
+    """ID_LIKE of os-release: names of related distributions, for package names."""
+    environment: str | None = None
+    """What runs the hypervisor or what this host runs itself, when that can be told: esxi, proxmox, libvirt, ahv,
+    hyperv, azure, aws, gcp, openstack, …: whose commands to show. For a guest from DMI product, chassis asset tag and
+    BIOS; None: not known."""
+    roles: tuple[str, ...] = ()
+    """hypervisor: this machine runs guests (QEMU processes, /dev/kvm in use, Proxmox, Hyper-V root, Xen dom0);
+    container: it is one itself, and shares the kernel with others."""
+    machine_id_hash: str | None = None
+    """First 16 hexadecimal digits of SHA-256 of /etc/machine-id: equal on cloned machines."""
+    session_address: str | None = None
+    """Local IP address over which the SSH session of this probe came (SSH_CONNECTION); None: not over SSH."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Services:
+    """Daemons that have a say about NICs, by their processes. /proc/*/comm; pid or None: not running."""
+
+    networkmanager: int | None = None
+    networkd: int | None = None
+    irqbalance: int | None = None
+    tuned: int | None = None
+    vmware_tools: int | None = None
+    """vmtoolsd"""
+    qemu_guest_agent: int | None = None
+    hyperv_daemons: int | None = None
+    """hv_kvp_daemon"""
+    libvirt: int | None = None
+    """libvirtd or virtqemud"""
+    proxmox: int | None = None
+    """pvedaemon or pve-cluster's pmxcfs"""
+    openvswitch: int | None = None
+    """ovs-vswitchd"""
+
+
+@dataclass(frozen=True)
+class KernelMessage:
+    """A line of the kernel's ring buffer that speaks of a NIC's trouble. /dev/kmsg; the newest 200 at most."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC (printk's local clock; may be some tenths off)."""
+    level: int
+    """0 emergency … 7 debug."""
+    text: str
+    """At most 500 characters."""
+
+
+@dataclass(frozen=True)
+class IommuGroup:
+    """An IOMMU group that contains a network function. /sys/kernel/iommu_groups/N/."""
+
+    number: int
+    members: tuple[tuple[str, int, str | None], ...]
+    """(PCI address, 24-bit class code, driver or None), bridges included, by address."""
+    type: str | None = None
+    """DMA, DMA-FQ, identity, …"""
+
+
+@dataclass(frozen=True)
+class ForwardingEntry:
+    """A static entry of the embedded switch of a NIC, or one that a bridge port learnt. RTM_GETNEIGH, AF_BRIDGE."""
+
+    ifindex: int
+    address: str
+    """MAC, lower case."""
+    self_entry: bool
+    """NTF_SELF: in the device itself (``bridge fdb … self``)."""
+    master: int | None = None
+    """ifindex of the bridge."""
+    permanent: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Kernel settings around networking, raw. None or absent: this kernel does not have it."""
+
+    sysctl: dict[str, int] = field(default_factory=dict)
+    """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries, rmem_max, wmem_max,
+    ``net.ipv4.conf.all.arp_filter`` and rp_filter and arp_ignore (and per link: ``net.ipv4.conf.LINK.arp_filter``, the
+    link's name as it is), ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
+    congestion_control: str | None = None
+    """net.ipv4.tcp_congestion_control"""
+    command_line: str | None = None
+    """/proc/cmdline, without what may be a secret (words with password, token, key= are left out)."""
+    governors: dict[int, str] = field(default_factory=dict)
+    """CPU → scaling_governor; empty: no cpufreq here (guests)."""
+    frequencies: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """CPU → (scaling_cur_freq, cpuinfo_max_freq) in kHz."""
+    policy_rules: int | None = None
+    """Routing policy rules beyond the kernel's own three (local, main, default), IPv4. RTM_GETRULE."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
