@@ -1,0 +1,85 @@
+"""What a rule says: a finding with its evidence and what to type, or why it could not look.
+
+Texts are plain: names that came from a machine stand in them as they are, and whoever draws them cleans them
+(`nictop.model.wording.clean`). In commands names are shell-quoted (`nictop.rules.quoting`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Severity = Literal["critical", "warning", "info"]
+"""critical: no traffic, or a lock-out. warning: slower than it should be, or trouble to come. info: worth knowing."""
+
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
+"""Worst first."""
+
+Place = Literal[
+    "here", "peer", "hypervisor", "esxi", "proxmox", "libvirt", "ahv", "hyperv", "azure", "cloud", "firmware", "switch"
+]
+"""Where a fix is typed. here: on the host that the finding is about. peer: on the other watched host of a pair.
+hypervisor: a Linux host below this guest, whatever manages it. firmware: set-up of the machine or of the NIC."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One value that was seen."""
+
+    what: str
+    """``receive ring``"""
+    value: str
+    """As a person reads it: ``256 of 4096``."""
+    source: str
+    """Where it was read: ``ethtool -g ens192``, ``/sys/class/net/ens224/carrier``, ``NetworkManager: Device.State``."""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One way to repair it."""
+
+    where: Place
+    title: str
+    """What it does, in a few words: ``rename the profile to the interface``."""
+    commands: tuple[str, ...]
+    """Shell lines, to be typed one after another; what the user must fill in stands in capitals between angle brackets,
+    as ``<ADDRESS/PREFIX>``. Empty: there is no command for it, `note` says what to do."""
+    persistent: bool | None = None
+    """True: survives a reboot. False: until the next one. None: not a question here."""
+    undo: tuple[str, ...] = ()
+    """Shell lines that bring the old state back."""
+    note: str = ""
+    """What to know before typing."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, or worth knowing, with one subject."""
+
+    rule: str
+    """Name of the rule's function."""
+    severity: Severity
+    host: str
+    """Name of the watched host."""
+    subject: str
+    """Interface name, PCI address, ``CPU 3``, name of a profile, or "" for the host itself."""
+    title: str
+    """One line that reads on from the subject: ``is run by "Wired connection 1", a profile NetworkManager made up``."""
+    evidence: tuple[Evidence, ...]
+    why: str
+    """Why it matters, one to three sentences."""
+    fixes: tuple[Fix, ...] = ()
+    """The best first."""
+    ifindex: int | None = None
+    """Of the netdev, when the subject is one."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A rule that could not look."""
+
+    rule: str
+    host: str
+    subject: str
+    reason: str
+    """``needs root: /dev/kmsg``, ``not watched: driver counters``"""

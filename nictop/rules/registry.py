@@ -1,0 +1,155 @@
+"""How a function becomes a rule, and how all rules are asked.
+
+A rule is a pure generator of findings and skips. Its name says what it finds, its docstring is the explanation that
+the user reads (``nictop check --explain RULE``): first what is wrong, then how nictop knows, what keeps it from being a
+false alarm, and where it is known from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nictop.model.snapshot import Snapshot
+from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
+from nictop.rules.watched import Watched
+
+Family = Literal[
+    "profiles and names",
+    "PCI and SR-IOV",
+    "VF attributes and path",
+    "virtio",
+    "vmxnet3",
+    "Hyper-V",
+    "interrupts and softirqs",
+    "processors",
+    "link and path",
+]
+FAMILIES: tuple[Family, ...] = (
+    "profiles and names",
+    "PCI and SR-IOV",
+    "VF attributes and path",
+    "virtio",
+    "vmxnet3",
+    "Hyper-V",
+    "interrupts and softirqs",
+    "processors",
+    "link and path",
+)
+"""In the order of lists and pages."""
+
+Said = Iterator[Finding | Skipped]
+HostRule = Callable[[Watched], Said]
+PairRule = Callable[[Sequence[Watched]], Said]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule and what is known about it beforehand."""
+
+    name: str
+    family: Family
+    severity: Severity
+    """The worst that it says."""
+    summary: str
+    """First line of its explanation."""
+    explanation: str
+    """The whole docstring, unindented."""
+    yields_to: tuple[str, ...]
+    """Rules that name the cause better: when one of them has found the same subject of the same host, this one
+    is left out, so that one cause is reported once."""
+    ask: Callable[[Sequence[Watched]], Said]
+    """Every finding about all hosts."""
+    pairs: bool
+    """It looks at several hosts together."""
+
+
+def host_rule(family: Family, severity: Severity, *, yields_to: tuple[str, ...] = ()) -> Callable[[HostRule], HostRule]:
+    """Mark a function as a rule about each host by itself."""
+
+    def mark(function: HostRule) -> HostRule:
+        def ask(hosts: Sequence[Watched]) -> Said:
+            for host in hosts:
+                yield from _carefully(function.__name__, host.name, lambda host=host: function(host))  # type: ignore[misc]
+
+        _register(function, family, severity, yields_to, ask, pairs=False)
+        return function
+
+    return mark
+
+
+def pair_rule(family: Family, severity: Severity, *, yields_to: tuple[str, ...] = ()) -> Callable[[PairRule], PairRule]:
+    """Mark a function as a rule about several hosts together; it is asked once, with all of them."""
+
+    def mark(function: PairRule) -> PairRule:
+        def ask(hosts: Sequence[Watched]) -> Said:
+            yield from _carefully(function.__name__, "", lambda: function(hosts))
+
+        _register(function, family, severity, yields_to, ask, pairs=True)
+        return function
+
+    return mark
+
+
+RULES: dict[str, Rule] = {}
+"""By name. Filled when the families are imported (`nictop.rules`)."""
+
+
+def _register(
+    function: HostRule | PairRule,
+    family: Family,
+    severity: Severity,
+    yields_to: tuple[str, ...],
+    ask: Callable[[Sequence[Watched]], Said],
+    *,
+    pairs: bool,
+) -> None:
+    explanation = inspect.getdoc(function) or ""
+    name = function.__name__
+    if name in RULES:
+        raise ValueError(f"two rules are called {name}")
+    summary = " ".join(explanation.split("\n\n")[0].split())
+    RULES[name] = Rule(name, family, severity, summary, explanation, yields_to, ask, pairs)
+
+
+def _carefully(rule: str, host: str, say: Callable[[], Said]) -> Said:
+    """What a rule says. One that fails is a rule that could not look: the others go on."""
+    try:
+        yield from say()
+    except Exception as error:
+        yield Skipped(rule, host, "", f"the rule failed: {type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What all rules said about some hosts."""
+
+    findings: tuple[Finding, ...]
+    """Worst first, then by host, family and subject."""
+    skipped: tuple[Skipped, ...]
+
+
+def diagnose(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> Diagnosis:
+    """Ask every rule (default: all) about the hosts that have told their inventory."""
+    known = tuple(host for host in hosts if _is_known(host.snapshot))
+    asked = tuple(RULES.values() if rules is None else rules)
+    findings: list[Finding] = []
+    skipped: list[Skipped] = []
+    for rule in asked:
+        for said in rule.ask(known):
+            (findings if isinstance(said, Finding) else skipped).append(said)  # type: ignore[arg-type]
+    found = {(finding.rule, finding.host, finding.subject) for finding in findings}
+    kept = [
+        finding
+        for finding in findings
+        if not any((better, finding.host, finding.subject) in found for better in RULES[finding.rule].yields_to)
+    ]
+    order = {rule.name: number for number, rule in enumerate(asked)}
+    kept.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
+    return Diagnosis(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(skipped)))
+
+
+def _is_known(snapshot: Snapshot) -> bool:
+    return snapshot.inventory is not None

@@ -1,0 +1,156 @@
+"""One watched host as the rules see it: its newest snapshot, the rates of the last minute, and what both imply.
+
+Reads nothing. What several rules ask for (queue maps, CPU counts, mean rates) is derived once per diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from nictop.model.cpu_lists import parse_cpu_list
+from nictop.model.queue_map import QueueMap, queue_map
+from nictop.model.rates import LinkRates, Rates
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Inventory, Link, PciFunction
+
+WINDOW = 60.0
+"""Seconds of rates that a front end keeps for the rules."""
+
+
+@dataclass(frozen=True)
+class DriverCounter:
+    """One driver counter of a watched link."""
+
+    name: str
+    total: int
+    """Since the driver was loaded."""
+    rate: float | None
+    """Per second over the window; None: this link's driver counters are not watched, or were reset."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A host under diagnosis. `snapshot.inventory` is not None: hosts without one are not diagnosed."""
+
+    snapshot: Snapshot
+    window: tuple[Rates, ...] = ()
+    """Oldest first, at most `WINDOW` seconds together; the newest is `snapshot.rates`."""
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.host
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        if self.snapshot.inventory is None:
+            raise ValueError("a host without an inventory cannot be diagnosed")
+        return self.snapshot.inventory
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """By ifindex, as they are now."""
+        return tuple(self.snapshot.links[ifindex] for ifindex in sorted(self.snapshot.links))
+
+    @cached_property
+    def links_by_name(self) -> dict[str, Link]:
+        """Names and altnames; a name wins over an altname."""
+        names = {altname: link for link in self.links for altname in link.altnames}
+        names.update({link.name: link for link in self.links})
+        return names
+
+    @cached_property
+    def functions(self) -> dict[str, PciFunction]:
+        """By PCI address."""
+        return {function.address: function for function in self.snapshot.pci}
+
+    @cached_property
+    def links_of_function(self) -> dict[str, tuple[Link, ...]]:
+        """PCI address → netdevs that it carries."""
+        found: dict[str, tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.pci_address is not None:
+                found[link.pci_address] = (*found.get(link.pci_address, ()), link)
+        return found
+
+    @cached_property
+    def online_cpus(self) -> int:
+        """How many; 0: not known."""
+        return len(parse_cpu_list(self.inventory.platform.online_cpus) or ())
+
+    @cached_property
+    def is_guest(self) -> bool:
+        return self.inventory.platform.hypervisor is not None
+
+    @cached_property
+    def elapsed(self) -> float:
+        """Seconds that the window spans."""
+        return sum(one.elapsed for one in self.window)
+
+    @cached_property
+    def _queue_maps(self) -> dict[int, QueueMap]:
+        return {}
+
+    def queue_map(self, link: Link) -> QueueMap:
+        """Queue, NAPI, interrupt and CPU of a link, computed once."""
+        found = self._queue_maps.get(link.ifindex)
+        if found is None:
+            found = self._queue_maps[link.ifindex] = queue_map(link, self.snapshot)
+        return found
+
+    def mean(self, value: Callable[[Rates], float | None]) -> float | None:
+        """Mean of a rate over the window, weighted by time; None when no part of it has one."""
+        total = seconds = 0.0
+        for rates in self.window:
+            one = value(rates)
+            if one is not None:
+                total += one * rates.elapsed
+                seconds += rates.elapsed
+        return total / seconds if seconds > 0 else None
+
+    def link_rate(self, link: Link, value: Callable[[LinkRates], float | None]) -> float | None:
+        """Mean per second of one number of a link over the window."""
+
+        def of_link(rates: Rates) -> float | None:
+            found = rates.links.get(link.ifindex)
+            return value(found) if found is not None else None
+
+        return self.mean(of_link)
+
+    def lasted(self, holds: Callable[[Rates], bool], samples: int) -> bool:
+        """It held in each of the last `samples` parts of the window, and there are that many."""
+        return len(self.window) >= samples and all(holds(rates) for rates in self.window[-samples:])
+
+    def driver_counters(self, link: Link) -> dict[str, DriverCounter]:
+        """Driver counters by name (the first of equal names); {}: the driver has none, or they were not readable."""
+        names = link.ethtool.driver_counter_names or ()
+        counters = self.snapshot.counters
+        totals = counters.driver.get(link.ifindex) if counters is not None else None
+        watched = totals is not None and len(totals) == len(names)
+        if not watched:
+            totals = link.ethtool.driver_counters
+        if totals is None or len(totals) != len(names):
+            return {}
+        found: dict[str, DriverCounter] = {}
+        for position, (name, total) in enumerate(zip(names, totals, strict=True)):
+            if name not in found:
+                found[name] = DriverCounter(name, total, self._driver_rate(link, position) if watched else None)
+        return found
+
+    def _driver_rate(self, link: Link, position: int) -> float | None:
+        def of_counter(rates: Rates) -> float | None:
+            values = rates.driver.get(link.ifindex, ())
+            return values[position] if position < len(values) else None
+
+        return self.mean(of_counter)
+
+    def links_where(self, *, drivers: Iterable[str]) -> tuple[Link, ...]:
+        """Links whose driver is one of these."""
+        wanted = frozenset(drivers)
+        return tuple(link for link in self.links if link_driver(link) in wanted)
+
+
+def link_driver(link: Link) -> str | None:
+    """Name of the driver of a netdev, None when it has none that is known."""
+    return link.ethtool.driver.driver if link.ethtool.driver is not None else None

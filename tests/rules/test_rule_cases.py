@@ -1,0 +1,87 @@
+"""Every rule has a case that fires and a healthy twin that stays silent; cases are files in tests/data/rules.
+
+    tests/data/rules/FAMILY/RULE.json
+    {"fires":  [{"case": "what it is", "hosts": [HOST…], "findings": [{"rule": …, "subject": …, …}]}],
+     "silent": [{"case": "why it is healthy", "hosts": [HOST…], "findings": []}]}
+
+``findings`` is everything that nictop says about those hosts, whatever the rule: the same cause said twice fails here.
+Of each finding the keys that are given are compared; ``commands`` are those of all its fixes that run "here", ``fixes``
+those by place. ``skipped`` (rule names) is compared when it is given. HOST: see tests/support/rule_cases.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.rules import RULES, Finding, diagnose
+from tests.support.rule_cases import RULES as DATA
+from tests.support.rule_cases import watched
+
+FILES = sorted(path for path in DATA.glob("*/*.json") if path.parent.name != "bases")
+BASES = sorted((DATA / "bases").glob("*.json"))
+
+
+def cases() -> list[Any]:
+    found = []
+    for path in FILES:
+        for kind, listed in json.loads(path.read_text()).items():
+            found += [pytest.param(path, kind, case, id=f"{path.stem}-{kind}-{case['case']}") for case in listed]
+    return found
+
+
+@pytest.mark.parametrize(("path", "kind", "case"), cases())
+def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
+    diagnosis = diagnose([watched(host) for host in case["hosts"]])
+    failed = [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
+    assert failed == []
+    said = {(one.rule, one.subject): one for one in diagnosis.findings}
+    expected = {(one["rule"], one["subject"]): one for one in case["findings"]}
+    assert set(said) == set(expected), [(one.rule, one.subject, one.title) for one in diagnosis.findings]
+    for key, wanted in expected.items():
+        compare(said[key], wanted)
+    if "skipped" in case:
+        assert {one.rule for one in diagnosis.skipped} >= set(case["skipped"])
+    assert any(rule == path.stem for rule, _ in said) == (kind == "fires")
+
+
+def compare(finding: Finding, wanted: dict[str, Any]) -> None:
+    for key, value in wanted.items():
+        if key == "commands":
+            assert [line for fix in finding.fixes if fix.where == "here" for line in fix.commands] == value
+        elif key == "fixes":
+            for place, lines in value.items():
+                assert [line for fix in finding.fixes if fix.where == place for line in fix.commands] == lines
+        elif key == "evidence":
+            shown = [f"{one.what}: {one.value}" for one in finding.evidence]
+            assert all(one in shown for one in value), shown
+        else:
+            assert getattr(finding, key) == value
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_every_rule_fires_once_and_has_a_healthy_twin(name: str) -> None:
+    path = next((path for path in FILES if path.stem == name), None)
+    assert path is not None, f"no case file for {name}"
+    kinds = json.loads(path.read_text())
+    assert kinds.get("fires") and kinds.get("silent")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_case_file_belongs_to_a_rule(path: Path) -> None:
+    assert path.stem in RULES
+
+
+@pytest.mark.parametrize("path", BASES, ids=lambda path: path.stem)
+def test_a_healthy_host_has_no_finding(path: Path) -> None:
+    diagnosis = diagnose([watched({"base": path.stem})])
+    assert [(one.rule, one.subject, one.title) for one in diagnosis.findings] == []
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
+def test_every_rule_explains_itself(rule: Any) -> None:
+    assert rule.summary.endswith(".") and len(rule.summary) < 200
+    assert len(rule.explanation) > len(rule.summary) + 80

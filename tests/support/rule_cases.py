@@ -1,0 +1,251 @@
+"""Cases of rules are files: hosts in a short notation, and what nictop has to say about them.
+
+A host is a JSON object. ``base`` names a host in tests/data/rules/bases that the rest changes: objects are merged,
+``null`` removes, anything else replaces.
+
+    base                                      name of another host
+    name, hello, platform, services, settings as the records of the same names
+    links    {"ens224": {fields of Link}}     ifindex is given by order unless set; up, Ethernet, 1500 unless said
+    pci      {"0000:02:00.0": {...}}          PciFunction
+    interrupts {"44": {...}}, threads {"81": {...}}
+    networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
+    networkd {"ens224": {...}}
+    configuration, iommu, forwarding, messages as lists of records (links by ifindex there)
+    counters {"start": {...}, "per_second": {...}, "samples": 10}
+
+Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
+queues by interface and "rx 0", vfs by interface and VF number, channels by interface and channel id, threads by id
+([user, system, cpu]). The host is then heard through `advance`, line after line, one second apart, as a live one is.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import deque
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import (
+    CHANNEL_COUNTERS,
+    CPU_TIMES,
+    LINK_COUNTERS,
+    QUEUE_COUNTERS,
+    SOFTIRQS,
+    SOFTNET_COUNTERS,
+    VF_COUNTERS,
+    Counters,
+    Hello,
+    Inventory,
+    Line,
+)
+from nictop.rules import Watched
+
+RULES = Path(__file__).parents[1] / "data" / "rules"
+
+HELLO = {
+    "protocol": 1,
+    "version": "0",
+    "hostname": "guest",
+    "kernel": "6.12.0",
+    "machine": "x86_64",
+    "python": "3.11.2",
+    "pid": 1,
+    "euid": 0,
+    "boot_id": "b",
+    "clock_ticks": 100,
+    "monotonic": 0.0,
+    "wall": 0.0,
+    "interval": 1.0,
+}
+PLATFORM: dict[str, Any] = {
+    "hypervisor": None,
+    "system_vendor": None,
+    "product_name": None,
+    "distribution": None,
+    "distribution_id": None,
+    "online_cpus": "0-3",
+    "possible_cpus": "0-3",
+    "numa_nodes": "0",
+    "iommu_groups": 0,
+}
+LINK: dict[str, Any] = {"type": 1, "flags": 0x11043, "operstate": "up", "carrier": True, "mtu": 1500}
+PCI: dict[str, Any] = {
+    "class_code": 0x020000,
+    "vendor_id": 0x8086,
+    "device_id": 0x10C9,
+    "subsystem_vendor_id": None,
+    "subsystem_device_id": None,
+    "revision": 1,
+}
+INTERRUPT: dict[str, Any] = {"actions": [], "pci_address": None}
+PROFILE: dict[str, Any] = {
+    "type": "802-3-ethernet",
+    "filename": None,
+    "unsaved": False,
+    "generated": False,
+    "volatile": False,
+    "external": False,
+}
+DEVICE: dict[str, Any] = {"type": 1, "state": 100, "reason": 0, "managed": True, "autoconnect": True}
+IP: dict[str, Any] = {"method": "auto"}
+
+
+def merged(old: Any, new: Any) -> Any:
+    """JSON merge patch (RFC 7396)."""
+    if not isinstance(new, dict):
+        return copy.deepcopy(new)
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in new.items():
+        if value is None and isinstance(result.get(key), dict):
+            del result[key]
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+@lru_cache
+def base(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((RULES / "bases" / f"{name}.json").read_text())
+    return complete(loaded)
+
+
+def complete(host: dict[str, Any]) -> dict[str, Any]:
+    """A host with its bases merged in."""
+    below = host.get("base")
+    whole: dict[str, Any] = merged(base(below), host) if below else host
+    return {key: value for key, value in whole.items() if key != "base"}
+
+
+def watched(host: dict[str, Any]) -> Watched:
+    """The host as the rules see it."""
+    host = complete(host)
+    inventory, ifindexes = inventory_of(host)
+    hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
+    name = host.get("name", hello.hostname)
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    snapshot = advance(advance(snapshot, Line(hello=hello)), Line(inventory=inventory))
+    window: deque[Any] = deque(maxlen=60)
+    for counters in counters_of(host.get("counters", {}), ifindexes, inventory):
+        snapshot = advance(snapshot, Line(counters=counters))
+        if snapshot.rates is not None:
+            window.append(snapshot.rates)
+    return Watched(snapshot, tuple(window))
+
+
+def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
+    links = []
+    for number, (name, fields) in enumerate(host.get("links", {}).items(), start=2):
+        links.append({"ifindex": number, "name": name, **LINK, **fields})
+    ifindexes = {link["name"]: link["ifindex"] for link in links}
+    for link in links:
+        for reference in ("master", "lower"):
+            if isinstance(link.get(reference), str):
+                link[reference] = ifindexes[link[reference]]
+        for address in link.get("addresses", ()):
+            address.setdefault("flags", ["permanent"])
+            address.setdefault("scope", "global")
+    manager = host.get("networkmanager")
+    if manager is not None:
+        manager = {"version": "1.42.4", "startup": False, "networking_enabled": True, **manager}
+        manager["devices"] = {
+            ifindexes[name]: {"interface": name, **DEVICE, **fields}
+            for name, fields in manager.get("devices", {}).items()
+        }
+        manager["profiles"] = [
+            {
+                "uuid": uuid,
+                "path": f"/org/freedesktop/NetworkManager/Settings/{number}",
+                **PROFILE,
+                "ipv4": IP,
+                "ipv6": IP,
+            }
+            | fields
+            for number, (uuid, fields) in enumerate(manager.get("profiles", {}).items(), start=1)
+        ]
+    written = {
+        "time": 0.0,
+        "wall": 0.0,
+        "took": 0.1,
+        "reason": "start",
+        "platform": {**PLATFORM, **host.get("platform", {})},
+        "pci": [{"address": address, **PCI, **fields} for address, fields in host.get("pci", {}).items()],
+        "links": links,
+        "interrupts": [{"number": int(n), **INTERRUPT, **fields} for n, fields in host.get("interrupts", {}).items()],
+        "threads": [{"tid": int(tid), "pid": int(tid), **fields} for tid, fields in host.get("threads", {}).items()],
+        "networkmanager": manager,
+        "networkd": {ifindexes[name]: fields for name, fields in host.get("networkd", {}).items()},
+        "configuration": host.get("configuration", []),
+        "services": host.get("services", {}),
+        "settings": host.get("settings", {}),
+        "iommu": host.get("iommu", []),
+        "forwarding": host.get("forwarding", []),
+        "messages": host.get("messages", []),
+        "unreadable": host.get("unreadable", {}),
+    }
+    return msgspec.convert(written, Inventory, strict=False), ifindexes
+
+
+def counters_of(said: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> list[Counters]:
+    """One record per second: start + number × per_second."""
+    if not said:
+        return []
+    start, step = said.get("start", {}), said.get("per_second", {})
+    return [
+        raw_counters(float(number), summed(start, step, number), ifindexes, inventory)
+        for number in range(said.get("samples", 10) + 1)
+    ]
+
+
+def summed(start: Any, step: Any, times: int) -> Any:
+    if isinstance(start, dict) or isinstance(step, dict):
+        start, step = start or {}, step or {}
+        return {key: summed(start.get(key), step.get(key), times) for key in {**start, **step}}
+    if isinstance(start, list) or isinstance(step, list):
+        start, step = start or [0] * len(step), step or [0] * len(start)
+        return [summed(one, more, times) for one, more in zip(start, step, strict=True)]
+    return int(start or 0) + int((step or 0) * times)
+
+
+def raw_counters(time: float, totals: dict[str, Any], ifindexes: dict[str, int], inventory: Inventory) -> Counters:
+    def by(names: tuple[str, ...], values: dict[str, int]) -> tuple[int, ...]:
+        unknown = set(values) - set(names)
+        assert not unknown, f"no such counters: {unknown}"
+        return tuple(values.get(name, 0) for name in names)
+
+    names = {link.ifindex: link.ethtool.driver_counter_names or () for link in inventory.links}
+    counted = totals.get("links", {})
+    queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = {}
+    for link, rows in totals.get("queues", {}).items():
+        queues[ifindexes[link]] = tuple(
+            (row.split()[0], int(row.split()[1]), by(QUEUE_COUNTERS, values)) for row, values in rows.items()
+        )
+    return Counters(
+        time=time,
+        links={ifindex: by(LINK_COUNTERS, counted.get(name, {})) for name, ifindex in ifindexes.items()},
+        cpus={int(cpu): by(CPU_TIMES, values) for cpu, values in totals.get("cpus", {}).items()},
+        queues=queues,
+        driver={
+            ifindexes[name]: by(tuple(names[ifindexes[name]]), values)
+            for name, values in totals.get("driver", {}).items()
+        },
+        interrupts={
+            int(number): {int(cpu): count for cpu, count in cpus.items()}
+            for number, cpus in totals.get("interrupts", {}).items()
+        },
+        softirqs={int(cpu): by(SOFTIRQS, values) for cpu, values in totals.get("softirqs", {}).items()},
+        softnet={int(cpu): by(SOFTNET_COUNTERS, values) for cpu, values in totals.get("softnet", {}).items()},
+        threads={int(tid): (values[0], values[1], values[2]) for tid, values in totals.get("threads", {}).items()},
+        channels={
+            ifindexes[name]: {int(number): by(CHANNEL_COUNTERS, values) for number, values in rows.items()}
+            for name, rows in totals.get("channels", {}).items()
+        },
+        vfs={
+            ifindexes[name]: {int(number): by(VF_COUNTERS, values) for number, values in rows.items()}
+            for name, rows in totals.get("vfs", {}).items()
+        },
+    )

@@ -1,0 +1,203 @@
+"""A real sshd of one's own: keys, configuration and port belong to the test, and it ends with it, sessions included."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from nictop.wire.ssh_connection import SshTarget
+from tests.support.namespaces import Namespace
+from tests.support.probe import alive, wait_until
+
+PLACES = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
+SEPARATION = "/run/sshd"
+"""Where sshd of Debian locks up the part that is not logged in yet; its service makes it."""
+
+
+def why_no_sshd() -> str | None:
+    """Why no sshd can be started here; None when it can."""
+    if shutil.which("sshd", path=PLACES) is None or shutil.which("ssh-keygen") is None:
+        return "openssh-server is not installed"
+    if os.geteuid() == 0 and not os.path.isdir(SEPARATION):
+        try:
+            os.mkdir(SEPARATION, 0o755)
+        except OSError as error:
+            return f"sshd wants {SEPARATION}: {error}"
+    return None
+
+
+def new_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
+    """A private key, with its public part beside it."""
+    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "nictop-test", "-f", str(path)]
+    subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def public(path: Path) -> str:
+    """``type base64`` of a private key's public part."""
+    return " ".join(path.with_name(path.name + ".pub").read_text().split()[:2])
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
+
+class Sshd:
+    """Lets the present user in with `key`. `home` is HOME and TMPDIR of its sessions, `tools` comes first in PATH.
+
+    `options` are lines of sshd_config that come before the usual ones, and win.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        options: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+        namespace: Namespace | None = None,
+        path: str = "/usr/local/bin:/usr/bin:/bin",
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.address, self.port, self.user = folder, address, free_port(), getpass.getuser()
+        self.home, self.tools = folder / "home", folder / "tools"
+        self.home.mkdir(exist_ok=True)
+        self.tools.mkdir(exist_ok=True)
+        self.key, self.host_key = folder / "key", folder / "host_key"
+        for key in (self.key, self.host_key):
+            if not key.exists():
+                new_key(key)
+        self.known_hosts = folder / "known_hosts"
+        self.known_hosts.write_text(f"[{address}]:{self.port} {public(self.host_key)}\n")
+        self.client_config = folder / "ssh_config"
+        self.client_config.write_text(f"UserKnownHostsFile {self.known_hosts}\nGlobalKnownHostsFile none\n")
+        variables = {"HOME": str(self.home), "TMPDIR": str(self.home), "PATH": f"{self.tools}:{path}"} | dict(
+            environment or {}
+        )
+        self._config = folder / "sshd_config"
+        authorized = folder / "authorized_keys"
+        authorized.write_text(public(self.key) + "\n")
+        lines = [
+            *options,
+            f"ListenAddress {address}",
+            f"Port {self.port}",
+            f"HostKey {self.host_key}",
+            f"AuthorizedKeysFile {authorized}",
+            f"PidFile {folder / 'pid'}",
+            "StrictModes no",
+            "UsePAM no",
+            "PasswordAuthentication no",
+            "KbdInteractiveAuthentication no",
+            "PermitRootLogin yes",
+            "MaxStartups 200",
+            "UseDNS no",
+            "PrintMotd no",
+            "SetEnv " + " ".join(f'"{name}={value}"' for name, value in variables.items()),
+        ]
+        self._config.write_text("\n".join(lines) + "\n")
+        self._inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Listen, with everything as it was before."""
+        program = shutil.which("sshd", path=PLACES)
+        assert program is not None
+        log = self.folder / "log"
+        with log.open("ab") as output:
+            begin = output.tell()
+            self.process = subprocess.Popen(
+                [*self._inside, program, "-D", "-e", "-f", str(self._config)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        wait_until(
+            lambda: b"listening on" in log.read_bytes()[begin:] or (self.process and self.process.poll() is not None)
+        )
+        assert self.process.poll() is None, log.read_text()
+
+    def stop(self) -> None:
+        """End the listener and every session it has started."""
+        if self.process is None:
+            return
+        everybody = descendants(self.process.pid)
+        self.process.terminate()
+        self.process.wait(10)
+        self.process = None
+        for pid in reversed(everybody):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(alive, everybody)))
+
+    def target(self, *, user: str | None = None, label: str = "", sudo: bool = False) -> SshTarget:
+        """How nictop is told to go there."""
+        return SshTarget(
+            self.address,
+            user or self.user,
+            self.port,
+            label=label,
+            identity_files=(str(self.key),),
+            sudo=sudo,
+            config=(str(self.client_config),),
+        )
+
+    def sessions(self) -> list[int]:
+        """Processes below the listener: those of sshd and what they run."""
+        return descendants(self.process.pid) if self.process is not None else []
+
+    def probes(self) -> list[int]:
+        """Those of them that are Pythons, the probe and its child."""
+        return [pid for pid in self.sessions() if b"-I\0-S\0-c\0" in command_line(pid)]
+
+    def tool(self, name: str, text: str) -> None:
+        """A script that is found first in PATH there."""
+        path = self.tools / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def python(self, interpreter: str) -> None:
+        """From now on ``python3`` is this one there."""
+        link = self.tools / "python3"
+        link.unlink(missing_ok=True)
+        link.symlink_to(interpreter)
+
+
+def descendants(pid: int) -> list[int]:
+    """Children first found first."""
+    found = []
+    waiting = [pid]
+    while waiting:
+        current = waiting.pop(0)
+        with contextlib.suppress(OSError):
+            children = [int(word) for word in Path(f"/proc/{current}/task/{current}/children").read_text().split()]
+            found += children
+            waiting += children
+    return found
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def skip_without_sshd() -> None:
+    """Skip the present test with the reason."""
+    reason = why_no_sshd()
+    if reason is not None:
+        pytest.skip(reason)
