@@ -1,0 +1,240 @@
+"""Which hosts are watched: words of the command line, and the names and groups of the configuration file.
+
+A word is ``[label=][user@]host[:port]``, ``local``, or the name of a host or group in
+``~/.config/nictop/config.toml``:
+
+    [defaults]                   # for every host that does not say otherwise
+    user = "root"
+    sudo = false
+
+    [hosts.pve]                  # a name of its own
+    address = "root@pve.example:2222"
+    sudo = true
+
+    [groups]
+    lab = ["vm1", "vm2", "pve", "local"]
+
+What is said nowhere comes from ``~/.ssh/config``, as for ssh itself. Addresses with colons stand in brackets when a
+port follows: ``[2001:db8::1]:2222``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nictop.errors import NictopError
+
+LOCAL = "local"
+"""The word for the machine that nictop runs on."""
+
+LABEL = re.compile(r"(?!-)[^\s=@\[\]]+")
+USER = re.compile(r"[^\s@=:\[\]]+")
+BARE_HOST = re.compile(r"[^\s@=\[\]/]+")
+MOST_HOSTS = 512
+"""More than that on one command line is a mistake in a group."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host to watch. What is None or empty is left to ~/.ssh/config and to what ssh would take."""
+
+    label: str
+    """Its name on the screen; unique among the watched ones."""
+    address: str
+    """Host name, IP address or name in ~/.ssh/config; `LOCAL`: this machine, without SSH."""
+    user: str | None = None
+    port: int | None = None
+    identity_files: tuple[str, ...] = ()
+    sudo: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        return self.address == LOCAL
+
+
+@dataclass(frozen=True)
+class HostDefaults:
+    """``[defaults]`` of the configuration."""
+
+    user: str | None = None
+    port: int | None = None
+    identity_files: tuple[str, ...] = ()
+    sudo: bool = False
+
+
+@dataclass(frozen=True)
+class NamedHost:
+    """``[hosts.NAME]`` of the configuration; what is None comes from the defaults."""
+
+    address: str | None = None
+    """``[user@]host[:port]``; None: the name itself."""
+    user: str | None = None
+    port: int | None = None
+    identity_files: tuple[str, ...] | None = None
+    sudo: bool | None = None
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The configuration file as a value."""
+
+    defaults: HostDefaults = field(default_factory=HostDefaults)
+    hosts: dict[str, NamedHost] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def configuration_path(environment: Mapping[str, str]) -> str:
+    """``$XDG_CONFIG_HOME/nictop/config.toml``, else below ``~/.config``."""
+    home = environment.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "nictop", "config.toml")
+
+
+def read_configuration(path: str) -> Configuration:
+    """The file at `path`; an empty configuration when there is none. Raises NictopError for one that cannot be read or
+    means nothing: a host that is misspelt in it must not be looked for in the network."""
+    try:
+        with open(path, "rb") as file:
+            return parse_configuration(file.read(), path)
+    except FileNotFoundError:
+        return Configuration()
+    except OSError as error:
+        raise NictopError(f"{path}: {error.strerror}") from None
+
+
+def parse_configuration(text: bytes, path: str) -> Configuration:
+    """The configuration in TOML `text`; `path` names it in errors. Raises NictopError."""
+    import msgspec.toml
+
+    try:
+        table = msgspec.toml.decode(text)
+        configuration = msgspec.convert(table, Configuration)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise NictopError(f"{path}: {error}", "see the section Hosts of the README") from None
+    unknown = sorted(_unknown_keys(table))
+    if unknown:
+        raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see the section Hosts of the README")
+    for name, host in configuration.hosts.items():
+        _checked(_named(name, host, configuration.defaults), f"{path}: hosts.{name}")
+    return configuration
+
+
+def _unknown_keys(table: dict[str, Any]) -> Iterable[str]:
+    """Keys that no field reads: a misspelt ``sudo`` would silently mean "no"."""
+    yield from (key for key in table if key not in Configuration.__dataclass_fields__)
+    yield from (f"defaults.{key}" for key in table.get("defaults", {}) if key not in HostDefaults.__dataclass_fields__)
+    for name, host in table.get("hosts", {}).items():
+        yield from (f"hosts.{name}.{key}" for key in host if key not in NamedHost.__dataclass_fields__)
+
+
+def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
+    """The hosts that some words mean, in their order; no words: this machine. The same host twice is watched once.
+
+    Raises NictopError (exit code 2) for a word that cannot be a host, and for two hosts that would share a label.
+    """
+    found: dict[str, Host] = {}
+    for word in words:
+        for host in _meant(word, configuration, ()):
+            other = found.setdefault(host.label, host)
+            if other != host:
+                raise NictopError(
+                    f"two hosts would be called {host.label}", f"give one of them a label: other={host.address}"
+                )
+    if len(found) > MOST_HOSTS:
+        raise NictopError(f"{len(found)} hosts are more than {MOST_HOSTS}")
+    return tuple(found.values()) or (Host(LOCAL, LOCAL),)
+
+
+def _meant(word: str, configuration: Configuration, groups: tuple[str, ...]) -> Iterable[Host]:
+    if word in configuration.groups:
+        if word in groups:
+            raise NictopError(f"the group {word} contains itself: {' → '.join((*groups, word))}")
+        for member in configuration.groups[word]:
+            yield from _meant(member, configuration, (*groups, word))
+    elif word in configuration.hosts:
+        yield _named(word, configuration.hosts[word], configuration.defaults)
+    else:
+        label, equals, rest = word.partition("=")
+        if not equals:
+            yield parse_host(word, configuration.defaults)
+        elif rest in configuration.hosts:
+            yield replace(_named(rest, configuration.hosts[rest], configuration.defaults), label=_label(label, word))
+        else:
+            yield parse_host(word, configuration.defaults)
+
+
+def parse_host(word: str, defaults: HostDefaults | None = None) -> Host:
+    """``[label=][user@]host[:port]`` or ``local``. Raises NictopError."""
+    defaults = defaults or HostDefaults()
+    label, equals, rest = word.partition("=")
+    if not equals:
+        label, rest = "", word
+    user, at, place = rest.rpartition("@")
+    address, port = _place(place, word)
+    if address == LOCAL and not at and port is None:
+        return Host(_label(label, word) if equals else LOCAL, LOCAL)
+    if at and not USER.fullmatch(user):
+        raise _misspelt(word, f"{user!r} is no user name")
+    return Host(
+        label=_label(label, word) if equals else address,
+        address=address,
+        user=user if at else defaults.user,
+        port=port if port is not None else defaults.port,
+        identity_files=defaults.identity_files,
+        sudo=defaults.sudo,
+    )
+
+
+def _named(name: str, said: NamedHost, defaults: HostDefaults) -> Host:
+    parsed = parse_host(said.address if said.address is not None else name, defaults)
+    return replace(
+        parsed,
+        label=name,
+        user=said.user if said.user is not None else parsed.user,
+        port=said.port if said.port is not None else parsed.port,
+        identity_files=said.identity_files if said.identity_files is not None else parsed.identity_files,
+        sudo=said.sudo if said.sudo is not None else parsed.sudo,
+    )
+
+
+def _checked(host: Host, where: str) -> None:
+    if host.port is not None and not 0 < host.port < 65536:
+        raise NictopError(f"{where}: {host.port} is no port")
+    if host.user is not None and not USER.fullmatch(host.user):
+        raise NictopError(f"{where}: {host.user!r} is no user name")
+
+
+def _place(text: str, word: str) -> tuple[str, int | None]:
+    """``host``, ``host:port``, ``[address]:port``, or an IPv6 address by itself."""
+    address, port = text, ""
+    if text.startswith("["):
+        address, closed, rest = text[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise _misspelt(word, "an address in brackets is followed by nothing or :port")
+        port = rest[1:]
+        if rest == ":":
+            raise _misspelt(word, "the port is missing")
+    elif text.count(":") == 1:
+        address, _, port = text.partition(":")
+        if not port:
+            raise _misspelt(word, "the port is missing")
+    if not BARE_HOST.fullmatch(address) or address.startswith("-"):
+        raise _misspelt(word, "the host is missing" if not address else f"{address!r} is no host name")
+    if not port:
+        return address, None
+    if not (port.isascii() and port.isdecimal()) or len(port) > 5 or not 0 < int(port) < 65536:
+        raise _misspelt(word, f"{port!r} is no port")
+    return address, int(port)
+
+
+def _label(text: str, word: str) -> str:
+    if not LABEL.fullmatch(text):
+        raise _misspelt(word, f"{text!r} is no label")
+    return text
+
+
+def _misspelt(word: str, why: str) -> NictopError:
+    return NictopError(f"{word!r} is no host: {why}", "hosts are written [label=][user@]host[:port], or local")
