@@ -28,7 +28,8 @@ bench: $(VENV)/.dev
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py tests/screens/test_readme.py
 
-# what the tests drive for real: ip, ethtool, lspci. Installed when root and apt are there; otherwise those tests say why they skip.
+# what the tests drive for real: ip, ethtool, lspci, and in containers NetworkManager, dbus, sshd. Installed when root and
+# apt are there; otherwise those tests say why they skip.
 system:
 	@.ci/system-packages
 

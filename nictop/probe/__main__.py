@@ -5,21 +5,23 @@ from a child process, when events say so (`hotplug`), when asked for, and at lon
 `Trouble` line and the rest goes on.
 
 Arguments: ``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates
-at once) and ``--once`` (hello, counters, inventory, counters, end).
+at once), ``--once`` (hello, counters, inventory, counters, end) and ``--heartbeat S`` (end when no request has come for
+so long: a network that has gone does not close stdin).
 """
 
 from __future__ import annotations
 
 import gc
-import json
 import os
 import select
 import signal
 import sys
 import time
 
-from nictop import __version__
+from nictop.probe.bus import bus_address
+from nictop.probe.bus_signals import BusSignals
 from nictop.probe.counters import CounterReader
+from nictop.probe.first_words import encoded, hello
 from nictop.probe.hotplug import Calm, Events
 from nictop.probe.inventory_child import InventoryChild
 from nictop.probe.outlet import Outlet
@@ -29,9 +31,6 @@ from nictop.probe.targets import parse_targets
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-PROTOCOL = 1
-"""`records.PROTOCOL`, which is not imported here: it would bring `dataclasses` (3 MiB, 20 ms). A test compares them."""
 
 EAGER = 0.2
 """Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
@@ -67,31 +66,48 @@ class Ended(Exception):
 
 
 class Probe:
-    """The state of one run. `once`: end after the second counters that follow an inventory."""
+    """The state of one run. `once`: end after the second counters that follow an inventory. `heartbeat`: see above.
+    `counters` has read once already: hello and the first line have been said with it (`first_words`)."""
 
     def __init__(
-        self, interval: float, *, once: bool, eager: bool = False, sys: str = "/sys", proc: str = "/proc"
+        self,
+        interval: float,
+        *,
+        once: bool,
+        eager: bool = False,
+        heartbeat: float | None = None,
+        counters: CounterReader | None = None,
+        sys: str = "/sys",
+        proc: str = "/proc",
     ) -> None:
         self._proc = proc
         self._once = once
         self._eager = eager
         self._out = Outlet(1)
-        self._counters = CounterReader(sys=sys, proc=proc)
+        self._greeted = counters is not None
+        self._counters = counters if counters is not None else CounterReader(sys=sys, proc=proc)
         self._child = InventoryChild(sys=sys, proc=proc)
         self._calm = Calm()
         self._events: Events | None = None
+        self._signals: BusSignals | None = None
         self._poll = select.poll()
         self._requests = RequestLines()
         self._complete = self._finished = False
         self._schedule = Schedule(interval, time.monotonic())
+        self._heartbeat = heartbeat
+        self._end_by: float | None = None
         self._wakeup = os.pipe()
 
     def run(self) -> None:
         """Work until stdin or stdout closes or SIGTERM comes. Always leaves without a child."""
         self._take_signals()
         try:
-            self._say("hello", hello(self._schedule.interval, self._proc))
-            self._tick(time.monotonic())
+            if self._greeted:
+                self._schedule.advance(time.monotonic())
+            else:
+                self._say("hello", hello(self._schedule.interval, self._proc))
+                self._tick(time.monotonic())
+            self._expect_life()
             if self._eager:
                 self._schedule.hurry(EAGER, time.monotonic())
             self._listen()
@@ -120,6 +136,8 @@ class Probe:
                 self._poll.register(descriptor, select.POLLIN)
             for source, error in self._events.missing.items():
                 self._trouble(f"no events from {source}: {error.strerror or error}")
+            self._signals = BusSignals(bus_address())
+            self._connect_signals(self._signals, time.monotonic())
         self._counters.learn_physical_functions()
         self._calm.want("start", time.monotonic(), at_once=True)
         gc.collect()
@@ -141,19 +159,29 @@ class Probe:
             elif descriptor == self._child.descriptor:
                 if self._child.read():
                     self._finish_inventory()
+            elif self._signals is not None and descriptor == self._signals.descriptor:
+                self._take_signals_of_the_bus(self._signals)
             elif self._events is not None:
                 self._take_events(self._events, descriptor)
         now = time.monotonic()
+        if self._end_by is not None and now >= self._end_by:
+            raise Ended
         if now >= self._schedule.next:
             self._tick(now)
         if self._child.overdue(now):
             self._finish_inventory()
+        if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
+            self._connect_signals(self._signals, now)
         if self._finished and not self._out.behind:
             raise Ended
         self._start_inventory(now)
 
     def _next_moment(self) -> float:
         moments = [self._schedule.next]
+        if self._end_by is not None:
+            moments.append(self._end_by)
+        if self._signals is not None and self._signals.retry_at is not None:
+            moments.append(self._signals.retry_at)
         if self._child.descriptor >= 0:
             moments.append(self._child.deadline())
         elif not self._out.behind and not self._child.running:
@@ -212,6 +240,18 @@ class Probe:
         if stale:
             self._calm.want("event", time.monotonic())
 
+    def _connect_signals(self, signals: BusSignals, now: float) -> None:
+        signals.connect(now)
+        if signals.descriptor >= 0:
+            self._poll.register(signals.descriptor, select.POLLIN)
+
+    def _take_signals_of_the_bus(self, signals: BusSignals) -> None:
+        descriptor, now = signals.descriptor, time.monotonic()
+        if signals.take(now):
+            self._calm.want("event", now)
+        if signals.descriptor < 0:
+            self._poll.unregister(descriptor)
+
     def _take_input(self) -> None:
         try:
             data = os.read(0, LONGEST_REQUEST)
@@ -219,6 +259,7 @@ class Probe:
             raise Ended from None
         if not data:
             raise Ended
+        self._expect_life()
         lines, too_long = self._requests.feed(data)
         for line in lines:
             self._obey(line)
@@ -238,13 +279,18 @@ class Probe:
             self._counters.watch(request["watch"])
         if "machine" in request:
             self._counters.watch_machine(request["machine"])
+        if "ping" in request:
+            self._say("pong", {"sequence": request["ping"], "monotonic": now})
         if request.get("inventory"):
             self._calm.want("request", now, at_once=True)
 
+    def _expect_life(self) -> None:
+        """From now on the next request has the whole heartbeat to come."""
+        if self._heartbeat is not None:
+            self._end_by = time.monotonic() + self._heartbeat
+
     def _say(self, kind: str, fields: dict[str, object], *, dispensable: bool = False) -> None:
-        text = json.dumps({kind: fields}, separators=(",", ":"), ensure_ascii=False)
-        # a host name of bytes that are not UTF-8 has surrogates in it, which no JSON reader takes
-        self._offer(text.encode("utf-8", "replace") + b"\n", dispensable=dispensable)
+        self._offer(encoded(kind, fields), dispensable=dispensable)
 
     def _trouble(self, message: str) -> None:
         self._say("trouble", {"time": time.monotonic(), "message": message})
@@ -270,34 +316,10 @@ def rescan_after(missing: Iterable[str]) -> float:
     return RESCAN if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_WITHOUT_EVENTS
 
 
-def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
-    """`records.Hello` of this process."""
-    system = os.uname()
-    try:
-        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii", errors="replace") as file:
-            boot_id = file.read(64).strip()
-    except OSError:
-        boot_id = ""
-    return {
-        "protocol": PROTOCOL,
-        "version": __version__,
-        "hostname": system.nodename,
-        "kernel": system.release,
-        "machine": system.machine,
-        "python": "{}.{}.{}".format(*sys.version_info[:3]),
-        "pid": os.getpid(),
-        "euid": os.geteuid(),
-        "boot_id": boot_id,
-        "clock_ticks": os.sysconf("SC_CLK_TCK"),
-        "monotonic": time.monotonic(),
-        "wall": time.time(),
-        "interval": interval,
-    }
-
-
-def main(arguments: list[str]) -> int:
-    """Run the probe; returns its exit status."""
+def main(arguments: list[str], counters: CounterReader | None = None) -> int:
+    """Run the probe; returns its exit status. `counters`: see `Probe`."""
     interval: float | None = 1.0
+    heartbeat: float | None = None
     once = eager = False
     words = iter(arguments)
     for word in words:
@@ -305,20 +327,24 @@ def main(arguments: list[str]) -> int:
             once = True
         elif word == "--eager":
             eager = True
-        elif word == "--interval":
+        elif word in ("--interval", "--heartbeat"):
             try:
-                interval = held_interval(float(next(words, "")))
+                seconds = held_interval(float(next(words, "")))
             except ValueError:
-                interval = None
+                seconds = None
+            if word == "--heartbeat" and seconds is not None:
+                heartbeat = seconds
+            else:
+                interval = seconds
         else:
             interval = None
         if interval is None:
-            os.write(2, b"usage: python -m nictop.probe [--interval SECONDS] [--eager] [--once]\n")
+            os.write(2, b"usage: python -m nictop.probe [--interval S] [--eager] [--once] [--heartbeat S]\n")
             return 2
     try:
         for descriptor in (0, 1):  # a closed one would be given to the next file that is opened
             os.fstat(descriptor)
-        probe = Probe(interval or 1.0, once=once, eager=eager)
+        probe = Probe(interval or 1.0, once=once, eager=eager, heartbeat=heartbeat, counters=counters)
     except OSError as error:  # started with stdin or stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.interrupt_counters import parse_number
+from nictop.probe.cpu_tables import parse_number
 from nictop.probe.kept_files import VANISHED
 
 TYPE_CHECKING = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from nictop.probe.cpu_tables import parse_number
 from nictop.probe.kept_files import PAGE, VANISHED
 
 TYPE_CHECKING = False
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     Fail = Callable[[Exception, str], None]
 
 MOST_CPUS = 1 << 16
-LONGEST_NUMBER = 19
-"""Digits; the kernel counts interrupts in 32 bits."""
 
 
 class Vector:
@@ -195,21 +194,6 @@ def changed_span(old: bytes, new: bytes) -> tuple[int, int]:
     difference = int.from_bytes(old, "big") ^ int.from_bytes(new, "big")
     size = len(new)
     return size - (difference.bit_length() + 7) // 8, size - ((difference & -difference).bit_length() - 1) // 8
-
-
-def parse_number(word: bytes) -> int:
-    """Decimal digits and nothing else (int() would take 1_0 and +1); ValueError otherwise."""
-    if not word.isdigit() or len(word) > LONGEST_NUMBER:
-        raise ValueError(f"not a count: {word[:40]!r}")
-    return int(word)
-
-
-def parse_header(text: bytes) -> tuple[int, ...]:
-    """First line of /proc/interrupts and /proc/softirqs, ``CPU0 CPU2`` → (0, 2). ValueError when it is not that."""
-    words = text.split()
-    if not words or not all(word.startswith(b"CPU") for word in words) or len(set(words)) != len(words):
-        raise ValueError(f"not a header of CPUs: {text[:80]!r}")
-    return tuple(parse_number(word[3:]) for word in words)
 
 
 def parse_cpu_list(text: bytes) -> tuple[int, ...]:

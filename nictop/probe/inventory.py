@@ -1,9 +1,9 @@
 """The slow pass: everything that changes rarely, gathered into one `Inventory`.
 
-Reads PCI functions, links, ethtool, queues, interrupts, threads and the platform through their own readers. Each source
-fails by itself: the others still arrive, and `Inventory.unreadable` says which one is missing and why. Meant to run in
-a short-lived child of the probe, so that neither its memory nor what it imports stays; nothing heavy is imported with
-this module.
+Reads PCI functions, links, ethtool, queues, interrupts, threads, daemons, settings, forwarding tables, the kernel's
+messages, who manages the links and the platform through their own readers. Each source fails by itself: the others
+still arrive, and `Inventory.unreadable` says which one is missing and why. Meant to run in a short-lived child of the
+probe, so that neither its memory nor what it imports stays; nothing heavy is imported with this module.
 """
 
 from __future__ import annotations
@@ -13,37 +13,79 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from nictop.probe.records import Ethtool, Interrupt, Inventory, Link, PciFunction, Platform, Thread, Unreadable
+from nictop.probe.records import (
+    ConfigurationEntry,
+    Ethtool,
+    ForwardingEntry,
+    Interrupt,
+    Inventory,
+    IommuGroup,
+    KernelMessage,
+    Link,
+    NetworkdLink,
+    NetworkManager,
+    PciFunction,
+    Platform,
+    Services,
+    Settings,
+    Thread,
+    Unreadable,
+)
 
 Result = TypeVar("Result")
 NOTHING_KNOWN = Platform(None, None, None, None, None, None, None, None, None)
 
 
-def take_inventory(reason: str, *, sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> Inventory:
+def take_inventory(
+    reason: str,
+    *,
+    sys: str = "/sys",
+    proc: str = "/proc",
+    etc: str = "/etc",
+    dev: str = "/dev",
+    run: str = "/run",
+    usr: str = "/usr",
+    var: str = "/var",
+) -> Inventory:
     """The whole inventory. `reason` is handed through: start, request, event, re-scan. Never raises."""
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
     failed: dict[str, Unreadable] = {}
-    no_functions: tuple[PciFunction, ...] = ()
-    no_links: tuple[Link, ...] = ()
-    no_interrupts: tuple[Interrupt, ...] = ()
-    no_threads: tuple[Thread, ...] = ()
-    pci = guarded("pci", failed, lambda: pci_functions(sys, failed), no_functions)
-    links = guarded("links", failed, lambda: complete_links(sys, failed), no_links)
-    interrupts = guarded("interrupts", failed, lambda: vectors(links, pci, sys, proc, failed), no_interrupts)
-    threads = guarded("threads", failed, lambda: busy_threads(links, proc, failed), no_threads)
-    platform = guarded("platform", failed, lambda: machine(sys, proc, etc), NOTHING_KNOWN)
-    return Inventory(
+    pci: tuple[PciFunction, ...] = guarded("pci", failed, lambda: pci_functions(sys, failed), ())
+    links: tuple[Link, ...] = guarded("links", failed, lambda: complete_links(sys, failed), ())
+    processes: dict[int, str] = guarded("processes", failed, lambda: process_names(proc, failed), {})
+    threads: tuple[Thread, ...] = guarded("threads", failed, lambda: busy_threads(links, proc, processes, failed), ())
+    services = guarded("services", failed, lambda: daemons(proc, processes), Services())
+    platform = guarded(
+        "platform", failed, lambda: machine(sys, proc, etc, dev=dev, services=services, threads=threads), NOTHING_KNOWN
+    )
+    inventory = Inventory(
         time=started,
         wall=wall,
-        took=time.process_time() - cpu,
+        took=0.0,
         reason=reason,
         platform=platform,
         pci=pci,
         links=links,
-        interrupts=interrupts,
+        interrupts=guarded("interrupts", failed, lambda: vectors(links, pci, sys, proc, failed), ()),
         threads=threads,
+        networkmanager=guarded(
+            "networkmanager",
+            failed,
+            lambda: networkmanager(links, failed, etc=etc, run=run, usr=usr, var=var),
+            None,
+        ),
+        networkd=guarded("networkd", failed, lambda: networkd_links(run, failed), {}),
+        configuration=guarded(
+            "configuration", failed, lambda: link_configuration(failed, etc=etc, run=run, usr=usr, var=var), ()
+        ),
+        services=services,
+        settings=guarded("settings", failed, lambda: kernel_settings(links, sys, proc), Settings()),
+        iommu=guarded("iommu", failed, lambda: iommu_groups(pci, sys, failed), ()),
+        forwarding=guarded("forwarding", failed, lambda: forwarding_entries(links, pci, failed), ()),
+        messages=guarded("messages", failed, lambda: kernel_messages(pci, dev, failed), None),
         unreadable=failed,
     )
+    return replace(inventory, took=time.process_time() - cpu)
 
 
 def guarded(source: str, failed: dict[str, Unreadable], read: Callable[[], Result], otherwise: Result) -> Result:
@@ -105,18 +147,109 @@ def vectors(
     return interrupts
 
 
-def busy_threads(links: tuple[Link, ...], proc: str, failed: dict[str, Unreadable]) -> tuple[Thread, ...]:
+def networkmanager(links: tuple[Link, ...], failed: dict[str, Unreadable], **roots: str) -> NetworkManager | None:
+    """NetworkManager's devices and profiles. `roots`: etc, run, usr, var."""
+    from nictop.probe.profiles import read_networkmanager
+
+    found, trouble = read_networkmanager(links, **roots)
+    if trouble is not None:
+        failed["networkmanager"] = trouble
+    return found
+
+
+def networkd_links(run: str, failed: dict[str, Unreadable]) -> dict[int, NetworkdLink]:
+    """What systemd-networkd says about links."""
+    from nictop.probe.networkd import read_networkd
+
+    links, trouble = read_networkd(run)
+    if trouble is not None:
+        failed["networkd"] = trouble
+    return links
+
+
+def link_configuration(failed: dict[str, Unreadable], **roots: str) -> tuple[ConfigurationEntry, ...]:
+    """What configuration files say about links. `roots`: etc, run, usr, var."""
+    from nictop.probe.link_configuration import read_link_configuration
+
+    entries, trouble = read_link_configuration(**roots)
+    if trouble is not None:
+        failed["configuration"] = trouble
+    return entries
+
+
+def process_names(proc: str, failed: dict[str, Unreadable]) -> dict[int, str]:
+    """Names of all processes by pid. What is wrong with them is wrong with the threads, which come from them."""
+    from nictop.probe.processes import read_processes
+
+    processes, trouble = read_processes(proc)
+    if trouble is not None:
+        failed["threads"] = trouble
+    return processes
+
+
+def busy_threads(
+    links: tuple[Link, ...], proc: str, processes: dict[int, str], failed: dict[str, Unreadable]
+) -> tuple[Thread, ...]:
     """Threads that spend CPU on packets."""
     from nictop.probe.threads import read_threads
 
-    threads, trouble = read_threads(links, proc)
+    threads, trouble = read_threads(links, proc, processes)
     if trouble is not None:
         failed["threads"] = trouble
     return threads
 
 
-def machine(sys: str, proc: str, etc: str) -> Platform:
-    """The platform."""
+def daemons(proc: str, processes: dict[int, str]) -> Services:
+    """Daemons that have a say about NICs."""
+    from nictop.probe.services import read_services
+
+    return read_services(processes, proc)
+
+
+def machine(sys: str, proc: str, etc: str, *, dev: str, services: Services, threads: tuple[Thread, ...]) -> Platform:
+    """The platform; threads of virtual machines tell that it runs some."""
     from nictop.probe.platform import read_platform
 
-    return read_platform(sys, proc, etc)
+    runs_machines = any(thread.machine is not None for thread in threads)
+    return read_platform(sys, proc, etc, dev, services=services, runs_machines=runs_machines)
+
+
+def kernel_settings(links: tuple[Link, ...], sys: str, proc: str) -> Settings:
+    """Kernel settings around networking."""
+    from nictop.probe.settings import read_settings
+
+    return read_settings(links, sys, proc)
+
+
+def iommu_groups(functions: tuple[PciFunction, ...], sys: str, failed: dict[str, Unreadable]) -> tuple[IommuGroup, ...]:
+    """IOMMU groups of the network functions."""
+    from nictop.probe.iommu import read_iommu
+
+    groups, trouble = read_iommu(functions, sys)
+    if trouble is not None:
+        failed["iommu"] = trouble
+    return groups
+
+
+def forwarding_entries(
+    links: tuple[Link, ...], functions: tuple[PciFunction, ...], failed: dict[str, Unreadable]
+) -> tuple[ForwardingEntry, ...]:
+    """Forwarding tables of physical functions and ports of bridges."""
+    from nictop.probe.forwarding import read_forwarding
+
+    entries, trouble = read_forwarding(links, functions)
+    if trouble is not None:
+        failed["forwarding"] = trouble
+    return entries
+
+
+def kernel_messages(
+    functions: tuple[PciFunction, ...], dev: str, failed: dict[str, Unreadable]
+) -> tuple[KernelMessage, ...] | None:
+    """What the kernel has complained about on behalf of NICs."""
+    from nictop.probe.kernel_messages import read_kernel_messages
+
+    messages, trouble = read_kernel_messages((function.address for function in functions), dev)
+    if trouble is not None:
+        failed["messages"] = trouble
+    return messages

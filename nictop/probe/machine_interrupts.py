@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 
-from nictop.probe.interrupt_counters import changed_span, parse_header, parse_number, with_changes
+from nictop.probe.cpu_tables import parse_header, parse_number
+from nictop.probe.interrupt_counters import changed_span, with_changes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

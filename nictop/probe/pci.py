@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from dataclasses import replace
 
 from nictop.probe.pci_names import Lookup, read_names
@@ -17,6 +18,13 @@ from nictop.probe.sysfs import Folder, parse_integer, read_text, why_unreadable
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 VIRTUAL_FUNCTION = re.compile(r"virtfn([0-9]{1,5})", re.ASCII)
 SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
+CONVENTIONAL = 256
+"""Bytes of configuration space of every PCI function; PCI Express has 4096. Only root reads beyond the first 64."""
+EXTENDED = 4096
+LARGEST_CHAIN = (EXTENDED - CONVENTIONAL) // 8
+"""Extended capabilities are 8 bytes at least: a longer chain runs in a circle."""
+SRIOV_CAPABILITY = 0x0010
+"""PCI_EXT_CAP_ID_SRIOV, linux/pci_regs.h."""
 UNKNOWN_WIDTH = (0, 63, 255)
 """0: no link. 63 and 255: all ones, read from a function that does not answer."""
 
@@ -64,6 +72,7 @@ def read_function(devices: str, address: str) -> PciFunction | None:
     is_bridge = ADDRESS.fullmatch(parent) is not None
     enable, numa = folder.integer("enabled", "enable"), folder.integer("numa_node", "numa_node")
     override = folder.text("driver_override", "driver_override")
+    sriov = read_sriov(folder)
     function = PciFunction(
         address=address,
         class_code=class_code,
@@ -80,8 +89,10 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         link=None if physical else read_pcie_link(folder, "link"),
         parent=parent if is_bridge else None,
         parent_link=read_parent_link(devices, parent, folder) if is_bridge else None,
-        sriov=read_sriov(folder),
+        sriov=sriov,
         physical_function=physical,
+        sriov_capable=sriov is not None or (False if physical else read_sriov_capable(path)),
+        modalias=folder.text("modalias", "modalias"),
         rdma_devices=folder.names("rdma_devices", "infiniband"),
     )
     return replace(function, unreadable=folder.unreadable)
@@ -148,3 +159,46 @@ def read_sriov(folder: Folder) -> Sriov | None:
     while len(functions) in by_number:
         functions.append(by_number[len(functions)])
     return Sriov(total, number, None if autoprobe is None else autoprobe == 1, tuple(functions))
+
+
+def read_sriov_capable(path: str) -> bool | None:
+    """Whether the extended capabilities of the function at `path` name SR-IOV; None when that cannot be read now.
+
+    A function that sleeps is not woken up for it.
+    """
+    if read_text(os.path.join(path, "power/runtime_status")) == "suspended":
+        return None
+    try:
+        descriptor = os.open(os.path.join(path, "config"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_size == CONVENTIONAL:
+            return False
+        return parse_sriov_capable(os.pread(descriptor, EXTENDED, 0))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def parse_sriov_capable(config: bytes) -> bool | None:
+    """Whether the extended capabilities, chained from byte 0x100 on, name SR-IOV; None when they are cut off or loop.
+
+    Each begins with 16 bits of id, 4 of version and 12 of the next one's offset; 0 is the end, all ones no answer.
+    """
+    if len(config) == CONVENTIONAL:
+        return False
+    offset = CONVENTIONAL
+    for _ in range(LARGEST_CHAIN):
+        if offset + 4 > len(config):
+            return None
+        header: int = struct.unpack_from("<I", config, offset)[0]
+        if header == 0xFFFFFFFF:
+            return None
+        if header & 0xFFFF == SRIOV_CAPABILITY:
+            return True
+        offset = header >> 20 & 0xFFC
+        if offset < CONVENTIONAL:
+            return False
+    return None

@@ -1,16 +1,19 @@
-"""What kind of machine this is: hypervisor, firmware strings, distribution, CPUs, IOMMU.
+"""What kind of machine this is: hypervisor, firmware strings, distribution, CPUs, IOMMU, and whose it is.
 
-Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo and os-release; yields
-`Platform`. Nothing is run and nothing needs root.
+Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo, os-release and machine-id;
+yields `Platform`, with what `environment` finds. Nothing is run and nothing needs root.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import socket
+from collections.abc import Mapping
 from dataclasses import replace
 
-from nictop.probe.records import Platform
+from nictop.probe import environment as around
+from nictop.probe.records import Platform, Services, Unreadable
 from nictop.probe.sysfs import Folder, read_text
 
 VENDORS = (
@@ -31,30 +34,39 @@ REAL_MACHINES_TOO = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "mi
 KVM_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 """Clock sources that only a guest of that hypervisor has."""
 NODE = re.compile(r"node([0-9]{1,5})", re.ASCII)
+MACHINE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 CPUINFO_LIMIT = 16 * 1024
 """Bytes: the flags of the first CPU are well within."""
 
 
-def read_platform(sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> Platform:
-    """The machine. What is not there is None; what could not be read is named in `unreadable`."""
+def read_platform(
+    sys: str = "/sys",
+    proc: str = "/proc",
+    etc: str = "/etc",
+    dev: str = "/dev",
+    *,
+    services: Services | None = None,
+    runs_machines: bool = False,
+    variables: Mapping[str, str] | None = None,
+) -> Platform:
+    """The machine. What is not there is None; what could not be read is named in `unreadable`.
+
+    `services` are the daemons of this machine; `runs_machines`: it has QEMU processes; `variables`: those of this
+    process's environment unless given.
+    """
     firmware = Folder(os.path.join(sys, "class/dmi/id"))
     system = Folder(os.path.join(sys, "devices/system"))
-    vendor, product = firmware.text("system_vendor", "sys_vendor"), firmware.text("product_name", "product_name")
-    cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_LIMIT)
-    clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
+    signs = around.read_signs(firmware)
     release = read_os_release(etc)
     groups = Folder(os.path.join(sys, "kernel/iommu_groups"))
+    kind = read_hypervisor(sys, proc, signs, system)
+    hosting = around.read_hosting(sys, proc, etc, dev, machines=runs_machines)
+    own = around.own_environment(hosting, services or Services())
+    is_guest = kind is not None and not hosting.xen
     platform = Platform(
-        hypervisor=hypervisor(
-            vendor=vendor or "",
-            product=product or "",
-            announced=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
-            clocks=clocks.split(),
-            has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
-            buses=Folder(os.path.join(sys, "bus")).names("hypervisor"),
-        ),
-        system_vendor=vendor,
-        product_name=product,
+        hypervisor=kind,
+        system_vendor=signs.vendor or None,
+        product_name=signs.product or None,
         distribution=release.get("PRETTY_NAME"),
         distribution_id=release.get("ID"),
         online_cpus=system.text("online_cpus", "cpu/online"),
@@ -62,8 +74,49 @@ def read_platform(sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> 
         numa_nodes=system.text("numa_nodes", "node/online"),
         iommu_groups=len(groups.names("iommu_groups")),
         node_cpus=read_node_cpus(system),
+        distribution_like=release.get("ID_LIKE"),
+        environment=around.environment(signs, kind) if is_guest else own or around.environment(signs, None),
+        roles=around.roles(hosting, is_container=around.is_container(proc)),
+        machine_id_hash=hash_of(read_text(os.path.join(etc, "machine-id"))),
+        session_address=parse_session((os.environ if variables is None else variables).get("SSH_CONNECTION", "")),
     )
     return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
+
+
+def read_hypervisor(sys: str, proc: str, signs: around.Signs, system: Folder) -> str | None:
+    """Name of the hypervisor; see `hypervisor`. `system`: /sys/devices/system."""
+    cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_LIMIT)
+    clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
+    return hypervisor(
+        vendor=signs.vendor,
+        product=signs.product,
+        announced=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
+        clocks=clocks.split(),
+        has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
+        buses=Folder(os.path.join(sys, "bus")).names("hypervisor"),
+    )
+
+
+def hash_of(machine_id: str | Unreadable) -> str | None:
+    """First 16 hexadecimal digits of SHA-256 of a machine-id(5); None when there is none (yet). The id itself is not to
+    leave the machine."""
+    if not isinstance(machine_id, str) or not MACHINE_ID.fullmatch(machine_id):
+        return None
+    from hashlib import sha256
+
+    return sha256(machine_id.encode()).hexdigest()[:16]
+
+
+def parse_session(connection: str) -> str | None:
+    """The server's address in SSH_CONNECTION (sshd(8)): client, its port, server, its port. None for anything else."""
+    words = connection.split()
+    address = words[2].partition("%")[0] if len(words) == 4 else ""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            return socket.inet_ntop(family, socket.inet_pton(family, address))
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def read_node_cpus(system: Folder) -> dict[int, str]:
@@ -131,7 +184,7 @@ def hypervisor(
         return by_vendor
     if by_clock is not None:
         return by_clock
-    if vendor.startswith("QEMU") or product.startswith(("Standard PC", "KVM")):
+    if vendor.startswith(("QEMU", "Bochs")) or product.startswith(("Standard PC", "KVM", "Bochs")):
         return "qemu"
     if "vmbus" in buses and is_guest:
         return "microsoft"

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
         watch: list[int]
         inventory: bool
         machine: bool
+        ping: int
 
 
 SHORTEST, LONGEST = 0.1, 60.0
 """Seconds between two counters."""
 LONGEST_REQUEST = 64 * 1024
 """Bytes of one line."""
+LARGEST_PING = 1 << 53
+"""JSON readers agree on integers up to here."""
 WATCH_LIMIT = 64
 """Links that may be watched at once: each costs a few ioctls per pass."""
 
@@ -82,6 +85,11 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         wishes["machine"] = machine
     elif machine is not None:
         problems.append("machine is not true or false")
+    ping = request.get("ping")
+    if type(ping) is int and 0 <= ping <= LARGEST_PING:
+        wishes["ping"] = ping
+    elif ping is not None:
+        problems.append("ping is not a number of this size")
     return wishes, "; ".join(problems)
 
 

@@ -1,7 +1,7 @@
-"""What rtnetlink says of addresses and default routes, from bytes to records. Pure: nothing is read here.
+"""What rtnetlink says of addresses, default routes and rules, from bytes to records. Pure: nothing is read here.
 
-Takes the payloads of RTM_NEWADDR and RTM_NEWROUTE (linux/if_addr.h, linux/rtnetlink.h). What is garbled or of no
-interest yields nothing, never an exception.
+Takes the payloads of RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE (linux/if_addr.h, linux/rtnetlink.h, linux/fib_rules.h).
+What is garbled or of no interest yields nothing, never an exception.
 """
 
 from __future__ import annotations
@@ -36,6 +36,12 @@ ADDRESS_FLAGS = (
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 4, 5, 6, 9, 15, 18
 RTN_UNICAST = 1
+FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
+FR_ACT_TO_TBL = 1
+KERNEL_RULES = ((0, 255), (32766, 254), (32767, 253))
+"""(priority, table): fib_default_rules_init() makes them for local, main and default."""
+NO_SELECTOR = {FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL}
+"""Attributes of a rule for all packets; every other one selects some."""
 
 
 def parse_address(payload: bytes) -> tuple[int, Address] | None:
@@ -107,3 +113,16 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
         hops.append((ifindex, dict(iterate(value[offset + RTNEXTHOP.size : offset + length]))))
         offset += (length + 3) & ~3
     return hops
+
+
+def is_policy_rule(payload: bytes) -> bool:
+    """Whether an RTM_NEWRULE is somebody's policy, not one of the three that the kernel made; garbled ones are none."""
+    if len(payload) < RTMSG.size:
+        return False
+    _, destination, source, service, table, _, _, action, flags = RTMSG.unpack_from(payload)
+    found = dict(iterate(payload[RTMSG.size :]))
+    suppressed = number(found, FRA_SUPPRESS_PREFIXLEN)
+    is_for_all = not (destination or source or service or flags) and NO_SELECTOR.issuperset(found)
+    is_plain = action == FR_ACT_TO_TBL and suppressed in (None, 0xFFFFFFFF)
+    place = (number(found, FRA_PRIORITY) or 0, number(found, FRA_TABLE) or table)
+    return not (is_for_all and is_plain and place in KERNEL_RULES)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-from nictop.probe.interrupt_counters import parse_header
+from nictop.probe.cpu_tables import parse_header
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ begin behind its last bracket.
 
 from __future__ import annotations
 
-from nictop.probe.interrupt_counters import parse_number
+from nictop.probe.cpu_tables import parse_number
 from nictop.probe.kept_files import VANISHED
 
 TYPE_CHECKING = False

@@ -1,25 +1,25 @@
 """Threads that spend CPU on packets: ksoftirqd, NAPI and vhost threads of the kernel, and the virtual machines.
 
-Reads /proc/PID/comm of every process once, /proc/PID/stat of those named like a kernel thread that matters (is it one?)
-and task/ of QEMU processes (see `virtual_machines`). Yields `Thread` records. Processes may end at any moment: what has
-gone is left out. With hidepid an ordinary user sees no thread of others, which is said.
+Reads the names of all processes (see `processes`), /proc/PID/stat of those named like a kernel thread that matters (is
+it one?) and task/ of QEMU processes (see `virtual_machines`). Yields `Thread` records. Processes may end at any moment:
+what has gone is left out. With hidepid an ordinary user sees no thread of others, which is said.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from nictop.probe.processes import NUMBER, read_processes
 from nictop.probe.records import Link, Thread, Unreadable
-from nictop.probe.sysfs import parse_integer, printable, read_text, why_unreadable
+from nictop.probe.sysfs import parse_integer, read_text
 from nictop.probe.virtual_machines import CANDIDATE, VirtualMachine, read_machines
 
 Kind = Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]
 
-NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 KERNEL_THREADS: tuple[tuple[str, Kind], ...] = (("ksoftirqd/", "ksoftirqd"), ("napi/", "napi"), ("vhost-", "vhost"))
 VHOST = re.compile(r"vhost-([0-9]{1,10})", re.ASCII)
 PROCESSOR = re.compile(r"(?:CPU [0-9]{1,6}|ALL CPUs)/[A-Za-z]+", re.ASCII)
@@ -30,25 +30,20 @@ MOST_THREADS = 8192
 """A bound for the cost of a pass and of the counters that follow: 500 machines with 16 threads each."""
 
 
-def read_threads(links: Iterable[Link], proc: str = "/proc") -> tuple[tuple[Thread, ...], Unreadable | None]:
+def read_threads(
+    links: Iterable[Link], proc: str = "/proc", processes: Mapping[int, str] | None = None
+) -> tuple[tuple[Thread, ...], Unreadable | None]:
     """Threads by id, and why some may be missing. Never raises OSError.
 
-    `links` are those of this network namespace; a machine with links in another one says so.
+    `links` are those of this network namespace; a machine with links in another one says so. `processes`: pid → comm
+    when they have been read already; then what is wrong with them is for their reader to say.
     """
-    try:
-        processes = sorted(int(name) for name in os.listdir(proc) if NUMBER.fullmatch(name))
-    except OSError as error:
-        return (), None if isinstance(error, FileNotFoundError) else why_unreadable(error, printable(proc))
     trouble: Unreadable | None = None
-    if processes and processes[0] != 1:
-        trouble = Unreadable("needs_root", f"{printable(proc)}: hidepid")
+    if processes is None:
+        processes, trouble = read_processes(proc)
     kernel: list[Thread] = []
     candidates: dict[int, str] = {}
-    for pid in processes:
-        comm = read_text(f"{proc}/{pid}/comm")
-        if isinstance(comm, Unreadable):
-            trouble = comm if comm.reason not in ("missing", "failed") else trouble
-            continue
+    for pid, comm in processes.items():
         kind = next((kind for start, kind in KERNEL_THREADS if comm.startswith(start)), None)
         if kind is not None and is_kernel_thread(pid, proc):
             kernel.append(Thread(pid, pid, comm, kind))

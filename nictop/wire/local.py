@@ -1,6 +1,6 @@
 """The probe of this machine: a child process that speaks lines through pipes.
 
-The child runs isolated (`-I -S`) with just the directories that hold nictop and pyudev, so that neither the
+The child runs isolated (`-I -S`) with just the directories that hold nictop, pyudev and jeepney, so that neither the
 user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
 whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later.
 """
@@ -10,30 +10,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 from nictop.errors import NictopError
-from nictop.probe.records import MAX_LINE, Line, Request
-from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
+from nictop.probe.records import Line, Request
+from nictop.wire.codec import ProtocolMismatch, encode_request
+from nictop.wire.hearing import Hearing
+from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
 
-LIBRARIES = ("nictop", "pyudev")
+LIBRARIES = ("nictop", "pyudev", "jeepney")
 FIRST_WORD = 10.0
 """Seconds until the hello must have come."""
 SILENCE = 10.0
 """Seconds without a line, on top of three intervals, after which a probe counts as hung."""
-BAD_LINES = 5
-"""Lines in a row that make no sense, after which the probe is started anew."""
-SHORTEST_RETRY, LONGEST_RETRY = 0.5, 30.0
-HEALTHY = 30.0
-"""Seconds of life after which the next failure counts as the first."""
 PATIENCE = 0.5
 """Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
 READ = 256 * 1024
@@ -103,7 +99,7 @@ class LocalSource:
                 yield SourceState("failed", run.epitaph())
                 return
             failures = 1 if run.lived() >= HEALTHY else failures + 1
-            delay = self._delay(failures)
+            delay = retry_delay(failures, *self._retry)
             yield SourceState("lost", run.epitaph(), delay)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), delay)
@@ -129,12 +125,6 @@ class LocalSource:
         options = ["--interval", f"{self._wanted.interval:g}"] + ["--eager"] * self._eager
         return self._command or probe_command(self._python, *options)
 
-    def _delay(self, failures: int) -> float:
-        """Exponential, with jitter, so that many nictops on one host do not keep step."""
-        shortest, longest = self._retry
-        ceiling: float = min(longest, shortest * 2.0 ** min(failures - 1, 30))
-        return ceiling * random.uniform(0.75, 1.0)
-
 
 class _Run:
     """One life of the probe: its process, what reads it, and why it ended."""
@@ -148,8 +138,7 @@ class _Run:
             self.send(Request(watch=wanted.watch, machine=wanted.machine))
         self._silence = silence
         self._started = time.monotonic()
-        self._heard = 0
-        self._nonsense = 0
+        self._hearing = Hearing()
         self._reason = ""
         self._complaint = bytearray()
         self._ending: asyncio.Future[None] | None = None
@@ -163,7 +152,7 @@ class _Run:
         return cls(process, wanted, silence)
 
     def lived(self) -> float:
-        return time.monotonic() - self._started if self._heard else 0.0
+        return time.monotonic() - self._started if self._hearing.heard else 0.0
 
     def send(self, request: Request) -> None:
         if self.process.stdin is not None and not self.process.stdin.is_closing():
@@ -199,46 +188,23 @@ class _Run:
     async def _read_lines(self) -> None:
         stream = self.process.stdout
         assert stream is not None
-        rest = bytearray()
+        hearing = self._hearing
         try:
             while True:
-                limit = self._silence + 3 * self.interval if self._heard else FIRST_WORD
+                limit = self._silence + 3 * self.interval if hearing.heard else FIRST_WORD
                 part = await asyncio.wait_for(stream.read(READ), min(limit, self._silence + 3 * self.interval))
                 if not part:
                     break
-                rest += part
-                if b"\n" in part:
-                    for line in _cut(rest):
-                        await self._hear(line)
-                if len(rest) > MAX_LINE:
-                    raise LineError(f"a line of more than {MAX_LINE} bytes")
+                for item in hearing.feed(part):
+                    await self.queue.put(item)
         except asyncio.TimeoutError:
-            self._reason = "the probe has fallen silent" if self._heard else "the probe did not say anything"
+            self._reason = "the probe has fallen silent" if hearing.heard else "the probe did not say anything"
         except OSError as error:
             self._reason = f"the probe cannot be heard: {error}"
         except NictopError as error:
             self._reason = error.message
             self.hopeless = isinstance(error, ProtocolMismatch)
         await self.queue.put(None)
-
-    async def _hear(self, line: bytes) -> None:
-        try:
-            record = decode(line)
-            if not self._heard and record.hello is None:
-                raise LineError("not a line of the probe: it did not begin with a hello")
-        except LineError as error:
-            self._nonsense += 1
-            if self._nonsense >= BAD_LINES:
-                raise LineError(f"the probe talks nonsense: {error.message}") from None
-            if self._heard:
-                await self.queue.put(SourceState("live", error.message))
-            return
-        self._nonsense = 0
-        self._heard += 1
-        if record.hello is not None:
-            check_protocol(record.hello)
-            await self.queue.put(SourceState("live"))
-        await self.queue.put(record)
 
     async def _read_complaints(self) -> None:
         stream = self.process.stderr
@@ -278,16 +244,6 @@ def library_directories() -> list[str]:
             if directory not in found:
                 found.append(directory)
     return found
-
-
-def _cut(buffer: bytearray) -> Iterator[bytes]:
-    """The complete lines of `buffer`, which keeps the rest."""
-    end = buffer.rfind(b"\n")
-    if end < 0:
-        return
-    complete = bytes(buffer[:end])
-    del buffer[: end + 1]
-    yield from complete.split(b"\n")
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:

@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "interrupts-memory": interrupts.memory_of_many_interrupts,
     "interrupts-peers": interrupts.refresh_beside_peers,
     "inventory-200": probe.inventory_of_many_links,
+    "inventory-networkmanager": probe.inventory_with_networkmanager,
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
     "probe": probe.probe_at_rest,

@@ -11,6 +11,7 @@ from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import TICKS
 from tests.support.namespaces import Namespace
+from tests.support.networkmanager import PrivateNetworkManager, why_no_networkmanager
 from tests.support.probe import Probe, wait_until
 
 SETTLE = 3.0
@@ -77,6 +78,39 @@ def inventory_of_many_links(quick: bool) -> Iterator[Result]:
     if set(sizes) != {201}:
         raise RuntimeError(f"the inventory has {sizes} links instead of 201")
     yield Result("inventory of 200 veth: CPU of the child, imports included", statistics.median(costs), 0.5, "s CPU")
+
+
+def inventory_with_networkmanager(quick: bool) -> Iterator[Result]:
+    """200 veth and 100 profiles that fit none of them; NetworkManager makes none by itself, so that all rests."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        raise RuntimeError(f"no NetworkManager can be started: {reason}")
+    costs = []
+    for _ in range(2 if quick else 5):
+        with veth_namespace(200) as namespace:
+            manager = PrivateNetworkManager(namespace, no_auto_default="*")
+            try:
+                for number in range(100):
+                    manager.write(
+                        f"/etc/NetworkManager/system-connections/{number}.nmconnection",
+                        f"[connection]\nid=profile {number}\ntype=ethernet\ninterface-name=none{number}\n",
+                    )
+                manager.start()
+                manager.wait_for(manager.is_at_rest)
+                with Probe("--interval", "60", prefix=manager.prefix) as probe:
+                    line = probe.until(lambda line: line.inventory)
+                    wait_until(lambda: not probe.children())
+                    costs.append(children_cpu(probe.process.pid))
+            finally:
+                manager.remove()
+        assert line.inventory is not None and line.inventory.networkmanager is not None
+        found = line.inventory.networkmanager
+        if len(found.devices) < 201 or len(found.profiles) < 100:
+            raise RuntimeError(
+                f"{len(found.devices)} devices and {len(found.profiles)} profiles instead of 201 and 100"
+            )
+    cost = statistics.median(costs)
+    yield Result("inventory of 200 veth, NetworkManager with 100 profiles: CPU", cost, 0.6, "s CPU")
 
 
 def children_cpu(pid: int) -> float:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -89,7 +90,8 @@ def test_other_interpreters_take_the_same_inventory(version: str) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     theirs, ours = decode(done.stdout), take_inventory("test")
-    assert theirs.unreadable == {}
+    bare = {"networkmanager": Unreadable("missing", "jeepney, the library that speaks D-Bus, is not there")}
+    assert theirs.unreadable in ({}, bare)
     assert [(link.name, link.mtu, link.pci_address) for link in theirs.links] == [
         (link.name, link.mtu, link.pci_address) for link in ours.links
     ]
@@ -172,8 +174,16 @@ def test_an_ordinary_user_gets_the_same_facts() -> None:
     with os.fdopen(reader) as pipe:
         theirs = decode(pipe.read())
     assert os.waitpid(child, 0)[1] == 0
-    assert theirs.unreadable == {}
-    assert theirs.pci == ours.pci
+    assert {why.reason for why in theirs.unreadable.values()} <= {"needs_root"}
+    assert set(theirs.unreadable) <= {"messages", "configuration"}  # netplan's files may be root's
+    assert (theirs.messages is None) is ("messages" in theirs.unreadable)
+    for their_function, our_function in zip(theirs.pci, ours.pci, strict=True):
+        # configuration space beyond 64 bytes is root's: then nobody says "no"
+        assert their_function.sriov_capable in (None, our_function.sriov_capable)
+        assert replace(their_function, sriov_capable=our_function.sriov_capable) == our_function
+    assert theirs.platform == ours.platform
+    assert theirs.services == ours.services
+    assert theirs.settings.sysctl == ours.settings.sysctl
     for their, our in zip(theirs.links, ours.links, strict=True):
         assert (their.name, their.addresses, their.default_routes) == (our.name, our.addresses, our.default_routes)
         for part, why in their.ethtool.unreadable.items():
@@ -192,12 +202,46 @@ def test_queues_interrupts_and_threads_are_in_it(capture: Callable[[str], Path])
         assert "ksoftirqd" in {thread.kind for thread in here.threads}
 
 
-@pytest.mark.parametrize("source", ["queues", "interrupts", "threads"])
+@pytest.mark.parametrize("source", ["queues", "interrupts", "threads", "networkd", "link_configuration"])
 def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect in a reader")
+
+    monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
+    taken = take_inventory("test")
+    named = "configuration" if source == "link_configuration" else source
+    assert taken.unreadable == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    assert next(link for link in taken.links if link.name == "lo").ethtool.features
+
+
+def test_what_the_rules_need_of_this_machine_is_in_it() -> None:
+    taken = take_inventory("test")
+    assert taken.settings.command_line
+    assert taken.settings.policy_rules is not None
+    assert taken.settings.sysctl["net.ipv4.ip_forward"] in (0, 1)
+    assert (taken.messages is None) is ("messages" in taken.unreadable)
+
+
+@pytest.mark.parametrize("source", ["services", "settings", "iommu", "forwarding", "kernel_messages", "processes"])
+def test_a_broken_reader_of_a_new_source_is_said(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("a defect in a reader")
 
     monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
     taken = take_inventory("test")
-    assert taken.unreadable == {source: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    named = "messages" if source == "kernel_messages" else source
+    assert taken.unreadable[named] == Unreadable("failed", "RuntimeError: a defect in a reader")
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
+
+
+def test_one_walk_of_proc_serves_threads_and_services(tmp_path: Path) -> None:
+    """A made-up procfs with a virtual machine and a daemon: both are found, and the machine makes a hypervisor."""
+    for pid, comm, command in ((1, "systemd", ""), (50, "irqbalance", ""), (60, "kvm", "/usr/bin/kvm\0-id\0" + "101")):
+        (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
+        (tmp_path / f"{pid}/comm").write_text(comm + "\n")
+        (tmp_path / f"{pid}/task/{pid}/comm").write_text(comm + "\n")
+        (tmp_path / f"{pid}/cmdline").write_text(command)
+    taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path), dev=str(tmp_path))
+    assert [(thread.tid, thread.machine) for thread in taken.threads] == [(60, "101")]
+    assert taken.services.irqbalance == 50
+    assert taken.platform.roles == ("hypervisor",)

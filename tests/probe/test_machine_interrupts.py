@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.interrupt_counters import parse_header
+from nictop.probe.cpu_tables import parse_header
 from nictop.probe.machine_interrupts import FIRST_BUFFER, InterruptTable, parse_line
 from tests.conftest import DATA
 

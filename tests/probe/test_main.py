@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import __main__ as probe_main
-from nictop.probe import records
-from nictop.probe.__main__ import Schedule, hello
+from nictop.probe import first_words, records
+from nictop.probe.__main__ import Schedule
+from nictop.probe.first_words import hello
 from nictop.probe.inventory_child import LARGEST, InventoryChild
 from nictop.probe.outlet import LIMIT, Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
@@ -34,7 +35,7 @@ OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
 
 
 def test_constants_are_those_of_the_records() -> None:
-    assert probe_main.PROTOCOL == records.PROTOCOL
+    assert first_words.PROTOCOL == records.PROTOCOL
     assert LARGEST == records.MAX_LINE
     assert list(hello(1.0)) == list(records.Hello.__dataclass_fields__)
 
@@ -71,6 +72,10 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
         (b'{"inventory": 1}', {}, "inventory is not true or false"),
         (b'{"machine": true, "interval": 2}', {"machine": True, "interval": 2.0}, ""),
         (b'{"machine": "yes"}', {}, "machine is not true or false"),
+        (b'{"ping": 7}', {"ping": 7}, ""),
+        (b'{"ping": -1}', {}, "ping is not a number"),
+        (b'{"ping": 1e3}', {}, "ping is not a number"),
+        (b'{"ping": true, "machine": false}', {"machine": False}, "ping is not a number"),
         (b"[]", {}, "not an object"),
         (b"{", {}, "Expecting"),
         (b"\xff\xfe\x00", {}, "codec can't decode"),
@@ -86,7 +91,7 @@ def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_request_is_survived(line: bytes) -> None:
     wishes, said = parse_request(line)
-    assert set(wishes) <= {"interval", "watch", "inventory", "machine"}
+    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "ping"}
     assert len(said) < 400
 
 
@@ -284,6 +289,20 @@ def test_it_ends_with_its_stdout() -> None:
         assert probe.process.stdout is not None
         probe.process.stdout.close()
         assert ends_within(probe, BOUND) == 0
+
+
+def test_it_ends_with_its_heartbeat() -> None:
+    """Any request is a sign of life; without one the probe goes, though stdin and stdout stay open."""
+    with Probe("--interval", "0.1", "--heartbeat", "0.4") as probe:
+        for sequence in range(12):
+            probe.ask({"ping": sequence})
+            pong = probe.until(lambda line: line.pong).pong
+            assert pong is not None and pong.sequence == sequence and 0 <= time.monotonic() - pong.monotonic < 5
+            probe.until(lambda line: line.counters)
+        asked = time.monotonic()
+        list(probe.raw_lines())
+        assert probe.process.wait(5) == 0
+        assert 0.3 < time.monotonic() - asked < 0.4 + BOUND
 
 
 def test_it_ends_with_sigterm_and_not_with_sigint() -> None:

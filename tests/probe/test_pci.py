@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.pci import parse_speed, read_pci
+from nictop.probe.pci import parse_speed, parse_sriov_capable, read_pci
 from nictop.probe.pci_names import parse_pci_ids, read_names
 from nictop.probe.records import PcieLink, PciFunction
 
@@ -64,6 +64,8 @@ def assert_lspci(function: PciFunction, verbose: str, numbers: str) -> None:
     assert function.numa_node == (int(node.group(1)) if node else None)
     if function.link is not None:
         assert function.link == link_of(verbose)
+    if "Capabilities: <access denied>" not in verbose and function.sriov_capable is not None:
+        assert function.sriov_capable is ("Single Root I/O Virtualization (SR-IOV)" in verbose)
     total = re.search(r"Total VFs: (\d+), Number of VFs: (\d+)", verbose)
     if total:
         assert function.sriov is not None
@@ -90,6 +92,7 @@ def test_a_captured_guest_agrees_with_lspci(capture: Capture) -> None:
     assert len(functions) == 7
     for address, function in functions.items():
         assert_lspci(function, verbose[address], numbers[address])
+        assert function.sriov_capable is (True if function.sriov else False if function.physical_function else None)
         assert function.parent is not None
         assert function.parent_link == link_of(verbose[function.parent])
         assert function.unreadable == {}
@@ -252,3 +255,70 @@ def test_any_text_is_a_database(lines: list[str], wanted: set[tuple[int, int]]) 
 def test_any_text_is_a_speed_or_none(text: str) -> None:
     speed = parse_speed(text)
     assert speed is None or 0 <= speed < 1000
+
+
+def configuration(*capabilities: tuple[int, int, int]) -> bytes:
+    """4096 bytes of configuration space with extended capabilities (offset, id, next offset) of version 1."""
+    space = bytearray(4096)
+    for offset, identifier, following in capabilities:
+        space[offset : offset + 4] = (identifier | 1 << 16 | following << 20).to_bytes(4, "little")
+    return bytes(space)
+
+
+IGB = ((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x160), (0x160, 0x0010, 0))
+"""An 82576: error reporting, ARI, SR-IOV, as its configuration space has them."""
+
+
+@pytest.mark.parametrize(
+    ("config", "capable"),
+    [
+        (configuration(*IGB), True),
+        (configuration(*IGB[:1], (0x150, 0x000E, 0)), False),
+        (configuration(), False),
+        (configuration(*IGB)[:256], False),
+        (configuration(*IGB)[:64], None),
+        (configuration(*IGB)[:0x152], None),
+        (b"", None),
+        (b"\xff" * 4096, None),
+        (configuration((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x100)), None),
+        (configuration((0x100, 0x0001, 0x040)), False),
+    ],
+)
+def test_the_capability_is_found_in_the_chain(config: bytes, capable: bool | None) -> None:
+    assert parse_sriov_capable(config) is capable
+
+
+@given(st.binary(max_size=4096))
+def test_any_bytes_are_a_configuration_space(config: bytes) -> None:
+    assert parse_sriov_capable(config) in (True, False, None)
+    assert parse_sriov_capable(config[:255]) is None
+
+
+@given(st.lists(st.integers(0, 0xFFFFFFFF), min_size=960, max_size=960))
+def test_a_chain_that_leads_anywhere_ends(words: list[int]) -> None:
+    config = bytes(256) + b"".join(word.to_bytes(4, "little") for word in words)
+    assert parse_sriov_capable(config) in (True, False, None)
+
+
+def test_capable_of_what_no_driver_shows(tree: Path) -> None:
+    """No driver: sriov_totalvfs is there all the same, unless the firmware allows none; the capability stays."""
+    assert read_tree(tree).sriov_capable is None
+    (tree / "config").write_bytes(configuration(*IGB))
+    (tree / "modalias").write_text("pci:v000015B3d00001017sv*\n")
+    function = read_tree(tree)
+    assert (function.sriov, function.sriov_capable) == (None, True)
+    assert function.modalias == "pci:v000015B3d00001017sv*"
+    (tree / "power").mkdir()
+    (tree / "power/runtime_status").write_text("suspended\n")
+    assert read_tree(tree).sriov_capable is None
+    (tree / "power/runtime_status").write_text("active\n")
+    (tree / "config").write_bytes(configuration(*IGB)[:64])
+    assert read_tree(tree).sriov_capable is None
+    (tree / "config").write_bytes(bytes(256))
+    assert read_tree(tree).sriov_capable is False
+
+
+def test_a_virtual_function_has_none_of_its_own(tree: Path) -> None:
+    (tree / "physfn").symlink_to("../0000:05:00.1")
+    (tree / "config").write_bytes(configuration(*IGB))
+    assert read_tree(tree).sriov_capable is False

@@ -11,8 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.platform import has_hypervisor_flag, hypervisor, parse_os_release, read_platform
-from nictop.probe.records import Platform
+from nictop.probe.platform import (
+    has_hypervisor_flag,
+    hash_of,
+    hypervisor,
+    parse_os_release,
+    parse_session,
+    read_platform,
+)
+from nictop.probe.records import Platform, Services
 
 Signs = tuple[str, str, "str | None", list[str], bool, tuple[str, ...]]
 """DMI vendor and product, /sys/hypervisor/type, clock sources, CPU flag, buses."""
@@ -20,7 +27,8 @@ Signs = tuple[str, str, "str | None", list[str], bool, tuple[str, ...]]
 
 def test_a_captured_guest(capture: Callable[[str], Path]) -> None:
     root = capture("guest")
-    assert read_platform(str(root / "sys"), str(root / "proc"), str(root / "etc")) == Platform(
+    roots = (str(root / "sys"), str(root / "proc"), str(root / "etc"), str(root / "dev"))
+    assert read_platform(*roots, variables={}) == Platform(
         hypervisor="qemu",
         system_vendor="QEMU",
         product_name="Standard PC (Q35 + ICH9, 2009)",
@@ -48,7 +56,7 @@ def test_this_machine() -> None:
 
 
 def test_a_machine_that_shows_nothing_is_no_guest(tmp_path: Path) -> None:
-    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"))
+    found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"), str(tmp_path), variables={})
     assert found == Platform(None, None, None, None, None, None, None, None, 0)
 
 
@@ -69,6 +77,9 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         (("Amazon EC2", "m5.metal", None, ["tsc"], False, ("pci",)), None),
         (("QEMU", "Standard PC (Q35 + ICH9, 2009)", None, ["kvm-clock"], True, ("pci",)), "kvm"),
         (("QEMU", "Standard PC (Q35 + ICH9, 2009)", None, ["tsc"], False, ("pci",)), "qemu"),
+        (("Bochs", "Bochs", None, ["tsc"], False, ("pci",)), "qemu"),
+        (("Nutanix", "AHV", None, ["kvm-clock"], True, ("pci",)), "nutanix"),
+        (("Red Hat", "KVM", None, ["kvm-clock"], True, ("pci",)), "kvm"),
         (("Xen", "HVM domU", "xen", ["xen"], True, ("xen",)), "xen"),
         (("innotek GmbH", "VirtualBox", None, ["kvm-clock"], True, ("pci",)), "virtualbox"),
         (("Oracle Corporation", "SUN FIRE X4170", None, ["tsc"], False, ("pci",)), None),
@@ -138,3 +149,75 @@ def test_nodes_and_their_cpus(tmp_path: Path) -> None:
 
 def test_nodes_of_a_captured_guest(capture: Callable[[str], Path]) -> None:
     assert read_platform(str(capture("queues") / "sys")).node_cpus == {0: "0-3"}
+
+
+def machine(root: Path, vendor: str, product: str, *, is_guest: bool) -> None:
+    """Firmware strings and the CPU flag of a machine below `root`, which serves as /sys, /proc, /etc and /dev."""
+    folder = root / "class/dmi/id"
+    folder.mkdir(parents=True)
+    (folder / "sys_vendor").write_text(vendor + "\n")
+    (folder / "product_name").write_text(product + "\n")
+    (root / "cpuinfo").write_text(f"flags\t\t: fpu {'hypervisor' if is_guest else 'vme'}\n")
+
+
+def test_a_host_is_known_by_what_it_runs_a_guest_by_what_runs_it(tmp_path: Path) -> None:
+    real, nested = tmp_path / "real", tmp_path / "nested"
+    machine(real, "Dell Inc.", "PowerEdge R740", is_guest=False)
+    machine(nested, "VMware, Inc.", "VMware20,1", is_guest=True)
+    for root, hypervisor_name, environment in ((real, None, "proxmox"), (nested, "vmware", "esxi")):
+        (root / "pve").mkdir()
+        found = read_platform(*[str(root)] * 4, variables={})
+        assert (found.hypervisor, found.environment, found.roles) == (hypervisor_name, environment, ("hypervisor",))
+
+
+def test_the_first_domain_of_xen_is_a_host(tmp_path: Path) -> None:
+    machine(tmp_path, "Dell Inc.", "PowerEdge R740", is_guest=True)
+    (tmp_path / "hypervisor").mkdir()
+    (tmp_path / "hypervisor/type").write_text("xen\n")
+    (tmp_path / "xen").mkdir()
+    (tmp_path / "xen/capabilities").write_text("control_d\n")
+    found = read_platform(*[str(tmp_path)] * 4, variables={})
+    assert (found.hypervisor, found.environment, found.roles) == ("xen", "xen", ("hypervisor",))
+
+
+def test_daemons_and_machines_of_a_real_host(tmp_path: Path) -> None:
+    machine(tmp_path, "Dell Inc.", "PowerEdge R740", is_guest=False)
+    found = read_platform(*[str(tmp_path)] * 4, services=Services(libvirt=7), runs_machines=True, variables={})
+    assert (found.environment, found.roles) == ("libvirt", ("hypervisor",))
+
+
+def test_related_distributions_and_the_hash_of_the_machine_id(tmp_path: Path) -> None:
+    (tmp_path / "os-release").write_text('ID="almalinux"\nID_LIKE="rhel centos fedora"\n')
+    (tmp_path / "machine-id").write_text("0123456789abcdef0123456789abcdef\n")
+    found = read_platform(*[str(tmp_path)] * 4, variables={"SSH_CONNECTION": "192.0.2.9 50000 192.0.2.1 22"})
+    assert found.distribution_like == "rhel centos fedora"
+    assert found.machine_id_hash == "3eb1bd439947eb76"
+    assert found.session_address == "192.0.2.1"
+
+
+@pytest.mark.parametrize("content", ["", "uninitialized", "0123", "g" * 32, "0" * 33])
+def test_no_machine_id_has_no_hash(content: str) -> None:
+    assert hash_of(content) is None
+
+
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        ("192.0.2.9 50000 192.0.2.1 22", "192.0.2.1"),
+        ("2001:db8::9 50000 2001:db8::1 22", "2001:db8::1"),
+        ("fe80::9%eth0 50000 fe80::1%eth0 22", "fe80::1"),
+        ("", None),
+        ("192.0.2.9 50000 22", None),
+        ("192.0.2.9 50000 elephant 22", None),
+        ("192.0.2.9 50000 192.0.2.1\0 22", None),
+    ],
+)
+def test_where_a_session_arrived(connection: str, address: str | None) -> None:
+    assert parse_session(connection) == address
+
+
+@given(st.text())
+def test_any_text_is_a_session_and_a_machine_id(text: str) -> None:
+    address = parse_session(text)
+    assert address is None or set(address) <= set("0123456789abcdef.:")
+    assert hash_of(text) is None or len(text) == 32

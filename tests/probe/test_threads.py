@@ -352,6 +352,7 @@ def test_one_file_is_opened_per_process_that_does_not_matter(proc: Proc, monkeyp
         opened.append(path)
         return read_text(path)
 
+    monkeypatch.setattr("nictop.probe.processes.read_text", counted)
     monkeypatch.setattr("nictop.probe.threads.read_text", counted)
     monkeypatch.setattr("nictop.probe.virtual_machines.read_text", counted)
     assert proc.read() == ()

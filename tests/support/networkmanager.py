@@ -178,6 +178,10 @@ class PrivateNetworkManager:
         said = self.nmcli("--get-values", "GENERAL.STATE", "device", "show", name, check=False)
         return int(said.split()[0]) if said.strip() else 0
 
+    def is_at_rest(self) -> bool:
+        """Whether it has done what there was to do at its start."""
+        return self.nmcli("-f", "STARTUP", "general").strip() == "started"
+
     def profiles(self) -> list[str]:
         """UUIDs of all profiles but that of lo."""
         rows = self.nmcli("--fields", "UUID,TYPE", "connection", "show").splitlines()

@@ -22,7 +22,7 @@ LIMIT = 15.0
 
 
 class Probe:
-    """The probe under test; a context manager that leaves no process behind."""
+    """The probe under test; a context manager that leaves no process behind. `prefix`: words before its command."""
 
     def __init__(
         self,
@@ -30,8 +30,9 @@ class Probe:
         namespace: Namespace | None = None,
         python: str = sys.executable,
         user: int | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
-        inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
+        inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else prefix
         self.process = subprocess.Popen(
             [*inside, *probe_command(python, *arguments)],
             stdin=subprocess.PIPE,

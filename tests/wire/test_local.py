@@ -8,21 +8,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import pytest
 
-from nictop.probe.__main__ import hello
+from nictop.probe.first_words import hello
 from nictop.probe.records import Line, Request
 from nictop.wire import local
 from nictop.wire.local import LocalSource, library_directories
 from nictop.wire.source import Source, SourceState
+from tests.support.items import LIMIT, Item, has, is_state, until
 from tests.support.probe import interpreters, wait_until
 
-Item = Line | SourceState
-LIMIT = 15.0
 QUICK = (0.01, 0.02)
 
 GREET = (
@@ -49,29 +48,6 @@ async def following(source: LocalSource) -> AsyncIterator[AsyncIterator[Item]]:
 def gone(pid: int) -> bool:
     """Whether a process has ended and has been waited for."""
     return not os.path.exists(f"/proc/{pid}")
-
-
-async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object]) -> list[Item]:
-    """Items up to the first that `wanted` is true of."""
-    heard: list[Item] = []
-
-    async def listen() -> None:
-        async for item in items:
-            heard.append(item)
-            if wanted(item):
-                return
-        raise AssertionError(f"the source ended; heard: {heard[-5:]}")
-
-    await asyncio.wait_for(listen(), LIMIT)
-    return heard
-
-
-def is_state(state: str) -> Callable[[Item], bool]:
-    return lambda item: isinstance(item, SourceState) and item.state == state
-
-
-def has(record: str) -> Callable[[Item], bool]:
-    return lambda item: isinstance(item, Line) and getattr(item, record) is not None
 
 
 async def test_the_real_probe_from_start_to_end() -> None:
@@ -273,8 +249,9 @@ async def collect(items: AsyncIterator[Item]) -> list[Item]:
 def test_libraries_are_found_without_being_imported() -> None:
     places = library_directories()
     assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records", "__init__.py"))
-    assert any(os.path.isdir(os.path.join(place, "pyudev")) for place in places)
+    for library in ("pyudev", "jeepney"):
+        assert any(os.path.isdir(os.path.join(place, library)) for place in places), library
     code = f"import sys; sys.path += {places!r}; from nictop.wire.local import library_directories as found; found(); "
-    code += "print(sorted({'pyudev'} & set(sys.modules)))"
+    code += "print(sorted({'pyudev', 'jeepney'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -24,10 +24,12 @@ from nictop.probe.records.counters import (
     SOFTNET_COUNTERS,
     THREAD_TIMES,
     VF_COUNTERS,
+    Clock,
     Counters,
     Hello,
     LinkChange,
     MachineInterrupt,
+    Pong,
     Trouble,
 )
 from nictop.probe.records.ethtool import (
@@ -81,6 +83,7 @@ __all__ = [
     "Address",
     "Channel",
     "Channels",
+    "Clock",
     "ConfigurationEntry",
     "Counters",
     "DefaultRoute",
@@ -113,6 +116,7 @@ __all__ = [
     "PciFunction",
     "PcieLink",
     "Platform",
+    "Pong",
     "Profile",
     "Queue",
     "Request",
@@ -182,6 +186,9 @@ class Line:
     counters: Counters | None = None
     link_change: LinkChange | None = None
     trouble: Trouble | None = None
+    pong: Pong | None = None
+    clock: Clock | None = None
+    """Not said by a probe: the source puts it in, and a recording keeps it."""
 
 
 @dataclass(frozen=True)
@@ -196,3 +203,5 @@ class Request:
     """True: take one now."""
     machine: bool | None = None
     """True: from now on every `Counters` carries the whole of /proc/interrupts; False: no more."""
+    ping: int | None = None
+    """Answer with a `Pong` of this number. To a probe with a heartbeat every request is also a sign of life."""

@@ -178,3 +178,25 @@ class Trouble:
 
     time: float
     message: str
+
+
+@dataclass(frozen=True)
+class Pong:
+    """Answer to `Request.ping`, sent at once."""
+
+    sequence: int
+    """That of the ping."""
+    monotonic: float
+    """Seconds, CLOCK_MONOTONIC of the probe's machine when the ping was read."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How two machines' clocks lie to each other: what the watching side makes of a `Pong` (see `wire.clock`)."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC of the watching machine when the estimate was made."""
+    offset: float
+    """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get that of the watching one."""
+    uncertainty: float
+    """Seconds by which the offset may be wrong, either way: half of the shortest way there and back."""

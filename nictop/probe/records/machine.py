@@ -73,9 +73,10 @@ class Platform:
     distribution_like: str | None = None
     """ID_LIKE of os-release: names of related distributions, for package names."""
     environment: str | None = None
-    """What runs the hypervisor or what this host runs itself, when that can be told: esxi, proxmox, libvirt, ahv,
-    hyperv, azure, aws, gcp, openstack, …: whose commands to show. For a guest from DMI product, chassis asset tag and
-    BIOS; None: not known."""
+    """What runs the hypervisor of this guest or, on a host that is none, what it runs itself, when that can be told:
+    whose commands to show. esxi, proxmox, libvirt, ahv, hyperv, xen, ovirt, openstack, kubevirt, virtualbox, parallels,
+    azure, aws, gcp, oci, alibaba, tencent, digitalocean, hetzner. For a guest from DMI product, chassis asset tag and
+    BIOS; None: not known. A guest that runs guests itself has the role hypervisor, and the environment around it."""
     roles: tuple[str, ...] = ()
     """hypervisor: this machine runs guests (QEMU processes, /dev/kvm in use, Proxmox, Hyper-V root, Xen dom0);
     container: it is one itself, and shares the kernel with others."""
@@ -150,8 +151,9 @@ class Settings:
 
     sysctl: dict[str, int] = field(default_factory=dict)
     """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries, rmem_max, wmem_max,
-    ``net.ipv4.conf.all.arp_filter`` and rp_filter and arp_ignore (and per link: ``net.ipv4.conf.LINK.arp_filter``, the
-    link's name as it is), ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
+    ``net.ipv4.conf.all.arp_filter`` and rp_filter and arp_ignore (the same per link that has an IPv4 address:
+    ``net.ipv4.conf.LINK.arp_filter``, the link's name as it is; the kernel takes the larger one of all and LINK),
+    ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
     congestion_control: str | None = None
     """net.ipv4.tcp_congestion_control"""
     command_line: str | None = None

@@ -125,7 +125,8 @@ class NetworkManagerConfiguration:
     no_auto_default: tuple[str, ...] = ()
     """``main.no-auto-default``: device specs for which no profile is generated; ``*``: all."""
     no_auto_default_state: tuple[str, ...] = ()
-    """MAC addresses in /var/lib/NetworkManager/no-auto-default.state: their generated profile was deleted or edited."""
+    """MAC addresses, or ``interface-name:=NAME`` of devices without a permanent one, in
+    /var/lib/NetworkManager/no-auto-default.state: their generated profile was deleted or edited."""
     unmanaged_devices: tuple[str, ...] = ()
     """``keyfile.unmanaged-devices``: device specs."""
     device_unmanaged: tuple[str, ...] = ()
@@ -146,7 +147,8 @@ class NetworkManager:
     devices: dict[int, ManagedDevice]
     """By ifindex; matched by interface name within the same inventory."""
     profiles: tuple[Profile, ...]
-    """In the order of their object paths' numbers."""
+    """In the order of their object paths' numbers. One whose settings belong to other users has an empty `uuid` and
+    `id`, and says why in its `unreadable` under "settings"."""
     configuration: NetworkManagerConfiguration = field(default_factory=NetworkManagerConfiguration)
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
@@ -178,14 +180,16 @@ class ConfigurationEntry:
     line: int
     """Counted from one."""
     names: tuple[str, ...] = ()
-    """Interface names or shell patterns it applies to."""
+    """Interface names or shell patterns it applies to; ``!`` in front of one: to all others. Empty together with
+    `addresses`, `drivers` and `paths`: it matches by something else, not everything."""
     addresses: tuple[str, ...] = ()
-    """MAC addresses it matches, lower case."""
+    """MAC addresses or shell patterns of them it matches, lower case."""
     drivers: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     """PCI addresses or udev ID_PATH patterns."""
     methods: tuple[str, ...] = ()
-    """How addresses are set: dhcp4, dhcp6, static, manual, loopback."""
+    """How addresses are set: dhcp4, dhcp6, auto (router advertisements), static, manual, loopback; whatever else a
+    file says is kept as it is."""
     virtual_functions: int | None = None
     """How many VFs it asks for."""
     new_name: str | None = None

@@ -1,0 +1,174 @@
+"""What the kernel has complained about on behalf of NICs: lines of its ring buffer.
+
+Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and yields those that speak of a NIC's trouble as
+`KernelMessage`. Lines that a process wrote into the buffer are not the kernel's and are left out. What the lines look
+like was taken from the kernel's sources: the subsystem or driver is named beside each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from nictop.probe.records import KernelMessage, Unreadable
+from nictop.probe.sysfs import printable, why_unreadable
+
+SIGNS = (
+    b"override administratively set",  # igb, ixgbe, i40e, ice: a VF wants another address or VLAN
+    b"is not trusted, switch the VF",  # i40e, ice: more addresses or VLANs than an untrusted VF may have
+    b"Cannot add more MAC addresses",  # i40e
+    b"Can't add more MAC addresses",  # ice
+    b"Failed to add MAC filter",  # iavf: the physical function refused
+    b"Invalid MAC address ",  # iavf, idpf, hinic: "…, using random"
+    b"Assigning random MAC address",  # igbvf, ixgbevf
+    b"MAC address not assigned by administrator",  # igbvf, ixgbevf
+    b"Is the PF interface up?",  # igbvf, ixgbevf
+    b"Spoof event(s) detected on VF",  # igb
+    b" Spoofed packets detected",  # ixgbe
+    b"Malicious Driver Detection event",  # i40e, ice, ixgbe
+    b"Data path switched ",  # hv_netvsc
+    b"NETDEV WATCHDOG",  # net/sched/sch_generic.c
+    b"TX timeout on queue",  # virtio_net
+    b"Detected Tx Unit Hang",  # e1000, igb, ixgbe, fm10k
+    b"etected Tx hang",  # drivers of other vendors
+    b"Detected Hardware Unit Hang",  # e1000e
+    b": intr type ",  # vmxnet3: "intr type 3, mode 0, 5 vectors allocated"
+    b"martian source ",  # net/ipv4/route.c
+    b"neighbor table overflow",  # net/core/neighbour.c
+    b"eighbour table overflow",  # the same on older kernels
+    b"table full, dropping packet",  # nf_conntrack
+    b"with own address as source address",  # net/bridge: a duplicate MAC address, or a loop
+    b"IPv6 duplicate address ",  # net/ipv6/addrconf.c
+)
+"""Any of these in a line makes it one of a NIC's trouble."""
+FUNCTION_SIGNS = (
+    b"not enough MMIO resources for SR-IOV",  # drivers/pci/iov.c
+    b"SR-IOV: bus number out of range",  # drivers/pci/iov.c
+    b"available PCIe bandwidth, limited by",  # drivers/pci/pci.c
+    b"ineligible for IOMMU domain attach",  # drivers/iommu/intel
+    b"PCIe Bus Error: severity=",  # drivers/pci/pcie/aer.c
+    b"DDP package file was not found",  # ice
+)
+"""As above, but any PCI device may have them: they count for network functions, whose address begins the line."""
+FIRMWARE_SIGN = b"irmware"
+FIRMWARE = re.compile(
+    rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL
+)
+NO_FIRMWARE = re.compile(rb"(?:fail|could not|unable|can't)\w*\b.{0,60}?\bfirmware", re.I | re.DOTALL)
+"""``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``: of a network function
+as well."""
+HEADER = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
+"""Priority, sequence number, microseconds, flags and whatever a later kernel adds; the text. Properties follow on lines
+of their own."""
+DEVICE = re.compile(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
+"""dev_printk: driver (or bus, when none is bound) and address."""
+ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+"""As the kernel writes backslashes, control characters and whatever is not ASCII."""
+
+NEWEST = 200
+MOST_OF_A_KIND = 40
+"""So that one thing that floods the buffer does not push out all others."""
+LONGEST = 500
+LARGEST_RECORD = 8192
+"""Bytes, CONSOLE_EXT_LOG_MAX."""
+MOST_RECORDS = 50_000
+"""A bound for the cost: a buffer of several MiB."""
+
+
+def read_kernel_messages(
+    addresses: Iterable[str], dev: str = "/dev"
+) -> tuple[tuple[KernelMessage, ...] | None, Unreadable | None]:
+    """Messages, oldest first, and why there are none: an ordinary user needs ``kernel.dmesg_restrict`` 0.
+
+    `addresses` are those of the PCI network functions. Never raises OSError.
+    """
+    path = os.path.join(dev, "kmsg")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        return None, why_unreadable(error, printable(path))
+    try:
+        return select(read_records(descriptor), addresses), None
+    except OSError as error:
+        return None, why_unreadable(error, printable(path))
+    finally:
+        os.close(descriptor)
+
+
+def read_records(descriptor: int) -> Iterator[bytes]:
+    """The records in the buffer now, one each: every read returns one. Raises OSError when the buffer may not be read.
+
+    EPIPE: the next record has been overwritten, the kernel goes on with the oldest that is left.
+    """
+    for _ in range(MOST_RECORDS):
+        try:
+            record = os.read(descriptor, LARGEST_RECORD)
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            continue
+        if not record:
+            return
+        yield record
+
+
+def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMessage, ...]:
+    """Those that speak of a NIC's trouble, in their order: the newest `NEWEST`, `MOST_OF_A_KIND` of each kind."""
+    functions = {address.encode() for address in addresses}
+    records = tuple(records)
+    whole = b"".join(records)  # most signs are nowhere: one search through everything beats one per record
+    present = [sign for sign in (*SIGNS, *FUNCTION_SIGNS, FIRMWARE_SIGN) if sign in whole]
+    kept: dict[bytes, deque[tuple[int, KernelMessage]]] = {}
+    for number, record in enumerate(records):
+        sign = sign_of(record, functions, present)
+        if sign is None:
+            continue
+        message = parse_record(record)
+        if message is not None:
+            kept.setdefault(sign, deque(maxlen=MOST_OF_A_KIND)).append((number, message))
+    newest = sorted((entry for entries in kept.values() for entry in entries), key=lambda entry: entry[0])[-NEWEST:]
+    return tuple(message for _, message in newest)
+
+
+def sign_of(record: bytes, functions: set[bytes], present: Iterable[bytes]) -> bytes | None:
+    """What in a record tells of a NIC's trouble, one of `present`; None for all others.
+
+    `functions`: addresses of network functions.
+    """
+    for sign in present:
+        if sign not in record:
+            continue
+        if sign in SIGNS:
+            return sign
+        if is_of(record, functions) and (sign != FIRMWARE_SIGN or tells_of_firmware(record)):
+            return sign
+    return None
+
+
+def tells_of_firmware(record: bytes) -> bool:
+    """Firmware that could not be loaded or does not answer, not just its version."""
+    return FIRMWARE.search(record) is not None or NO_FIRMWARE.search(record) is not None
+
+
+def is_of(record: bytes, functions: set[bytes]) -> bool:
+    """The line begins with driver and address of one of `functions`."""
+    match = DEVICE.match(record, record.find(b";") + 1)
+    return match is not None and match[1] in functions
+
+
+def parse_record(record: bytes) -> KernelMessage | None:
+    """A record of the kernel's own (facility 0); None for what a process wrote and for anything malformed.
+
+    A text of several lines becomes one. Control characters other than white space stay: the screen removes them.
+    """
+    match = HEADER.match(record)
+    if match is None:
+        return None
+    priority = int(match[1])
+    if priority >> 3:
+        return None
+    data = ESCAPED.sub(lambda escaped: bytes([int(escaped[1], 16)]), match[4])
+    text = " ".join(data.decode("utf-8", "replace").split())
+    return KernelMessage(int(match[3]) / 1e6, priority & 7, text[:LONGEST])

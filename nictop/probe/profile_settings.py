@@ -1,0 +1,130 @@
+"""One connection profile of NetworkManager: D-Bus settings → `Profile`. Pure.
+
+The input is what GetSettings and the properties of org.freedesktop.NetworkManager.Settings.Connection say, without
+D-Bus types (nm-settings-dbus(5)); what has another type than the manual page promises counts as not set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from nictop.probe.records import IpSettings, Profile, Unreadable
+
+UNSAVED, GENERATED, VOLATILE, EXTERNAL = 0x1, 0x2, 0x4, 0x8
+"""NMSettingsConnectionFlags."""
+MAC_BYTES = (6, 8, 20)
+"""Ethernet, EUI-64, InfiniBand."""
+
+Part = dict[str, Any]
+Settings = dict[str, Part]
+"""Setting → property → value."""
+
+
+def parse_profile(path: str, facts: Part, settings: Settings, unreadable: dict[str, Unreadable]) -> Profile:
+    """`facts`: properties of the object at `path`. `unreadable`: what its settings could not be read for, or {}."""
+    about = settings.get("connection", {})
+    kind = text(about, "type") or ""
+    hardware = settings.get(kind, {})
+    match, vlan, sriov = settings.get("match", {}), settings.get("vlan", {}), settings.get("sriov")
+    flags = number(facts, "Flags")
+    denylist = texts(hardware, "mac-address-denylist") or texts(hardware, "mac-address-blacklist")
+    return Profile(
+        path=path,
+        uuid=text(about, "uuid") or "",
+        id=text(about, "id") or "",
+        type=kind,
+        filename=text(facts, "Filename"),
+        unsaved=facts.get("Unsaved") is True or bool(flags & UNSAVED),
+        generated=bool(flags & GENERATED),
+        volatile=bool(flags & VOLATILE),
+        external=bool(flags & EXTERNAL),
+        nm_generated_default=flags & (GENERATED | VOLATILE | EXTERNAL) == GENERATED,
+        interface_name=text(about, "interface-name"),
+        mac_address=mac_address(hardware.get("mac-address")),
+        mac_address_denylist=tuple(address.lower() for address in denylist),
+        cloned_mac_address=text(hardware, "assigned-mac-address") or mac_address(hardware.get("cloned-mac-address")),
+        mtu=number(hardware, "mtu") or None,
+        match_interface_names=texts(match, "interface-name"),
+        match_drivers=texts(match, "driver"),
+        match_paths=texts(match, "path"),
+        match_kernel_command_line=texts(match, "kernel-command-line"),
+        autoconnect=about.get("autoconnect") is not False,
+        autoconnect_priority=number(about, "autoconnect-priority"),
+        autoconnect_retries=number(about, "autoconnect-retries", -1),
+        multi_connect=number(about, "multi-connect"),
+        timestamp=number(about, "timestamp"),
+        permissions=tuple(users(texts(about, "permissions"))),
+        controller=text(about, "controller") or text(about, "master"),
+        port_type=text(about, "port-type") or text(about, "slave-type"),
+        ipv4=parse_ip(settings.get("ipv4", {})),
+        ipv6=parse_ip(settings.get("ipv6", {})),
+        vlan_id=number(vlan, "id") if vlan or kind == "vlan" else None,
+        vlan_parent=text(vlan, "parent"),
+        sriov_total_vfs=None if sriov is None else number(sriov, "total-vfs"),
+        ethtool={name: int(value) for name, value in settings.get("ethtool", {}).items() if isinstance(value, int)},
+        unreadable=unreadable,
+    )
+
+
+def parse_ip(part: Part) -> IpSettings:
+    """The ``ipv4`` or ``ipv6`` setting; a profile of a port has none, which is the method "disabled"."""
+    metric = number(part, "route-metric", -1)
+    return IpSettings(
+        method=text(part, "method") or "disabled",
+        addresses=tuple(with_prefix(entry, "address") for entry in entries(part, "address-data")),
+        gateway=text(part, "gateway"),
+        never_default=part.get("never-default") is True,
+        route_metric=None if metric < 0 else metric,
+        may_fail=part.get("may-fail") is not False,
+        routes=tuple(route(entry) for entry in entries(part, "route-data")),
+        has_routing_rules=bool(entries(part, "routing-rules")) or bool(number(part, "route-table")),
+    )
+
+
+def route(entry: Part) -> str:
+    """``198.51.100.0/24 via 192.0.2.254``."""
+    hop = text(entry, "next-hop")
+    return with_prefix(entry, "dest") + (f" via {hop}" if hop else "")
+
+
+def with_prefix(entry: Part, key: str) -> str:
+    return f"{text(entry, key) or '?'}/{number(entry, 'prefix')}"
+
+
+def mac_address(value: object) -> str | None:
+    """Bytes → ``00:50:56:aa:bb:cc``; older releases give a special word such as ``stable`` as text."""
+    if isinstance(value, str):
+        return value.lower() or None
+    if isinstance(value, (bytes, bytearray, list)) and len(value) in MAC_BYTES:
+        try:
+            return ":".join(f"{byte:02x}" for byte in bytes(value))
+        except (TypeError, ValueError):
+            return None
+    return None
+
+
+def users(permissions: Iterable[str]) -> list[str]:
+    """``user:bob:`` → bob; any other form is kept as it is, since it restricts the profile as well."""
+    return [entry.split(":")[1] if entry.startswith("user:") else entry for entry in permissions]
+
+
+def text(part: Part, key: str) -> str | None:
+    """A text that is not empty."""
+    value = part.get(key)
+    return value if isinstance(value, str) and value else None
+
+
+def number(part: Part, key: str, otherwise: int = 0) -> int:
+    value = part.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else otherwise
+
+
+def texts(part: Part, key: str) -> tuple[str, ...]:
+    value = part.get(key)
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def entries(part: Part, key: str) -> list[Part]:
+    value = part.get(key)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,111 @@
+"""``python -m tests.support.follower OPTIONS``: sources in a process of their own, which tests may stop, kill or lock up.
+
+OPTIONS is JSON: the fields of `SshTarget`, how many sources, and constants to be set. Prints one JSON line per hello
+and per state: number of the source, what, and the probe's pid or the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+
+from nictop.probe.records import Line
+from nictop.wire import remote_probe, ssh
+from nictop.wire.ssh import SshSource, SshTarget
+from tests.support.namespaces import ROOT, Namespace
+from tests.support.probe import LIMIT
+
+Event = tuple[int, str, object]
+
+
+async def follow(number: int, source: SshSource) -> None:
+    async with aclosing(source.items()) as items:
+        async for item in items:
+            if not isinstance(item, Line):
+                say(number, item.state, item.message)
+            elif item.hello is not None:
+                say(number, "hello", item.hello.pid)
+
+
+def say(number: int, what: str, detail: object) -> None:
+    os.write(1, json.dumps([number, what, detail]).encode() + b"\n")
+
+
+async def main(options: str) -> None:
+    wanted = json.loads(options)
+    for name, value in wanted["constants"].items():
+        for module in (remote_probe, ssh):
+            if hasattr(module, name):
+                setattr(module, name, value)
+    target = SshTarget(
+        **{name: tuple(value) if isinstance(value, list) else value for name, value in wanted["target"].items()}
+    )
+    sources = [SshSource(target, 0.2, retry=(0.1, 0.3)) for _ in range(wanted["count"])]
+    await asyncio.gather(*(follow(number, source) for number, source in enumerate(sources)))
+
+
+class Follower:
+    """Such a process, as a context manager that leaves none behind; `events` is what it has said."""
+
+    def __init__(
+        self, target: SshTarget, count: int = 1, *, namespace: Namespace | None = None, **constants: float
+    ) -> None:
+        options = json.dumps({"target": asdict(target), "count": count, "constants": constants})
+        inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
+        environment = {name: value for name, value in os.environ.items() if name != "SSH_AUTH_SOCK"}
+        self.process = subprocess.Popen(
+            [*inside, sys.executable, "-m", "tests.support.follower", options],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.events: list[Event] = []
+        self._rest = b""
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait(LIMIT)
+
+    def until(self, fact: Callable[[], object], limit: float = LIMIT) -> None:
+        """Read until `fact` is true; AssertionError when it is not within `limit` seconds."""
+        assert self.process.stdout is not None
+        descriptor, end = self.process.stdout.fileno(), time.monotonic() + limit
+        while not fact():
+            assert time.monotonic() < end, f"did not come true; last events: {self.events[-5:]}"
+            if select.select([descriptor], [], [], 0.02)[0]:
+                part = os.read(descriptor, 65536)
+                assert part, f"the follower ended; last events: {self.events[-5:]}"
+                *lines, self._rest = (self._rest + part).split(b"\n")
+                self.events += [(number, what, detail) for number, what, detail in map(json.loads, lines)]
+
+    def said(self, what: str) -> Sequence[object]:
+        """Details of every such event so far."""
+        return [detail for _, event, detail in self.events if event == what]
+
+    def sources(self, what: str) -> set[int]:
+        """Which of them have said it."""
+        return {number for number, event, _ in self.events if event == what}
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
