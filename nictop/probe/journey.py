@@ -100,8 +100,7 @@ def read_exactly(size: int) -> bytes:
 
 
 def arrive(frames: int, arguments: list[str]) -> int:
-    """Be the probe, with `arguments` (the first two are ``--interval S``), until its end; returns its exit status.
-    """
+    """Be the probe, with `arguments` (the first two are ``--interval S``), until its end; returns its exit status."""
     luggage = Luggage(frames)
     sys.meta_path.insert(0, luggage)  # type: ignore[arg-type]
     try:

@@ -1,1 +1,1 @@
-"""How lines get here: the probe as a child process (and later over SSH, or from a file)."""
+"""How lines get here: the probe as a child process, or sent to another machine over SSH (and later from a file)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, pictures, probe, screens
+from tests.benchmarks import counters, interrupts, pictures, probe, screens, ssh
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -26,6 +26,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "probe": probe.probe_at_rest,
     "heat-picture": pictures.heat_picture,
     "first-paint": screens.first_paint,
+    "ssh-first-counters": ssh.first_counters,
+    "ssh-many-at-once": ssh.many_at_once,
+    "ssh-watching-many": ssh.watching_many,
+    "ssh-probe": ssh.remote_probe_at_rest,
     "whole-program": screens.whole_program,
 }
 

@@ -1,4 +1,4 @@
-"""``python -m tests.support.follower OPTIONS``: sources in a process of their own, which tests may stop, kill or lock up.
+"""``python -m tests.support.follower OPTIONS``: sources in a process of their own, which tests may stop and kill.
 
 OPTIONS is JSON: the fields of `SshTarget`, how many sources, and constants to be set. Prints one JSON line per hello
 and per state: number of the source, what, and the probe's pid or the message.
@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import asdict
+
+import msgspec
 
 from nictop.probe.records import Line
 from nictop.wire import remote_probe, ssh
@@ -46,9 +48,7 @@ async def main(options: str) -> None:
         for module in (remote_probe, ssh):
             if hasattr(module, name):
                 setattr(module, name, value)
-    target = SshTarget(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in wanted["target"].items()}
-    )
+    target = msgspec.convert(wanted["target"], SshTarget)
     sources = [SshSource(target, 0.2, retry=(0.1, 0.3)) for _ in range(wanted["count"])]
     await asyncio.gather(*(follow(number, source) for number, source in enumerate(sources)))
 

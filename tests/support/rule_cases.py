@@ -4,6 +4,7 @@ A host is a JSON object. ``base`` names a host in tests/data/rules/bases that th
 ``null`` removes, anything else replaces.
 
     base                                      name of another host
+    time                                      of the inventory: seconds since boot
     name, hello, platform, services, settings as the records of the same names
     links    {"ens224": {fields of Link}}     ifindex is given by order unless set; up, Ethernet, 1500 unless said
     pci      {"0000:02:00.0": {...}}          PciFunction
@@ -123,18 +124,25 @@ def complete(host: dict[str, Any]) -> dict[str, Any]:
 
 def watched(host: dict[str, Any]) -> Watched:
     """The host as the rules see it."""
+    lines = heard(host)
+    hello = lines[0].hello
+    assert hello is not None
+    snapshot = with_state(Snapshot.empty(complete(host).get("name", hello.hostname)), "live", "")
+    window: deque[Any] = deque(maxlen=60)
+    for line in lines:
+        snapshot = advance(snapshot, line)
+        if line.counters is not None and snapshot.rates is not None:
+            window.append(snapshot.rates)
+    return Watched(snapshot, tuple(window))
+
+
+def heard(host: dict[str, Any]) -> list[Line]:
+    """What its probe says: hello, inventory, counters."""
     host = complete(host)
     inventory, ifindexes = inventory_of(host)
     hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
-    name = host.get("name", hello.hostname)
-    snapshot = with_state(Snapshot.empty(name), "live", "")
-    snapshot = advance(advance(snapshot, Line(hello=hello)), Line(inventory=inventory))
-    window: deque[Any] = deque(maxlen=60)
-    for counters in counters_of(host.get("counters", {}), ifindexes, inventory):
-        snapshot = advance(snapshot, Line(counters=counters))
-        if snapshot.rates is not None:
-            window.append(snapshot.rates)
-    return Watched(snapshot, tuple(window))
+    counted = counters_of(host.get("counters", {}), ifindexes, inventory)
+    return [Line(hello=hello), Line(inventory=inventory), *(Line(counters=counters) for counters in counted)]
 
 
 def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
@@ -168,7 +176,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
             for number, (uuid, fields) in enumerate(manager.get("profiles", {}).items(), start=1)
         ]
     written = {
-        "time": 0.0,
+        "time": host.get("time", 0.0),
         "wall": 0.0,
         "took": 0.1,
         "reason": "start",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -27,6 +28,8 @@ def why_no_sshd() -> str | None:
     """Why no sshd can be started here; None when it can."""
     if shutil.which("sshd", path=PLACES) is None or shutil.which("ssh-keygen") is None:
         return "openssh-server is not installed"
+    if os.path.basename(pwd.getpwuid(os.geteuid()).pw_shell) in ("nologin", "false"):
+        return "the present user has no shell to log in with"
     if os.geteuid() == 0 and not os.path.isdir(SEPARATION):
         try:
             os.mkdir(SEPARATION, 0o755)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.probe.__main__ import hello
+from nictop.probe.first_words import hello
 from nictop.probe.records import MAX_LINE, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
 from nictop.probe.requests import parse_request
 from nictop.wire import codec

@@ -1,0 +1,185 @@
+"""The probe's sources packed for the journey to another machine.
+
+Reads the sources of nictop.probe and of the libraries that its inventory uses, where they are installed here; yields
+the text that the remote Python executes (`probe.journey`) and three frames for it: what the first counters need, what
+the running probe needs, and the rest. Made once per process. The first frame decides how soon the first numbers come:
+comments, docstrings and annotations stay at home, and line numbers stay what they are.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import struct
+import threading
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from nictop.errors import NictopError
+
+FIRST = "nictop.probe.first_words"
+RUNNING = ("nictop.probe.__main__", "nictop.probe.counters")
+JOURNEY = "nictop.probe.journey"
+VOCABULARY = "nictop/probe/records/"
+"""The running probe names these in annotations only."""
+LIBRARIES: dict[str, re.Pattern[str]] = {
+    "jeepney": re.compile(r"^jeepney/(tests/|io/(tests/|asyncio|trio)|bindgen)"),
+    "pyudev": re.compile(r"^pyudev/(glib|pyqt|pyside|wx|_qt_base)"),
+}
+"""Library → files that nobody needs there: bindings to other event loops, tests."""
+IMPORT = re.compile(r"^( *)(?:from (nictop[\w.]*) import ([\w, ]+|\()|import (nictop[\w.]*))", re.MULTILINE)
+
+_packing = threading.Lock()
+
+Sources = dict[str, str]
+"""Module path, ``nictop/probe/links.py`` → source."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Ready to be sent: `start`, then each of `frames`."""
+
+    start: bytes
+    """zlib-compressed source of the journey, whose length the remote command line names."""
+    frames: tuple[bytes, ...]
+    """With their lengths in front."""
+
+    @property
+    def first(self) -> bytes:
+        """All that the first counters need."""
+        return self.start + self.frames[0]
+
+    @property
+    def rest(self) -> bytes:
+        return b"".join(self.frames[1:])
+
+
+def bundle() -> Bundle:
+    """Of this very nictop. Raises NictopError when its sources cannot be read. Threads that ask at the same time wait
+    for the same one."""
+    with _packing:
+        return _bundle()
+
+
+@functools.lru_cache(maxsize=1)
+def _bundle() -> Bundle:
+    try:
+        own = dict(_package("nictop.probe"))
+        root = find_spec("nictop")
+        assert root is not None and root.origin is not None
+        own["nictop/__init__.py"] = Path(root.origin).read_text("utf-8")
+        libraries = {path: text for library in LIBRARIES for path, text in _package(library)}
+    except (OSError, UnicodeDecodeError) as error:
+        raise NictopError(f"the probe's own sources cannot be read: {error}", "install nictop anew") from error
+    first = closure(own, [FIRST], everywhere=False)
+    running = closure(own, RUNNING[:1], everywhere=False) | closure(own, RUNNING[1:], everywhere=True)
+    running = {path for path in running if not path.startswith(VOCABULARY)}
+    journey = own.pop(path_of(own, JOURNEY))
+    return Bundle(
+        zlib.compress(bare(journey).encode(), 9),
+        (
+            frame({path: bare(own[path]) for path in sorted(first)}),
+            frame({path: own[path] for path in sorted(running - first)}),
+            frame({path: text for path, text in (own | libraries).items() if path not in first | running}),
+        ),
+    )
+
+
+def frame(sources: Sources) -> bytes:
+    """As `probe.journey` reads it. No source has a NUL in it: Python would refuse it."""
+    packed = zlib.compress("\0".join(part for item in sources.items() for part in item).encode(), 9)
+    return struct.pack(">I", len(packed)) + packed
+
+
+def closure(sources: Sources, modules: Iterable[str], *, everywhere: bool) -> set[str]:
+    """Paths of `modules`, of what importing them imports, and of the packages around those.
+
+    `everywhere`: imports inside functions count as well.
+    """
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        path = path_of(sources, module)
+        if not path or path in found:
+            continue
+        found.add(path)
+        waiting += [module.rpartition(".")[0]] if "." in module else []
+        waiting += imported(sources[path], everywhere=everywhere)
+    return found
+
+
+def imported(source: str, *, everywhere: bool) -> Iterator[str]:
+    """Names of nictop that `source` imports at its top level, or `everywhere`; some may be no modules."""
+    for indent, package, names, module in IMPORT.findall(source):
+        if everywhere or not indent:
+            yield package or module
+            for name in names.split(",") if package else ():
+                yield f"{package}.{name.strip()}"
+
+
+def path_of(sources: Sources, module: str) -> str:
+    """The file of a module, "" when it has none among `sources`."""
+    stem = module.replace(".", "/")
+    return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in sources), "")
+
+
+def bare(source: str) -> str:
+    """`source` without comments, docstrings and the annotations of functions; each line keeps its number.
+
+    The text is cut, not written anew: what a newer Python would write, an older one might not read.
+    """
+    lines = source.encode().split(b"\n")
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line) + 1)
+    data = bytearray(b"\n".join(lines))
+    cuts = sorted(_superfluous(ast.parse(source), starts, bytes(data)), reverse=True)
+    for begin, end, instead in cuts:
+        data[begin:end] = instead + b"\n" * data.count(b"\n", begin, end)
+    text = re.sub(r"^ *#.*$", "", data.decode(), flags=re.MULTILINE)
+    return re.sub(r"^ +", lambda indent: " " * (len(indent[0]) // 4), text, flags=re.MULTILINE)
+
+
+def _superfluous(tree: ast.AST, starts: list[int], source: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """(begin, end, what to put there), in bytes of the source; none within another."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield _span(node.body[0], starts)[0], _span(node.body[-1], starts)[1], b"pass"
+            waiting += node.orelse
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield *_span(node, starts), b'""'
+        elif isinstance(node, ast.arg) and node.annotation is not None:
+            name_end = starts[node.lineno - 1] + node.col_offset + len(node.arg.encode())
+            yield name_end, _span(node.annotation, starts)[1], b""
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
+            yield _span(node.target, starts)[1], _span(node.annotation, starts)[1], b""
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            begin, end = _span(node.returns, starts)
+            yield source.rindex(b"->", 0, begin), end, b""
+
+
+def _span(node: ast.expr | ast.stmt, starts: list[int]) -> tuple[int, int]:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+
+
+def _package(name: str) -> Iterator[tuple[str, str]]:
+    """(path, source) of every module of an installed package; nothing when it is not installed."""
+    specification = find_spec(name)
+    for place in (specification.submodule_search_locations or ()) if specification is not None else ():
+        base = Path(place)
+        prefix = name.replace(".", "/")
+        unwanted = LIBRARIES.get(name)
+        for file in sorted(base.rglob("*.py")):
+            path = f"{prefix}/{file.relative_to(base).as_posix()}"
+            if unwanted is None or not unwanted.match(path):
+                yield path, file.read_text("utf-8")

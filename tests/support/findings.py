@@ -1,0 +1,45 @@
+"""Small literal findings, and hosts of rule cases as what their probe says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from nictop.probe.records import Line
+from nictop.rules import Evidence, Finding, Fix, Severity
+from tests.support.rule_cases import RULES, heard
+
+RENAME = Fix(
+    "here",
+    "rename the profile to the interface",
+    ("nmcli con mod uuid 7777 connection.id ens224", "nmcli con up uuid 7777"),
+    persistent=True,
+    undo=("nmcli con mod uuid 7777 connection.id 'Wired connection 1'",),
+    note="Nothing is interrupted.",
+)
+
+
+def finding(
+    *,
+    rule: str = "a_rule",
+    severity: Severity = "warning",
+    host: str = "alma-load-001",
+    subject: str = "ens224",
+    title: str = 'is run by "Wired connection 1", a profile NetworkManager made up',
+    evidence: tuple[Evidence, ...] = (Evidence("made by", "NetworkManager", "Settings.Connection.Flags"),),
+    why: str = "nmcli changes profiles, not interfaces.",
+    fixes: tuple[Fix, ...] = (RENAME,),
+) -> Finding:
+    return Finding(rule, severity, host, subject, title, evidence, why, fixes)
+
+
+def host_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -> dict[str, Any]:
+    """The first host of a case in tests/data/rules."""
+    cases = json.loads((RULES / family / f"{rule}.json").read_text())
+    host: dict[str, Any] = cases[kind][number]["hosts"][0]
+    return host
+
+
+def lines_of_case(family: str, rule: str, number: int = 0, kind: str = "fires") -> list[Line]:
+    """What the probe of that host says."""
+    return heard(host_of_case(family, rule, number, kind))

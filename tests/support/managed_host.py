@@ -1,0 +1,49 @@
+"""The host of a real NetworkManager in a namespace, as the rules see it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import msgspec
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Line
+from nictop.rules import RULES, Finding, Watched, diagnose
+from nictop.wire.local import library_directories
+from tests.support.namespaces import ROOT as SOURCES
+from tests.support.networkmanager import PrivateNetworkManager
+
+CHILD = f"""
+import json, sys
+sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
+from nictop.probe.inventory import take_inventory
+print(json.dumps({{"inventory": take_inventory("test")}}, default=vars))
+"""
+FAMILY = "profiles and names"
+
+
+def watched(manager: PrivateNetworkManager) -> Watched:
+    """A new inventory, taken inside and decoded as the reader of the wire does."""
+    line = msgspec.json.decode(manager.run([sys.executable, "-c", CHILD]).encode(), type=Line)
+    assert line.inventory is not None and "networkmanager" not in line.inventory.unreadable
+    return Watched(advance(with_state(Snapshot.empty("namespace"), "live", ""), line))
+
+
+def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
+    """(Rule, subject) → what the rules on profiles and names say; none of them may have failed."""
+    rules = [rule for rule in RULES.values() if rule.family == FAMILY]
+    diagnosis = diagnose([watched(manager)], rules)
+    assert not diagnosis.skipped, diagnosis.skipped
+    return {(one.rule, one.subject): one for one in diagnosis.findings}
+
+
+def type_in(manager: PrivateNetworkManager, lines: Iterable[str], **filled: str) -> None:
+    """The lines as they were printed, typed into bash one after another; `filled`: what a person puts in for a place
+    in capitals, ``ADDRESS`` for ``<ADDRESS/PREFIX>``."""
+    for printed in lines:
+        line = printed
+        for name, value in filled.items():
+            line = line.replace(f"<{name}/PREFIX>", value).replace(f"<{name}>", value)
+        assert "<" not in line, f"to be filled in: {line}"
+        manager.run(["bash", "-c", line])

@@ -1,0 +1,247 @@
+"""The bundle: small enough, complete, the same program, and readable by every Python that it may meet."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import subprocess
+import sys
+import textwrap
+import tokenize
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.wire.bundle import Bundle, bare, bundle, closure, frame, imported
+from nictop.wire.codec import decode
+from nictop.wire.remote_command import RemoteCommand
+from tests.support.namespaces import ROOT
+from tests.support.probe import interpreters
+
+PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
+
+
+def unpacked(packed: bytes) -> dict[str, str]:
+    parts = zlib.decompress(packed[4:]).decode().split("\0")
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def command(packed: Bundle, *arguments: str) -> RemoteCommand:
+    return RemoteCommand(["--interval", "0.1", *arguments], len(packed.start), len(packed.frames))
+
+
+def run(line: str, data: bytes, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """As a login shell would run it."""
+    return subprocess.run(
+        ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=30, check=False, env=environment
+    )
+
+
+def test_the_first_counters_need_ten_kilobytes() -> None:
+    assert len(bundle().first) <= 10_000
+
+
+def test_it_is_made_once() -> None:
+    assert bundle() is bundle()
+
+
+def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
+    frames = [unpacked(packed) for packed in bundle().frames]
+    together = [path for sources in frames for path in sources]
+    assert len(together) == len(set(together))
+    own = {path for path in together if path.startswith("nictop/")}
+    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nictop/probe").rglob("*.py")}
+    assert own == here - {"nictop/probe/journey.py"} | {"nictop/__init__.py"}
+    assert {path.split("/")[0] for path in together} == {"nictop", "jeepney", "pyudev"}
+    assert not [path for path in together if "test" in path]
+
+
+def without_words(tree: ast.AST) -> str:
+    """What remains of a program without docstrings, annotations of functions and attributes, and code for checkers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value = ast.Constant(value="")
+    for node in ast.walk(tree):
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(node, name, [plain_assignment(entry) for entry in value])
+    return ast.dump(tree)
+
+
+def plain_assignment(node: object) -> object:
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
+        return ast.Assign(targets=[node.target], value=node.value)
+    return node
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").glob("*.py")), ids=lambda path: path.name)
+def test_what_is_cut_away_is_words_only(path: Path) -> None:
+    """Of every module, though only some are cut: those that will be, tomorrow. Line numbers stay."""
+    source = path.read_text()
+    cut = bare(source)
+    assert without_words(ast.parse(cut)) == without_words(ast.parse(source))
+    assert cut.count("\n") == source.count("\n")
+    functions = [
+        [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)] for text in (cut, source)
+    ]
+    assert set(functions[0]) <= set(functions[1])
+    ast.parse(cut, feature_version=(3, 9))
+    assert not [line for line in cut.splitlines() if line.lstrip().startswith("#")]
+
+
+NAMES = st.sampled_from(["a", "b2", "_c", "número"])
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
+
+
+@given(NAMES, TEXTS, TEXTS, st.booleans())
+def test_any_words_are_cut(name: str, said: str, comment: str, inner: bool) -> None:
+    source = textwrap.dedent(
+        f"""\
+        {said!r}
+        # {comment}
+        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {said!r}) -> "x":
+            {said!r}
+            self.{name}: list[int] = [1,
+                2]
+            return {name}, {said!r}, "->", lambda: 1
+        """
+    )
+    if inner:
+        source = "class C:\n" + textwrap.indent(source, "    ")
+    assert without_words(ast.parse(bare(source))) == without_words(ast.parse(source))
+    assert not [
+        token
+        for token in tokenize.generate_tokens(io.StringIO(bare(source)).readline)
+        if token.type == tokenize.COMMENT
+    ]
+
+
+def test_imports_are_followed() -> None:
+    sources = {
+        "nictop/__init__.py": "",
+        "nictop/a/__init__.py": "",
+        "nictop/a/one.py": "from nictop.a import two\nimport os\n\ndef f():\n    from nictop.a.three import x\n",
+        "nictop/a/two.py": "import nictop.a.one\nfrom nictop.a.missing import (\n    y,\n)\n",
+        "nictop/a/three.py": "raise SystemExit",
+    }
+    packages = {"nictop/__init__.py", "nictop/a/__init__.py"}
+    assert closure(sources, ["nictop.a.one"], everywhere=False) == packages | {"nictop/a/one.py", "nictop/a/two.py"}
+    assert closure(sources, ["nictop.a.one"], everywhere=True) == set(sources)
+    assert set(imported(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
+    assert unpacked(frame(sources)) == sources
+
+
+LOOK = """
+import atexit, os, sys
+def tell():
+    os.write(2, repr([sorted(sys.modules), sys.flags.isolated]).encode())
+atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
+    """Hello, counters, an inventory with everything in it; nothing written anywhere."""
+    packed = bundle()
+    (tmp_path / "python3").symlink_to(python)
+    home = tmp_path / "home"
+    home.mkdir()
+    wanted = command(packed, "--once")
+    done = run(
+        wanted.line(), packed.first + packed.rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home)
+    )
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[0].startswith("3."), done
+    lines = [decode(line) for line in answer[1].splitlines()]
+    assert lines[0].hello is not None and lines[0].hello.python == answer[0]
+    assert lines[1].counters is not None and lines[1].counters.links and lines[1].counters.cpus
+    assert [line.inventory for line in lines if line.inventory], (lines, done.stderr)
+    assert lines[-1].counters is not None and lines[-1].counters.time > lines[1].counters.time
+    assert not [line.trouble for line in lines if line.trouble]
+    assert done.returncode == 0 and not done.stderr
+    assert not list(home.iterdir())
+
+
+def test_the_running_probe_takes_apart_what_it_needs_and_no_more() -> None:
+    """The vocabulary, the inventory and its libraries stay compressed in the process that must stay small."""
+    packed = bundle()
+    wanted = command(packed, "--once")
+    start = zlib.compress(
+        LOOK.encode() + zlib.decompress(packed.start).replace(b"from __future__ import annotations", b"")
+    )
+    changed = RemoteCommand(wanted.arguments, len(start), len(packed.frames))
+    done = run(changed.line(), start + b"".join(packed.frames), PATH=os.environ["PATH"])
+    modules, isolated = ast.literal_eval(done.stderr.decode())
+    frames = [set(unpacked(one)) for one in packed.frames]
+    loaded = {
+        path for name in modules for path in (name.replace(".", "/") + ".py", name.replace(".", "/") + "/__init__.py")
+    }
+    assert isolated == 1
+    assert "nictop.probe.__main__" in modules and "nictop.probe.hotplug" in modules
+    assert not loaded & frames[2]
+    assert not {"typing", "dataclasses", "ctypes", "asyncio", "site"} & set(modules)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 1_200, 9_000, 9_900, 30_000])
+def test_sources_that_do_not_arrive_leave_nobody_waiting(kept: int) -> None:
+    packed = bundle()
+    done = run(command(packed).line(), (packed.first + packed.rest)[:kept], PATH=os.environ["PATH"])
+    assert done.returncode in (0, 1)  # zlib complains when not even the start is whole
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
+def test_a_python_that_is_too_old_is_named(version: str, tmp_path: Path) -> None:
+    found = interpreters([f"python{version}"])
+    if not found:
+        pytest.skip(f"no Python {version} here")
+    (tmp_path / "python3").symlink_to(found[0])
+    for tool in ("sh", "test"):
+        (tmp_path / tool).symlink_to(f"/bin/{tool}" if os.path.exists(f"/bin/{tool}") else f"/usr/bin/{tool}")
+    wanted = command(bundle())
+    done = run(wanted.line(), bundle().first, PATH=str(tmp_path))
+    with pytest.raises(Exception, match=rf"its python3 is {version}\.\d+, which is too old") as caught:
+        wanted.answer(done.stdout)
+    assert "install" in caught.value.hint  # type: ignore[attr-defined]
+    (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one beside it is taken
+    done = run(wanted.line(), b"", PATH=str(tmp_path))
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[0] == "{}.{}.{}".format(*sys.version_info[:3])
+
+
+def test_no_python_at_all_is_said(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    wanted = command(bundle())
+    done = run(wanted.line(), b"", PATH=str(tmp_path))
+    with pytest.raises(Exception, match="there is no python3"):
+        wanted.answer(done.stdout)
+
+
+def test_an_echo_of_the_command_is_no_answer() -> None:
+    wanted = command(bundle())
+    assert wanted.answer(wanted.line().encode() + b"\n") is None
+    assert wanted.answer(f"{wanted.second}-{wanted.first}".encode()) is None
+    noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
+    assert wanted.answer(noise) is None
+    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == ("3.9.1", b"rest")
+
+
+@given(st.binary(max_size=400))
+def test_any_noise_is_survived(noise: bytes) -> None:
+    assert RemoteCommand(["--interval", "1"], 1, 1).answer(noise) is None
+
+
+@pytest.mark.parametrize("sudo", ["", "quiet", "password"])
+def test_the_line_is_fit_for_every_login_shell(sudo: str) -> None:
+    line = command(bundle()).line(sudo)  # type: ignore[arg-type]
+    assert line.startswith("exec ") and not set(line) & set("\n\\!\t") and line.isascii()
+    assert len(line) < 8192

@@ -1,0 +1,401 @@
+"""Servers that no sshd would be: each is given up with a sentence, and nothing of theirs obeys a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import resource
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+
+from nictop.probe.first_words import hello
+from nictop.probe.records import Line
+from nictop.wire import remote_probe
+from nictop.wire.authentication import Question
+from nictop.wire.source import SourceState
+from nictop.wire.ssh import SshSource, SshTarget
+from tests.support.items import has, state, until
+
+QUICK = (0.01, 0.05)
+Process = Any
+Act = Callable[[Process], Awaitable[None]]
+
+
+class Open(asyncssh.SSHServer):
+    """Lets everybody in."""
+
+    def begin_auth(self, username: str) -> bool:
+        return False
+
+
+class Password(asyncssh.SSHServer):
+    """The password is "secret"; the banner wants to own the terminal."""
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._connection = conn
+
+    def begin_auth(self, username: str) -> bool:
+        self._connection.send_auth_banner("\x1b[2J\x1b]0;owned\x07 welcome\r\n" * 1000)
+        return True
+
+    def kbdint_auth_supported(self) -> bool:
+        return False
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return password == "secret"
+
+
+class Prompts(asyncssh.SSHServer):
+    """Keyboard-interactive: a password and a code that is another one each time."""
+
+    code = 100
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def kbdint_auth_supported(self) -> bool:
+        return True
+
+    def get_kbdint_challenge(self, username: str, lang: str, submethods: str) -> Any:
+        return "two\x1b[31m", "factors", "", [("Password: ", False), ("Code: ", True)]
+
+    def validate_kbdint_response(self, username: str, responses: Any) -> bool:
+        Prompts.code += 1
+        return list(responses) == ["secret", str(Prompts.code)]
+
+
+class Nobody(asyncssh.SSHServer):
+    """Refuses every key."""
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, act: Act, server: type[asyncssh.SSHServer] = Open, **options: Any
+) -> AsyncIterator[SshTarget]:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    running: set[asyncio.Task[None]] = set()
+
+    def handle(process: Process) -> None:
+        task = asyncio.ensure_future(act(process))
+        running.add(task)
+
+    listener = await asyncssh.listen(
+        "127.0.0.1", 0, server_factory=server, server_host_keys=[key], process_factory=handle, encoding=None, **options
+    )
+    try:
+        yield target(folder, listener.get_port(), key)
+    finally:
+        listener.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await listener.wait_closed()
+
+
+def target(folder: Path, port: int, key: asyncssh.SSHKey | None = None) -> SshTarget:
+    known = f"[127.0.0.1]:{port} {key.export_public_key().decode()}" if key is not None else ""
+    (folder / "known_hosts").write_text(known)
+    (folder / "config").write_text(f"UserKnownHostsFile {folder / 'known_hosts'}\nIdentityAgent none\n")
+    return SshTarget(
+        "127.0.0.1", getpass.getuser(), port, identity_files=(str(folder / "no"),), config=(str(folder / "config"),)
+    )
+
+
+def mark(process: Process) -> bytes:
+    """The answer that the command asks for."""
+    words = shlex.split(process.command)
+    return f"\n{words[8]}-{words[7]} ready 3.11.2\n".encode()
+
+
+def greeting(**other: object) -> bytes:
+    return json.dumps({"hello": {**hello(1.0), **other}}).encode() + b"\n"
+
+
+def says(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
+    """Mark, hello and `parts`; after them `then` without end, or the exit status, or nothing more."""
+
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + greeting())
+        for part in parts:
+            process.stdout.write(part)
+        while then:
+            process.stdout.write(then)
+            await process.stdout.drain()
+        if status is not None:
+            process.exit(status)
+
+    return act
+
+
+async def given_up(source: SshSource, name: str = "lost") -> str:
+    async with aclosing(source.items()) as items:
+        said = await state(items, name)
+        await source.close()
+    assert said.message.isprintable() and len(said.message) < 2000
+    return said.message
+
+
+# ------------------------------------------------------------------------------------------- who lets us in
+
+
+class Person:
+    def __init__(self, answer: Callable[[Question], str | None]) -> None:
+        self.answer = answer
+        self.questions: list[Question] = []
+
+    async def __call__(self, question: Question) -> str | None:
+        self.questions.append(question)
+        assert question.text.isprintable()
+        return self.answer(question)
+
+
+async def test_passwords_are_asked_for_and_kept_until_they_are_wrong(tmp_path: Path) -> None:
+    async with serving(tmp_path, says(status=1), Password) as there:
+        assert "does not let" in await given_up(SshSource(there), "failed")
+        person = Person(lambda question: "wrong")
+        assert "does not let" in await given_up(SshSource(there, ask=person), "failed")
+        assert [question.kind for question in person.questions] == ["password"] * 3
+        assert "does not let" in await given_up(SshSource(there, ask=Person(lambda question: None)), "failed")
+        person = Person(lambda question: "secret")
+        source = SshSource(there, ask=person, retry=QUICK)
+        async with aclosing(source.items()) as items:
+            for _ in range(3):
+                await until(items, has("hello"))
+                await state(items, "lost")
+            await source.close()
+        assert len(person.questions) == 1 and person.questions[0].secret
+
+
+async def test_prompts_are_asked_and_codes_are_never_kept(tmp_path: Path) -> None:
+    def answer(question: Question) -> str:
+        assert question.kind == "prompt" and question.host == "127.0.0.1"
+        return "secret" if question.secret else str(Prompts.code + 1)
+
+    person = Person(answer)
+    async with serving(tmp_path, says(status=1), Prompts) as there:
+        source = SshSource(there, ask=person, retry=QUICK)
+        async with aclosing(source.items()) as items:
+            for _ in range(3):
+                await until(items, has("hello"))
+                await state(items, "lost")
+            await source.close()
+    assert [question.text.rpartition(": ")[2] for question in person.questions] == [
+        "Password:",
+        "Code:",
+        "Code:",
+        "Code:",
+    ]
+
+
+async def test_everybody_is_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path, says(), Nobody) as there:
+        assert "does not let" in await given_up(SshSource(there, ask=Person(lambda question: "x")), "failed")
+
+
+async def test_thinking_about_a_question_takes_no_time(tmp_path: Path) -> None:
+    """The limit is for machines, not for people."""
+    thought = asyncio.Event()
+
+    async def ask(question: Question) -> str:
+        await asyncio.wait({asyncio.ensure_future(thought.wait())}, timeout=1.5)
+        return "secret"
+
+    async with serving(tmp_path, says(), Password) as there:
+        source = SshSource(there, ask=ask, patience=1.0)
+        async with aclosing(source.items()) as items:
+            assert [item for item in await until(items, has("hello")) if isinstance(item, SourceState)][
+                -1
+            ].state == "live"
+            await source.close()
+
+
+# ------------------------------------------------------------------------------------------- what is no sshd
+
+
+@asynccontextmanager
+async def listening(folder: Path, act: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> Any:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await act(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    yield target(folder, server.sockets[0].getsockname()[1])
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_port_that_says_nothing(tmp_path: Path) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+
+    async with listening(tmp_path, silent) as there:
+        assert "does not let us in within 0.5 s" in await given_up(SshSource(there, patience=0.5))
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (b"", "lost"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "lost"),
+        (b"SSH-1.5-old\r\n", "failed"),
+        (b"SSH-2.0-\x1b[2Jx\r\n" + b"\xff" * 5000, "failed"),
+        (b"x" * 100_000, "failed"),
+        (b"banner\r\n" * 5000, "failed"),
+    ],
+)
+async def test_a_port_that_says_something_else(tmp_path: Path, words: bytes, name: str) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(words)
+        await writer.drain()
+        await reader.read(10)
+
+    async with listening(tmp_path, talk) as there:
+        assert await given_up(SshSource(there, patience=3.0), name)
+
+
+# ------------------------------------------------------------------------------------------- what is no probe
+
+
+@pytest.mark.parametrize(
+    ("act", "words", "name"),
+    [
+        (says(status=0), "ended with status 0", "lost"),
+        (says(b"garbage\n" * 9), "talks nonsense", "lost"),
+        (says(b"\xff\x00\x1b[2J" * 5 + b"\n", b"{}{}\n" * 9), "talks nonsense", "lost"),
+        (says(greeting(protocol=99)), "protocol 99", "failed"),
+        (says(greeting(version="\x1b[31m", protocol=98)), "protocol 98", "failed"),
+        (says(then=b"x" * 65536), "a line of more than", "lost"),
+        (says(then=b'{"trouble": {"time": 1, "message": "m"}}\n' * 2000), "floods", "lost"),
+        (says(then=b'{"unknown": "' + b"x" * 2**20 + b'"}\n'), "floods", "lost"),
+    ],
+)
+async def test_a_probe_that_lies_is_cut_off(tmp_path: Path, act: Act, words: str, name: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with serving(tmp_path, act) as there:
+        assert words in await given_up(SshSource(there, retry=QUICK), name)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KiB: this is both ends
+
+
+async def test_a_shell_that_fails_says_why(tmp_path: Path) -> None:
+    async def act(process: Process) -> None:
+        process.stderr.write(b"\x1b[31mrbash: exec: \x07restricted\x1b[0m\n")
+        process.exit(1)
+
+    async with serving(tmp_path, act) as there:
+        said = await given_up(SshSource(there), "failed")
+        assert "starts no Python" in said and "restricted" in said
+
+
+async def test_an_account_without_a_shell(tmp_path: Path) -> None:
+    async def act(process: Process) -> None:
+        process.stdout.write(b"This account is currently not available.\n")
+        process.exit(1)
+
+    async with serving(tmp_path, act) as there:
+        assert "This account is currently not available." in await given_up(SshSource(there), "failed")
+
+
+async def test_a_shell_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_probe, "FIRST_WORD", 0.3)
+    monkeypatch.setattr(remote_probe, "PING", 0.1)
+
+    async def act(process: Process) -> None:
+        process.stderr.write(b"waiting for a lock\n")
+
+    async with serving(tmp_path, act) as there:
+        said = await given_up(SshSource(there))
+        assert "started no Python within 0.3 s" in said and "waiting for a lock" in said
+
+
+async def test_a_probe_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_probe, "PING", 0.05)
+    async with serving(tmp_path, says()) as there:
+        assert "has fallen silent" in await given_up(SshSource(there))
+
+
+async def test_half_closed(tmp_path: Path) -> None:
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + greeting())
+        process.stdout.write_eof()
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            await until(items, has("hello"))
+            lost = await state(items, "lost", 5)
+            assert "127.0.0.1" in lost.message
+            await source.close()
+
+
+async def test_no_commands_are_run_there(tmp_path: Path) -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    listener = await asyncssh.listen("127.0.0.1", 0, server_factory=Open, server_host_keys=[key])
+    try:
+        assert "runs no commands" in await given_up(SshSource(target(tmp_path, listener.get_port(), key)), "failed")
+    finally:
+        listener.close()
+        await listener.wait_closed()
+
+
+async def test_clocks_and_pongs_that_nobody_asked_for(tmp_path: Path) -> None:
+    lies = b'{"pong": {"sequence": 77, "monotonic": 1e300}}\n{"clock": {"time": 1, "offset": 2, "uncertainty": 0}}\n'
+    async with serving(tmp_path, says(lies, b'{"trouble": {"time": 1, "message": "last"}}\n')) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            heard = await until(items, has("trouble"))
+            await source.close()
+        assert not [item for item in heard if isinstance(item, Line) and (item.clock or item.pong)]
+        assert source.clock is None
+
+
+async def test_a_consumer_that_does_not_take_pauses_the_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_probe, "QUEUE", 8)
+    total, sent = 3000, 0
+
+    async def act(process: Process) -> None:
+        nonlocal sent
+        process.stdout.write(mark(process) + greeting())
+        for number in range(total):
+            message = {"trouble": {"time": number, "message": "x" * 4000}}
+            process.stdout.write(json.dumps(message).encode() + b"\n")
+            await process.stdout.drain()
+            sent = number
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            await until(items, has("hello"))
+            reached = -1
+            while reached != sent:  # until it gets no further
+                reached = sent
+                await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.3)
+            assert source._probe is not None
+            assert sent < total - 1 and len(source._probe._items) < 1200
+            heard = await until(
+                items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == total - 1
+            )
+            times = [item.trouble.time for item in heard if isinstance(item, Line) and item.trouble]
+            assert times == list(range(total))
+            await source.close()
