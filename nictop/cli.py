@@ -1,7 +1,7 @@
 """The command line: which front end runs, with which options.
 
 stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
-nictop), 3 a host could not be reached.
+nictop), 3 a host could not be reached; for ``check`` also 1: findings at or above the threshold.
 """
 
 from __future__ import annotations
@@ -9,26 +9,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from nictop import __version__
-from nictop.errors import NictopError
+from nictop.arguments import parser
+from nictop.errors import HostUnreachable, NictopError
 
-SHORTEST_INTERVAL = 0.1
-LONGEST_INTERVAL = 60.0
-DEFAULT_INTERVAL = 1.0
+if TYPE_CHECKING:
+    from nictop.model.snapshot import Snapshot
+    from nictop.model.window import RatesWindow
+    from nictop.watch import Answer
+
+EXIT_FINDINGS = 1
+EXIT_UNREACHABLE = HostUnreachable.exit_code
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, as shells expect."""
-
-EXAMPLES = """\
-examples:
-  nictop                            this host's NICs, live
-  nictop --interval 0.2             five times a second
-  nictop --ascii                    for serial consoles and old terminals
-  nictop show                       the same facts once, as text
-  nictop show --format json | jq '.inventory.links[].name'
-  nictop show --schema              what the JSON means
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,62 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        options = _parser().parse_args(arguments)
+        options = parser().parse_args(arguments)
     except SystemExit as end:  # --help, --version, a wrong option: argparse has said it
         if sys.stdout is not None:
             sys.stdout.flush()
         return end.code if isinstance(end.code, int) else 2
-    return _show(options) if options.command == "show" else _live(options)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="nictop",
-        description="Tells, live, why a virtual NIC does not work or is slower than it should be.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"nictop {__version__}")
-    parser.set_defaults(interval=DEFAULT_INTERVAL, ascii=False)
-    _add_common_options(parser)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    show = commands.add_parser(
-        "show",
-        help="print the facts once, for scripts",
-        description="Print what the live screen shows, once. stdout is data only.",
-        allow_abbrev=False,
-    )
-    _add_common_options(show)
-    show.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    show.add_argument("--schema", action="store_true", help="print the JSON schema of --format json, and nothing else")
-    return parser
-
-
-def _add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Options that stand before or behind a command; only the one that is given sets a value."""
-    parser.add_argument(
-        "--interval",
-        type=_interval,
-        default=argparse.SUPPRESS,
-        metavar="SECONDS",
-        help=f"time between two readings, {SHORTEST_INTERVAL:g} to {LONGEST_INTERVAL:g} (default {DEFAULT_INTERVAL:g})",
-    )
-    parser.add_argument(
-        "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"
-    )
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = float("nan")
-    if not SHORTEST_INTERVAL <= seconds <= LONGEST_INTERVAL:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of seconds from {SHORTEST_INTERVAL:g} to {LONGEST_INTERVAL:g}"
-        )
-    return seconds
+    commands: dict[str | None, Callable[[argparse.Namespace], int]] = {None: _live, "show": _show, "check": _check}
+    return commands[options.command](options)
 
 
 def _live(options: argparse.Namespace) -> int:
@@ -120,20 +66,102 @@ def _live(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from nictop import report
+    from nictop.report import show, show_hosts
 
     if options.schema:
-        return _write(report.show_schema())
+        return _write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
+    answers = _answers(options)
+    if options.hosts:
+        if options.format == "json":
+            _write(show_hosts.hosts_json(answers))
+        else:
+            _write_text(show_hosts.hosts_text(answers, _columns()), options)
+        return EXIT_UNREACHABLE if show_hosts.unreachable_hosts(answers) else 0
+    ((snapshot, _),) = _reached(answers)
+    if options.format == "json":
+        return _write(show.show_json(snapshot))
+    return _write_text(show.show_text(snapshot, _columns()), options)
+
+
+def _check(options: argparse.Namespace) -> int:
+    from nictop.report import check, rule_pages
+
+    if options.schema:
+        return _write(check.check_schema())
+    if options.explain is not None:
+        rule = rule_pages.rule_named(options.explain) if options.explain else None
+        page = rule_pages.rule_list(_columns()) if rule is None else rule_pages.rule_page(rule, _columns())
+        return _write_text(page, options)
+    from nictop.report.show_hosts import unreachable_hosts
+    from nictop.rules import Watched, diagnose
+
+    answers = _answers(options, options.watch)
+    hosts = tuple(
+        Watched(snapshot, window.parts) for snapshot, window in _reached(answers, all_of_them=not options.hosts)
+    )
+    silent = unreachable_hosts(answers)
+    diagnosis = diagnose(hosts)
+    if options.format == "json":
+        _write(check.check_json(hosts, diagnosis, silent))
+    elif options.format == "markdown":
+        from nictop.report.check_markdown import check_markdown
+
+        _write(check_markdown(hosts, diagnosis, silent, skipped=options.skipped))
+    else:
+        plain = _wants_ascii(options)
+        text = check.check_text(hosts, diagnosis, _columns(), silent, skipped=options.skipped, ascii_only=plain)
+        _write_text(text, options)
+    if silent:
+        return EXIT_UNREACHABLE
+    return EXIT_FINDINGS if check.reaches(diagnosis, options.fail_on) else 0
+
+
+def _answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
+    """What the hosts of the command line say, this one when there are none. Raises NictopError for a word that is no
+    host, before anything is connected to."""
     import asyncio
 
-    from nictop.watch import snapshot_once
-    from nictop.wire.local import LocalSource
+    from nictop.connect import connect
+    from nictop.hosts import LOCAL, Host, configuration_path, hosts, read_configuration
+    from nictop.watch import observe_all
 
-    snapshot = asyncio.run(snapshot_once(LocalSource(interval=options.interval), interval=options.interval))
-    if options.format == "json":
-        return _write(report.show_json(snapshot))
-    text = report.show_text(snapshot, _columns())
-    return _write(report.in_ascii(text) if options.ascii or not _speaks_unicode() else text)
+    if options.hosts:
+        wanted = hosts(options.hosts, read_configuration(configuration_path(os.environ)))
+    else:
+        wanted = (Host(os.uname().nodename, LOCAL),)
+
+    async def observed() -> tuple[Answer, ...]:
+        sources = [
+            connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
+            for host in wanted
+        ]
+        return await observe_all(sources, interval=options.interval, seconds=seconds)
+
+    return asyncio.run(observed())
+
+
+def _reached(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tuple[Snapshot, RatesWindow]]:
+    """The hosts that answered. Raises HostUnreachable when one did not and all are wanted."""
+    from nictop.watch import Unreachable
+
+    found = []
+    for answer in answers:
+        if not isinstance(answer, Unreachable):
+            found.append(answer)
+        elif all_of_them:
+            raise HostUnreachable(f"{answer.host}: {answer.sentence}")
+    return found
+
+
+def _wants_ascii(options: argparse.Namespace) -> bool:
+    return options.ascii or not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+
+
+def _write_text(text: str, options: argparse.Namespace) -> int:
+    """Text for reading, in ASCII where stdout or the user wants that."""
+    from nictop.model.wording.text import ascii_only
+
+    return _write(ascii_only(text) if _wants_ascii(options) else text)
 
 
 def _write(text: str) -> int:
@@ -157,10 +185,6 @@ def _columns() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError):
         return 120
-
-
-def _speaks_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def _complain(message: str, hint: str = "") -> None:

@@ -6,18 +6,30 @@ Live, remote and replayed hosts differ only in their `Source`; from here on nobo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.model.window import RatesWindow
 from nictop.probe.records import Request
 from nictop.wire.source import Source, SourceState
 
 ONCE_PATIENCE = 20.0
-"""Seconds that `snapshot_once` waits beyond the intervals: the probe's own limit for an inventory is half of it."""
+"""Seconds that `observe` waits beyond the intervals: the probe's own limit for an inventory is half of it."""
+
+HOSTS_PATIENCE = 60.0
+"""The same for `observe_all`: a connection and the start of a remote probe may take their time before that."""
+
+MOST_AT_ONCE = 64
+"""Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and is not given
+much longer than that by its own sshd."""
 
 READINGS = 3
 """Counter records after the inventory: one may have been on its way, then two to compare."""
+
+NEARLY = 0.95
+"""A probe that reads every second does so a little early at times: three such readings are three seconds."""
 
 MOST_WATCHED = 64
 """As many links as a probe accepts to watch."""
@@ -35,24 +47,64 @@ async def snapshots(source: Source) -> AsyncIterator[Snapshot]:
 
 
 async def snapshot_once(source: Source, *, interval: float = 1.0, patience: float = ONCE_PATIENCE) -> Snapshot:
+    """The first complete picture of a host: see `observe`."""
+    snapshot, _ = await observe(source, interval=interval, patience=patience)
+    return snapshot
+
+
+async def observe(
+    source: Source, *, interval: float = 1.0, seconds: float = 0.0, patience: float = ONCE_PATIENCE
+) -> tuple[Snapshot, RatesWindow]:
     """Wait for the first complete picture of a host: the inventory, and rates of everything in it, over one `interval`
-    (seconds, that of the source). The source is closed afterwards.
+    (seconds, that of the source); then go on until the window spans at least `seconds` of such rates. The source is
+    closed afterwards.
 
     Raises HostUnreachable when the source is lost or fails before that, or when that takes `patience` seconds more than
     the intervals it needs.
     """
-    limit = patience + (READINGS + 1) * interval
+    limit = patience + (READINGS + 1) * interval + seconds
     try:
-        return await asyncio.wait_for(_first_complete(source), limit)
+        return await asyncio.wait_for(_observed(source, seconds), limit)
     except asyncio.TimeoutError:
         raise HostUnreachable(f"{source.name}: no complete answer within {limit:g} s") from None
     finally:
         await source.close()
 
 
-async def _first_complete(source: Source) -> Snapshot:
+@dataclass(frozen=True)
+class Unreachable:
+    """A host that gave no complete answer."""
+
+    host: str
+    """Name of its source."""
+    sentence: str
+    """Why, and what to do next."""
+
+
+Answer = tuple[Snapshot, RatesWindow] | Unreachable
+
+
+async def observe_all(
+    sources: Sequence[Source], *, interval: float = 1.0, seconds: float = 0.0, patience: float = HOSTS_PATIENCE
+) -> tuple[Answer, ...]:
+    """What `observe` says of each source, in their order; they are observed side by side, and one that fails takes
+    nothing from the others."""
+    room = asyncio.Semaphore(MOST_AT_ONCE)
+
+    async def answer(source: Source) -> Answer:
+        async with room:
+            try:
+                return await observe(source, interval=interval, seconds=seconds, patience=patience)
+            except HostUnreachable as error:
+                return Unreachable(source.name, error.message.removeprefix(f"{source.name}: "))
+
+    return tuple(await asyncio.gather(*map(answer, sources)))
+
+
+async def _observed(source: Source, seconds: float) -> tuple[Snapshot, RatesWindow]:
     """The probe knows what to count only after the inventory: rates of all of it need two readings after that."""
     newest, readings = None, -1
+    window = RatesWindow()
     async for snapshot in snapshots(source):
         if snapshot.state in ("lost", "failed"):
             raise HostUnreachable(f"{source.name}: {snapshot.message}")
@@ -64,7 +116,9 @@ async def _first_complete(source: Source) -> Snapshot:
         elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
             if snapshot.rates is not None and (_counts_drivers(snapshot) or readings >= READINGS):
-                return snapshot
+                window.take(snapshot)
+                if window.seconds >= seconds * NEARLY:
+                    return snapshot, window
     raise HostUnreachable(f"{source.name}: ended before it had told everything")
 
 

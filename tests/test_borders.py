@@ -27,7 +27,8 @@ def loaded_by(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("nictop.report", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.report.show", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
         ("nictop.app", {"msgspec", "psutil", "pyroute2"}),

@@ -16,7 +16,7 @@ import pytest
 from nictop.model.queue_map import queue_map
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Inventory, Request
-from nictop.report import ShowDocument
+from nictop.report.show import ShowDocument
 from nictop.watch import snapshots
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.namespaces import Namespace

@@ -12,9 +12,24 @@ import msgspec
 import pytest
 
 from nictop.model.snapshot import Snapshot
-from nictop.model.wording import width
-from nictop.probe.records import LINK_COUNTERS, Interrupt, Inventory, Link, Queue, Trouble, Unreadable
-from nictop.report import ShowDocument, in_ascii, show_json, show_schema, show_text
+from nictop.model.wording import ascii_only, width
+from nictop.probe.records import (
+    LINK_COUNTERS,
+    ForwardingEntry,
+    Interrupt,
+    Inventory,
+    IommuGroup,
+    KernelMessage,
+    Link,
+    PciFunction,
+    Platform,
+    Queue,
+    Services,
+    Settings,
+    Trouble,
+    Unreadable,
+)
+from nictop.report.show import ShowDocument, show_json, show_schema, show_text
 from tests.model.hosts import HELLO, LINKS, PF, counters, inventory, live_host, make_link, snapshot_of
 
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n网卡\u200b"
@@ -31,12 +46,12 @@ def hostile_host() -> Snapshot:
 
 
 def test_text_has_the_tree_the_numbers_and_the_facts() -> None:
-    text = show_text(live_host(), 100)
+    text = show_text(live_host(), 120)
     assert text.endswith("\n") and not text.endswith("\n\n")
     lines = text.splitlines()
     assert lines[0] == "alma-load-001 · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 1.00 s"
     (pf,) = [line.split() for line in lines if line.startswith("│ ├ ens224 ")]
-    assert pf[3:] == ["▲", "1G", "igb", "9.41", "G", "21.3", "M", "776", "k", "40.0", "k", "22.0", "5.00"]
+    assert pf[3:] == ["▲", "1G", "–", "igb", "9.41", "G", "21.3", "M", "776", "k", "40.0", "k", "22.0", "5.00"]
     assert "  rings           rx 512 of 4096 · tx 512 of 4096" in lines
     assert "  absent          needs root: module" in lines
     assert "5 virtual links above; --format json tells all of them." in lines
@@ -64,7 +79,7 @@ def test_nothing_hostile_reaches_the_terminal() -> None:
 
 
 def test_ascii() -> None:
-    text = in_ascii(show_text(live_host(), 100))
+    text = ascii_only(show_text(live_host(), 100))
     assert text.isascii()
     assert "| + ens224" in text
     assert len(text.splitlines()) == len(show_text(live_host(), 100).splitlines())
@@ -233,9 +248,28 @@ def test_the_schema_comes_from_the_record_types() -> None:
     assert schema["$defs"]["Unreadable"]["description"].startswith(str(Unreadable.__doc__)[:30])
 
 
+def test_the_schema_describes_what_surrounds_the_links() -> None:
+    around = replace(
+        inventory(),
+        services=Services(networkmanager=700, libvirt=900),
+        settings=Settings({"net.ipv4.ip_forward": 1}, "bbr", "quiet", {0: "powersave"}, {0: (800000, 3600000)}, 2),
+        iommu=(IommuGroup(7, (("0000:02:00.0", 0x020000, None),), "DMA-FQ"),),
+        forwarding=(ForwardingEntry(3, "52:54:00:00:aa:01", False, 2, True),),
+        messages=(KernelMessage(1.5, 4, HOSTILE),),
+    )
+    schema, document = json.loads(show_schema()), json.loads(show_json(snapshot_of(HELLO, around)))
+    check(document, schema, schema["$defs"])
+    said = document["inventory"]
+    assert said["iommu"][0]["members"] == [["0000:02:00.0", 0x020000, None]]
+    assert said["settings"]["frequencies"] == {"0": [800000, 3600000]}
+    assert said["messages"][0]["text"] == HOSTILE
+    for part in (Services, Settings, IommuGroup, ForwardingEntry, KernelMessage, Platform, PciFunction):
+        assert set(schema["$defs"][part.__name__]["properties"]) == set(part.__dataclass_fields__)
+
+
 def test_scripts_never_load_the_screen() -> None:
     code = (
-        "import sys, nictop.report, nictop.cli, nictop.watch;"
+        "import sys, nictop.report.show, nictop.report.check, nictop.cli, nictop.watch;"
         "print(*sys.modules.keys() & {'textual', 'rich', 'asyncssh', 'pyroute2', 'psutil'})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

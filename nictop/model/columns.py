@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
 from nictop.model import units
+from nictop.model.profile_names import profile_name
 from nictop.model.rates import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row
@@ -19,8 +20,9 @@ from nictop.model.wording.summary import ranked_addresses
 from nictop.model.wording.words import Tone, driver_name, state_mark, state_words
 from nictop.probe.records import Link
 
-Value = float | int | str | None
-"""A number in the unit of its column; text; None: not known; "": this row has no such thing."""
+Value = float | int | str | tuple[str, Tone] | None
+"""A number in the unit of its column; text, or text with the tone it is said in; None: not known; "": this row has no
+such thing."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Column:
     def cell(self, row: Row, snapshot: Snapshot) -> tuple[str, Tone]:
         """Raw text of the cell and its tone; "" where the row has no such thing."""
         value = self.value(row, snapshot)
+        if isinstance(value, tuple):
+            return value
         if isinstance(value, str):
             return value, self.tone(row, value) if value else "normal"
         if self.precision is not None:
@@ -128,7 +132,7 @@ def _drops(row: Row, snapshot: Snapshot) -> Value:
     shows at every width."""
     dropped = _rate("rx_dropped", "tx_dropped")(row, snapshot)
     missed = _rate("rx_missed")(row, snapshot)
-    if isinstance(dropped, str) or dropped is None:
+    if not isinstance(dropped, float):
         return dropped
     return dropped + missed if isinstance(missed, float) else dropped
 
@@ -196,27 +200,28 @@ def _bad(row: Row, value: Value) -> Tone:
 
 COLUMNS = (
     Column("link", "LINK", "", 6, 1, "left", None, _link_state, _link_tone),
-    Column("driver", "DRIVER", "", 10, 4, "left", None, _driver, _driver_tone),
+    Column("profile", "PROFILE", "", 18, 4, "left", None, _of_link(profile_name)),
+    Column("driver", "DRIVER", "", 10, 5, "left", None, _driver, _driver_tone),
     Column("in", "IN", "b/s", units.SCALED_WIDTH, 2, "right", 3, _rate("rx_bits")),
     Column("out", "OUT", "b/s", units.SCALED_WIDTH, 2, "right", 3, _rate("tx_bits")),
-    Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 6, "right", 3, _rate("rx_packets")),
-    Column("out_packets", "PPS OUT", "packets/s", 7, 6, "right", 3, _rate("tx_packets")),
-    Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 5, "right", 3, _rate("rx_errors", "tx_errors"), _bad),
+    Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 7, "right", 3, _rate("rx_packets")),
+    Column("out_packets", "PPS OUT", "packets/s", 7, 7, "right", 3, _rate("tx_packets")),
+    Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 6, "right", 3, _rate("rx_errors", "tx_errors"), _bad),
     Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", 3, _drops, _bad),
-    Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 7, "right", 3, _rate("rx_missed"), _bad),
-    Column("ip", "ADDRESS", "", 18, 8, "left", None, _of_link(_ip)),
-    Column("mtu", "MTU", "bytes", 5, 9, "right", None, _of_link(lambda link, snapshot: link.mtu)),
+    Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 8, "right", 3, _rate("rx_missed"), _bad),
+    Column("ip", "ADDRESS", "", 18, 9, "left", None, _of_link(_ip)),
+    Column("mtu", "MTU", "bytes", 5, 10, "right", None, _of_link(lambda link, snapshot: link.mtu)),
     Column(
         "master",
         "MASTER",
         "",
         8,
-        10,
+        11,
         "left",
         None,
         _of_link(lambda link, snapshot: "" if link.master is None else link_name(link.master, snapshot)),
     ),
-    Column("numa", "NUMA", "", 4, 11, "right", None, _numa),
-    Column("pcie", "PCIE", "", 12, 12, "left", None, _pcie, _pcie_tone),
-    Column("mac", "MAC", "", 17, 13, "left", None, _address),
+    Column("numa", "NUMA", "", 4, 12, "right", None, _numa),
+    Column("pcie", "PCIE", "", 12, 13, "left", None, _pcie, _pcie_tone),
+    Column("mac", "MAC", "", 17, 14, "left", None, _address),
 )

@@ -1,7 +1,8 @@
 """The last values of every rate of one host, for charts.
 
 Reads nothing; `History.record` takes snapshots, `History.series` gives the newest values of one number. A moment
-without a value is ``None``: nothing is interpolated.
+without a value is ``None``: nothing is interpolated. While a host is away (`Snapshot.state`) the moments go on without
+values, and so does the first one after it: a mean over the whole absence is the value of no moment.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ CPU_SERIES = ("cpu_busy", "cpu_softirq", "cpu_steal")
 
 LINGER = 60
 """Records for which the past of a vanished link or CPU is kept, so that a driver reload does not erase it."""
+
+SHORTEST_STEP = 0.1
+"""Seconds between two records at least: those that came late together say nothing about the interval."""
 
 _Ring = deque[float | None]
 _NOTHING = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
@@ -56,17 +60,26 @@ class History:
         self._cpus: dict[int, _Track] = {}
         self._boot_id: str | None = None
         self._newest: Counters | None = None
+        self._away = False
+        """The host has not been live since the newest record."""
 
     def record(self, snapshot: Snapshot) -> None:
         """Append one value to every series, if the snapshot has counters that are not recorded yet. Links without a
-        rate (just reset, or gone) get a gap. Another boot of the host begins an empty history."""
+        rate (just reset, or gone) get a gap, all of them when the host was away. Another boot of the host begins an
+        empty history."""
         if snapshot.counters is None or self._is_recorded(snapshot.counters):
+            self._away = self._away or snapshot.state != "live"
             return
         boot_id = snapshot.hello.boot_id if snapshot.hello is not None else None
         if boot_id != self._boot_id:
             self.clear()
             self._boot_id = boot_id
         self._newest = snapshot.counters
+        if self._away:
+            self._away = False
+            if self._times:
+                self._pass_over(snapshot.counters.time)
+                return
         self._times.append(snapshot.counters.time)
         links = snapshot.rates.links if snapshot.rates is not None else {}
         cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
@@ -88,11 +101,22 @@ class History:
         """Seconds, CLOCK_MONOTONIC of the host, of the recorded moments; the last ones belong to every series."""
         return tuple(self._times)
 
+    def _pass_over(self, time: float) -> None:
+        """Moments without values from the newest one up to and with `time`, as far apart as the last ones were."""
+        newest = self._times[-1]
+        step = max(newest - self._times[-2] if len(self._times) > 1 else 1.0, SHORTEST_STEP)
+        missed = min(max(round((time - newest) / step), 1), self.capacity)
+        for number in range(missed - 1, -1, -1):
+            self._times.append(time - number * step)
+            for track in (*self._links.values(), *self._cpus.values()):
+                track.append(_NOTHING)
+
     def clear(self) -> None:
         self._times.clear()
         self._links.clear()
         self._cpus.clear()
         self._newest = None
+        self._away = False
 
     def _is_recorded(self, counters: Counters) -> bool:
         return self._newest is not None and (counters is self._newest or counters.time == self._newest.time)

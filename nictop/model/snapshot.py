@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 
 from nictop.model.rates import Rates, rates, vf_rates
 from nictop.probe.records import (
+    Clock,
     Counters,
     Hello,
     Inventory,
@@ -64,6 +65,8 @@ class Snapshot:
     """ifindex → the newest change that no inventory contains yet."""
     vf_base: Counters | None = None
     """The record that the next VF rates are computed from."""
+    clock: Clock | None = None
+    """The newest comparison of its clock with ours (see `time_axis`); None: not compared since it was booted."""
 
     @classmethod
     def empty(cls, host: str) -> Snapshot:
@@ -86,6 +89,8 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
         return _inventoried(before, line.inventory)
     if line.hello is not None:
         return _greeted(before, line.hello)
+    if line.clock is not None:
+        return replace(before, clock=line.clock)
     if line.trouble is not None:
         troubles = (*before.troubles, line.trouble)[-MOST_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)

@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nictop.model.cpu_lists import parse_cpu_list
+from nictop.model.link_configuration import LinkConfiguration
+from nictop.model.profile_match import ProfileMatches
 from nictop.model.queue_map import QueueMap, queue_map
 from nictop.model.rates import LinkRates, Rates
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Inventory, Link, PciFunction
+from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
+from nictop.rules.virtual_function_use import functions_in_use
 
-WINDOW = 60.0
-"""Seconds of rates that a front end keeps for the rules."""
+SAMPLES = 3
+"""Samples in a row in which something must hold before it is more than a moment."""
+
+SATURATED = 0.85
+"""Share of a CPU's time in interrupts and softirqs from which on it is the ceiling."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Watched:
 
     snapshot: Snapshot
     window: tuple[Rates, ...] = ()
-    """Oldest first, at most `WINDOW` seconds together; the newest is `snapshot.rates`."""
+    """Oldest first, at most `WINDOW` seconds together, at most one part per second (`nictop.model.window`)."""
 
     @property
     def name(self) -> str:
@@ -75,6 +81,11 @@ class Watched:
         return found
 
     @cached_property
+    def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
+        """(netdev of the physical function, what it enforces) of each virtual function that somebody uses."""
+        return functions_in_use(self.links, self.functions, self.links_of_function)
+
+    @cached_property
     def online_cpus(self) -> int:
         """How many; 0: not known."""
         return len(parse_cpu_list(self.inventory.platform.online_cpus) or ())
@@ -82,6 +93,16 @@ class Watched:
     @cached_property
     def is_guest(self) -> bool:
         return self.inventory.platform.hypervisor is not None
+
+    @cached_property
+    def profiles(self) -> ProfileMatches:
+        """NetworkManager's profiles, by the links that they fit."""
+        return ProfileMatches(self.snapshot)
+
+    @cached_property
+    def configuration(self) -> LinkConfiguration:
+        """Stanzas of configuration files, by the links that they apply to."""
+        return LinkConfiguration(self.inventory)
 
     @cached_property
     def elapsed(self) -> float:
@@ -121,6 +142,62 @@ class Watched:
     def lasted(self, holds: Callable[[Rates], bool], samples: int) -> bool:
         """It held in each of the last `samples` parts of the window, and there are that many."""
         return len(self.window) >= samples and all(holds(rates) for rates in self.window[-samples:])
+
+    @cached_property
+    def saturated_cpus(self) -> dict[int, float]:
+        """CPU → share of its time in interrupts and softirqs, where that was nearly all in each of the last samples."""
+        recent = self.window[-SAMPLES:]
+        if len(recent) < SAMPLES:
+            return {}
+        found = {}
+        for cpu in recent[-1].cpus:
+            shares = [one.cpus[cpu].softirq + one.cpus[cpu].irq for one in recent if cpu in one.cpus]
+            if len(shares) == SAMPLES and min(shares) >= SATURATED:
+                found[cpu] = sum(shares) / SAMPLES
+        return found
+
+    @cached_property
+    def interrupts_of_function(self) -> dict[str, tuple[Interrupt, ...]]:
+        """PCI address → its interrupts, by number."""
+        found: dict[str, list[Interrupt]] = {}
+        for one in self.inventory.interrupts:
+            if one.pci_address is not None:
+                found.setdefault(one.pci_address, []).append(one)
+        return {address: tuple(interrupts) for address, interrupts in found.items()}
+
+    def interrupts_by_cpu(self, numbers: Iterable[int]) -> dict[int, float]:
+        """CPU → interrupts per second of these numbers together, mean of the last samples."""
+        wanted = tuple(numbers)
+        recent = self.window[-SAMPLES:]
+        found: dict[int, float] = {}
+        for rates in recent:
+            for number in wanted:
+                for cpu, rate in rates.interrupts.get(number, {}).items():
+                    found[cpu] = found.get(cpu, 0.0) + rate / len(recent)
+        return found
+
+    def driver_sum(self, link: Link, names: Iterable[str]) -> DriverCounter | None:
+        """All driver counters of these names together, of every queue; blanks around a name do not count. None: the
+        driver has none of them."""
+        wanted = frozenset(names)
+        known = link.ethtool.driver_counter_names or ()
+        positions = [position for position, name in enumerate(known) if name.strip() in wanted]
+        if not positions:
+            return None
+        counters = self.snapshot.counters
+        totals = counters.driver.get(link.ifindex) if counters is not None else None
+        watched = totals is not None and len(totals) == len(known)
+        if not watched:
+            totals = link.ethtool.driver_counters
+        if totals is None or len(totals) != len(known):
+            return None
+        rates = [self._driver_rate(link, position) for position in positions] if watched else []
+        known_rates = [rate for rate in rates if rate is not None]
+        return DriverCounter(
+            known[positions[0]].strip(),
+            sum(totals[position] for position in positions),
+            sum(known_rates) if known_rates else None,
+        )
 
     def driver_counters(self, link: Link) -> dict[str, DriverCounter]:
         """Driver counters by name (the first of equal names); {}: the driver has none, or they were not readable."""

@@ -5,11 +5,15 @@
     │ NAME            LINK   IN      OUT       ││ in  9.41 Gb/s ▂▄▆█████                  │
     │ 02:00.0 82576   …                        ││ ── Link ──                              │
     ╰──────────────────────────────────────────╯╰─────────────────────────────────────────╯
+    ╭ Findings: 1 warning ───────────────────────────────────────────────────────────────╮
+    │ ▲ ens224 is run by "Wired connection 1" …                                          │
+    ╰────────────────────────────────────────────────────────────────────────────────────╯
      4 CPUs  █ user 3 …
-     enter Open  ? Help  q Quit  space Freeze  p Packets
+     enter Open  ? Help  q Quit  5 Findings  y Copy  1 Devices  2 Queues
 
-Below 110 columns the two panels stand above each other, and the table leaves the facts the rows that it does not need.
-The keys 1, 2 and 3 change the body: devices, the queues of the chosen NIC, its interrupts and all processors.
+Below 120 columns the two panels stand above each other, and the table leaves the facts the rows that it does not need.
+The keys 1, 2, 3 and 5 change the body: devices, the queues of the chosen NIC, its interrupts and all processors, the
+findings. The worst finding stands below every other view.
 """
 
 from __future__ import annotations
@@ -18,7 +22,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer, Static
 
@@ -27,8 +30,11 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
+from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.device_table import DeviceTable
-from nictop.widgets.link_panel import LinkPanel
+from nictop.widgets.devices_view import DevicesView
+from nictop.widgets.findings_panel import FindingsPanel, worst_fix
+from nictop.widgets.findings_view import FindingsView
 from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
 from nictop.widgets.queue_view import QueueView
@@ -36,18 +42,10 @@ from nictop.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
+    from nictop.rules import Diagnosis, Finding, Fix
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
-
-SMALLEST_PANEL = 8
-"""Rows of the panel below the table: title, in, out, and the summary of the chosen device."""
-
-
-def table_rows(needed: int, room: int, *, short: bool) -> int:
-    """Rows of the table above the panel, header included: what it needs, as long as the panel keeps two fifths of the
-    `room` and at least `SMALLEST_PANEL`. On a `short` screen the panel takes what is left."""
-    return needed if short else max(1, min(needed, room - max(SMALLEST_PANEL, room * 2 // 5)))
 
 
 class LiveScreen(Screen[None]):
@@ -60,6 +58,9 @@ class LiveScreen(Screen[None]):
         Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
         Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
         Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+        Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
+        Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
+        Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also the rules that could not look"),
         Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
         Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
         Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
@@ -82,8 +83,8 @@ class LiveScreen(Screen[None]):
         self._ascii_only = ascii_only
         self._frozen = False
         self._snapshot: Snapshot | None = None
+        self._diagnosis: Diagnosis | None = None
         self._watched: tuple[int, ...] = ()
-        self._title = ""
         self._draw_due = False
         self.set_class(ascii_only, "-ascii")
 
@@ -95,18 +96,18 @@ class LiveScreen(Screen[None]):
         yield StatusLine(ascii_only=self._ascii_only, id="status")
         yield Static("", id="banner", markup=False)
         with ContentSwitcher(initial="body", id="views"):
-            with Container(id="body"):
-                yield DeviceTable(ascii_only=self._ascii_only, id="devices")
-                yield LinkPanel(ascii_only=self._ascii_only, id="link")
+            yield DevicesView(ascii_only=self._ascii_only, id="body")
             yield QueueView(ascii_only=self._ascii_only, id="queues")
             yield ProcessorView(ascii_only=self._ascii_only, id="load")
+            yield FindingsView(ascii_only=self._ascii_only, id="findings")
+        yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
         yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one(DeviceTable).border_title = "Devices"
         self.query_one(DeviceTable).focus()
         self.watch(self.app, "snapshot", self._take, init=True)
+        self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
@@ -114,6 +115,14 @@ class LiveScreen(Screen[None]):
         if snapshot is not None and not self._frozen:
             self._snapshot = snapshot
             self._draw()
+
+    def _take_diagnosis(self, diagnosis: Diagnosis | None) -> None:
+        if not self._frozen:
+            could_copy = self._fix is not None
+            self._diagnosis = diagnosis
+            self._draw_findings()
+            if could_copy != (self._fix is not None):
+                self.refresh_bindings()
 
     def on_line_view_resized(self) -> None:
         if not self._draw_due:
@@ -131,11 +140,20 @@ class LiveScreen(Screen[None]):
         self._show_banner(snapshot)
         self.query_one(DeviceTable).show(snapshot, self.nictop.history)
         self._draw_view(snapshot)
+        self._draw_findings()
         self.query_one(ProcessorStrip).show(snapshot)
+
+    def _draw_findings(self) -> None:
+        """The panel, or the view that has them all."""
+        several = self.nictop.several_hosts
+        if self.view == "findings":
+            self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
+        else:
+            self.query_one(FindingsPanel).show(self._diagnosis, several_hosts=several)
 
     @property
     def view(self) -> str | None:
-        """Id of the widget that fills the body now: body, queues or load."""
+        """Id of the widget that fills the body now: body, queues, load or findings."""
         return self.query_one("#views", ContentSwitcher).current
 
     def _draw_view(self, snapshot: Snapshot) -> None:
@@ -146,27 +164,8 @@ class LiveScreen(Screen[None]):
             self.query_one(QueueView).show(link, snapshot)
         elif self.view == "load":
             self.query_one(ProcessorView).show(link, snapshot)
-        else:
-            self._divide()
-            self._draw_link(snapshot)
-
-    def _divide(self) -> None:
-        """Give the panel below the table the rows that the table does not need; without enough of them, no panel."""
-        table, room = self.query_one(DeviceTable), self.query_one("#body").size.height
-        wide, short = self.has_class("-wide"), self.has_class("-short")
-        panel = wide or not short or self.has_class("-detail") or room - table.needed_rows >= SMALLEST_PANEL - 2
-        if self.query_one(LinkPanel).display != panel:
-            self.query_one(LinkPanel).display = panel
-        table.take_rows(None if wide or not panel else table_rows(table.needed_rows, room, short=short))
-
-    def _draw_link(self, snapshot: Snapshot) -> None:
-        row = self.query_one(DeviceTable).chosen
-        panel = self.query_one(LinkPanel)
-        title = "" if row is None else self._shown(row.title)
-        if title != self._title:
-            self._title = title
-            panel.border_title = title.replace("[", r"\[")
-        panel.show(row, snapshot, self.nictop.history)
+        elif self.view == "body":
+            self.query_one(DevicesView).show(snapshot, self.nictop.history)
 
     def _show_banner(self, snapshot: Snapshot) -> None:
         banner = self.query_one("#banner", Static)
@@ -192,26 +191,57 @@ class LiveScreen(Screen[None]):
     def on_device_table_opened(self) -> None:
         self.action_open()
 
+    def on_finding_list_opened(self) -> None:
+        self.action_open()
+
+    def on_findings_panel_opened(self) -> None:
+        self.action_view("findings")
+
     def action_open(self) -> None:
-        self.add_class("-detail")
-        self._changed("#facts")
+        """The chosen device, or the chosen finding, over the whole view."""
+        if self.view == "findings":
+            self.query_one(FindingsView).full = True
+            self._changed("#finding-page")
+        else:
+            self.add_class("-detail")
+            self._changed("#facts")
 
     def action_back(self) -> None:
-        """To the devices, from wherever."""
-        self.remove_class("-detail")
-        self.action_view("body")
+        """From a finding to all of them; else to the devices, from wherever."""
+        findings = self.query_one(FindingsView)
+        if self.view == "findings" and findings.full:
+            self.action_view("findings")
+        else:
+            self.remove_class("-detail")
+            self.action_view("body")
 
     def action_view(self, view: str) -> None:
+        self.query_one(FindingsView).full = False
         self.query_one("#views", ContentSwitcher).current = view
-        self.query_one(ProcessorStrip).display = view != "load"  # that view has a line for each of them
+        self.query_one(ProcessorStrip).display = view not in ("load", "findings")  # no room there, or a line for each
+        self.query_one(FindingsPanel).display = view != "findings"
         detail = self.has_class("-detail")
-        self._changed({"body": "#facts" if detail else "#devices"}.get(view, f"#{view}"))
+        self._changed({"body": "#facts" if detail else "#devices", "findings": "#finding-list"}.get(view, f"#{view}"))
 
     def _changed(self, focus: str) -> None:
         """Another part of the screen is in sight: its keys, and its newest numbers."""
         self.query_one(focus).focus()
         self.refresh_bindings()
         self.call_after_refresh(self._draw)
+
+    def action_copy(self) -> None:
+        """The command of the finding that is shown: the marked one of the page, else the first of the worst."""
+        fix = self._fix
+        if fix is not None:
+            self.nictop.copy_command(*fix)
+
+    @property
+    def _fix(self) -> tuple[Finding, Fix] | None:
+        return self.query_one(FindingsView).fix if self.view == "findings" else worst_fix(self._diagnosis)
+
+    def action_skipped(self) -> None:
+        self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
+        self._draw_findings()
 
     def action_step(self, direction: int) -> None:
         self.query_one(DeviceTable).step_to_link(direction)
@@ -231,6 +261,7 @@ class LiveScreen(Screen[None]):
         self._frozen = not self._frozen
         if not self._frozen:
             self._take(self.nictop.snapshot)
+            self._take_diagnosis(self.nictop.diagnosis)
         self._draw()
 
     def action_packets(self) -> None:
@@ -251,20 +282,28 @@ class LiveScreen(Screen[None]):
         self._draw()
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen([*self.BINDINGS, *DeviceTable.BINDINGS], ascii_only=self._ascii_only))
+        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""
         if not self.query("#views"):  # not composed yet
             return True
-        body, detail = self.view == "body", self.has_class("-detail")
+        body, detail, findings = self.view == "body", self.has_class("-detail"), self.view == "findings"
+        full = self.query_one(FindingsView).full
         offered = {
-            "open": body and not detail,
+            "open": (body and not detail) or (findings and not full),
             "back": detail or not body,
             "packets": body and not detail,
             "virtual": body and not detail,
             "idle": self.view == "queues",
             "machine": self.view == "load",
+            "copy": self._fix is not None,
+            "skipped": findings,
+            "step": not findings,
             "view": parameters != (self.view,),
         }
         return offered.get(action, True)
+
+
+ALL_BINDINGS: list[BindingType] = [*LiveScreen.BINDINGS, *FindingsView.BINDINGS, *ChoiceView.BINDINGS]
+"""Every key of the live screen, for the help and for README."""

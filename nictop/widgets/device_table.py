@@ -6,10 +6,7 @@ The cursor stays on its row by key, wherever the row goes; only lines whose text
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
-from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from nictop.model.columns import Column, visible_columns
@@ -19,8 +16,9 @@ from nictop.model.tree import Row, device_tree, guides
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import fit, is_virtual
 from nictop.model.wording.words import IFF_LOOPBACK, IFF_UP
+from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.graphs import nice_ceiling, spark
-from nictop.widgets.line_view import TONES, LineView, Span, SpanLine
+from nictop.widgets.line_view import TONES, Span, SpanLine
 
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
 SMALLEST_NAME = 16
@@ -53,17 +51,8 @@ def layout(width: int, *, packets: bool) -> Layout:
     return Layout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
 
 
-class DeviceTable(LineView):
+class DeviceTable(ChoiceView):
     """Devices of one host. Posts `Chosen` when the cursor's row changes, `Opened` on enter or a second click."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="devices.up", tooltip="the device above"),
-        Binding("down,j", "move(1)", "Down", show=False, id="devices.down", tooltip="the device below"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="devices.page-up", tooltip="a page up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="devices.page-down", tooltip="a page down"),
-        Binding("home,g", "edge(-1)", "First", show=False, id="devices.first", tooltip="the first device"),
-        Binding("end,G", "edge(1)", "Last", show=False, id="devices.last", tooltip="the last device"),
-    ]
 
     @dataclass
     class Chosen(Message):
@@ -71,7 +60,7 @@ class DeviceTable(LineView):
 
         row: Row
 
-    class Opened(Message):
+    class Opened(ChoiceView.Opened):
         """The chosen row was asked for in full."""
 
     def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
@@ -80,8 +69,6 @@ class DeviceTable(LineView):
         self.virtual = True
         self._rows: tuple[Row, ...] = ()
         self._tree_of: tuple[object, object, bool] | None = None
-        self._key: str | None = None
-        self._moved = False
         self._snapshot: Snapshot | None = None
         self._history: History | None = None
 
@@ -90,7 +77,7 @@ class DeviceTable(LineView):
     @property
     def chosen(self) -> Row | None:
         """The row under the cursor; None while there is none."""
-        index = self._index()
+        index = self.index
         return None if index is None else self._rows[index]
 
     @property
@@ -101,11 +88,8 @@ class DeviceTable(LineView):
     def show(self, snapshot: Snapshot, history: History) -> None:
         """Draw `snapshot`; the cursor stays with its device, or with its place when the device is gone."""
         self._snapshot, self._history = snapshot, history
-        before = self._index() or 0
         self._plant(snapshot)
-        if self._rows and (self._index() is None or not self._moved):
-            self._choose(self._first_choice() if not self._moved else min(before, len(self._rows) - 1))
-        self._draw()
+        self.redraw()
 
     def _plant(self, snapshot: Snapshot) -> None:
         """The tree changes with the links and functions, not with the numbers: keep it while these are the same.
@@ -121,8 +105,9 @@ class DeviceTable(LineView):
             group = next((index for index, row in enumerate(rows) if row.key == "group:virtual"), len(rows))
             rows = rows[: group + 1]
         self._rows = rows
+        self.set_keys([row.key for row in rows])
 
-    def _first_choice(self) -> int:
+    def first_choice(self) -> int:
         """Until somebody moves: the first netdev with a device, else the first one that is up, else the first row."""
 
         def rank(index: int) -> tuple[int, int]:
@@ -135,16 +120,10 @@ class DeviceTable(LineView):
 
         return min(rank(index) for index in range(len(self._rows)))[1]
 
-    def _index(self) -> int | None:
-        return next((index for index, row in enumerate(self._rows) if row.key == self._key), None)
+    def choice_changed(self, index: int) -> None:
+        self.post_message(self.Chosen(self._rows[index]))
 
-    def _choose(self, index: int) -> None:
-        row = self._rows[index]
-        if row.key != self._key:
-            self._key = row.key
-            self.post_message(self.Chosen(row))
-
-    def _draw(self) -> None:
+    def redraw(self) -> None:
         snapshot, history = self._snapshot, self._history
         if snapshot is None or history is None:
             return
@@ -157,7 +136,7 @@ class DeviceTable(LineView):
             len(rows),
             lambda index: self._row_line(rows[index], shape, snapshot, history),
             self._header_line(shape),
-            self._index(),
+            self.index,
         )
 
     def _header_line(self, shape: Layout) -> SpanLine:
@@ -197,34 +176,10 @@ class DeviceTable(LineView):
 
     # --------------------------------------------------------------------------------------------------- keys
 
-    def action_move(self, lines: int) -> None:
-        self._move_to((self._index() or 0) + lines)
-
-    def action_page(self, pages: int) -> None:
-        self._move_to((self._index() or 0) + pages * max(1, self.size.height - 2))
-
     def step_to_link(self, direction: int) -> None:
         """Choose the next netdev above (-1) or below (1), past rows that are none; also while the table is hidden."""
-        here = self._index() or 0
+        here = self.index or 0
         rows = range(here + direction, len(self._rows) if direction > 0 else -1, direction)
         following = next((index for index in rows if self._rows[index].kind == "link"), None)
         if following is not None:
-            self._move_to(following)
-
-    def action_edge(self, side: int) -> None:
-        self._move_to(0 if side < 0 else len(self._rows) - 1)
-
-    def _move_to(self, index: int) -> None:
-        if self._rows:
-            self._moved = True
-            self._choose(max(0, min(len(self._rows) - 1, index)))
-            self._draw()
-
-    def on_click(self, event: events.Click) -> None:
-        index = self.line_at(event.get_content_offset_capture(self).y)
-        if index is None or index >= len(self._rows):
-            return
-        again = index == self._index()
-        self._move_to(index)
-        if again:
-            self.post_message(self.Opened())
+            self.choose_index(following)

@@ -24,7 +24,8 @@ from nictop.model import units
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row
-from nictop.model.wording import SUMMARY, Section, fit, is_virtual, link_facts, wrap
+from nictop.model.wording import SUMMARY, Section, fit, is_virtual, wrap
+from nictop.model.wording.facts import link_facts
 from nictop.widgets.graphs import area, nice_ceiling
 from nictop.widgets.line_view import TONES, LineView, SpanLine
 

@@ -6,10 +6,12 @@ import time
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nictop.model.history import LINGER, History
-from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Counters
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Counters, Line
 from tests.model.hosts import HELLO, counters, link_counters, snapshot_of
 
 
@@ -98,3 +100,94 @@ def test_two_hundred_links_cost_less_than_a_millisecond() -> None:
         spent.append(time.thread_time() - start)
     assert min(spent) < 0.001
     assert len(history.series(("rx_bits", 200))) == len(snapshots)
+
+
+# ------------------------------------------------------------------------------------------------- a host that was away
+
+
+def lived(history: History, *items: Counters | str) -> None:
+    """Record as the program does: counters, and states of the connection between them."""
+    snapshot = snapshot_of(HELLO)
+    for item in items:
+        if isinstance(item, Counters):
+            snapshot = advance(snapshot, Line(counters=item))
+        elif item == "live":
+            snapshot = advance(with_state(snapshot, "live", ""), Line(hello=HELLO))
+        else:
+            snapshot = with_state(snapshot, item, "gone")  # type: ignore[arg-type]
+        history.record(snapshot)
+
+
+def test_a_reconnect_leaves_a_gap_as_long_as_the_absence_and_no_invented_value() -> None:
+    """While it was away the host sent ten times as much: neither the gap nor what follows it may show a mean of it."""
+    history = History(100)
+    before = [reading(second, 4) for second in range(1, 5)]
+    after = [reading(second, 4, packets=1000 + second * 10) for second in (10, 11, 12)]
+    lived(history, *before, "lost", "connecting", "live", *after)
+    assert history.times() == tuple(map(float, range(1, 13)))
+    assert history.series(("rx_packets", 4)) == (10.0, 10.0, 10.0, *(None,) * 6, 10.0, 10.0)
+    assert history.series(("cpu_busy", 0)) == pytest.approx((0.1, 0.1, 0.1, *(None,) * 6, 0.1, 0.1))
+
+
+def test_the_gap_keeps_the_step_of_the_readings() -> None:
+    history = History(100)
+    fast = [replace(reading(second, 4), time=10 + second / 5) for second in range(5)]
+    lived(history, *fast, "lost", "live", replace(reading(20, 4), time=12.0), replace(reading(21, 4), time=12.2))
+    assert history.times() == pytest.approx([10 + step / 5 for step in range(12)])
+    assert history.series(("rx_packets", 4))[4:] == (*(None,) * 6, pytest.approx(50.0))
+
+
+def test_a_long_absence_costs_no_more_than_the_capacity() -> None:
+    history = History(10)
+    lived(history, reading(1, 4), reading(2, 4), "lost", "live", reading(10_000_000, 4), reading(10_000_001, 4))
+    assert len(history.times()) == 10
+    assert history.times()[-1] == 10_000_001
+    assert history.series(("rx_packets", 4)) == (*(None,) * 9, 10.0)
+
+
+def test_a_short_absence_is_one_gap() -> None:
+    """A probe that was started anew: what it counts first is compared with what another life counted."""
+    history = History(10)
+    lived(history, reading(1, 4), reading(2, 4), "lost", "connecting", "live", reading(3, 4), reading(4, 4))
+    assert history.series(("rx_packets", 4)) == (10.0, None, 10.0)
+
+
+def test_an_absence_before_the_first_reading_is_none() -> None:
+    history = History(10)
+    lived(history, "connecting", "lost", "live", reading(1, 4), reading(2, 4))
+    assert history.times() == (1.0, 2.0)
+    assert history.series(("rx_packets", 4)) == (10.0,)
+
+
+def test_a_reboot_during_the_absence_begins_an_empty_history() -> None:
+    history = History(10)
+    lived(history, reading(50, 4), reading(51, 4), "lost")
+    rebooted = replace(HELLO, boot_id="another")
+    history.record(snapshot_of(rebooted, reading(1, 4)))
+    history.record(snapshot_of(rebooted, reading(1, 4), reading(2, 4)))
+    assert history.times() == (1.0, 2.0)
+    assert history.series(("rx_packets", 4)) == (10.0,)
+
+
+@given(
+    st.lists(
+        st.floats(0, 100, allow_nan=False).map(lambda step: ("after", step))
+        | st.sampled_from([("lost", 0), ("live", 0)]),
+        max_size=30,
+    ),
+    st.integers(1, 20),
+)
+def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, float]], capacity: int) -> None:
+    history, time = History(capacity), 1.0
+    items: list[Counters | str] = []
+    for what, step in steps:
+        if what == "after":
+            time += step
+            items.append(replace(reading(1, 4, packets=int(time * 10)), time=time))
+        else:
+            items.append(what)
+    lived(history, *items)
+    times, series = history.times(), history.series(("rx_packets", 4))
+    assert list(times) == sorted(times)
+    assert len(series) <= len(times) <= capacity
+    assert all(value is None or value >= 0 for value in series)

@@ -8,9 +8,10 @@ import pytest
 
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.tree import device_tree
-from nictop.model.wording import Fact, hypervisor_words, link_facts, platform_words, state_mark, state_words
+from nictop.model.wording import Fact, hypervisor_words, platform_words, state_mark, state_words
 from nictop.model.wording.counter_sections import queue_names, speaks_of_trouble
 from nictop.model.wording.ethtool_sections import channel_words, offload_facts, ring_words
+from nictop.model.wording.facts import link_facts
 from nictop.model.wording.hardware import (
     driver_words,
     lane_words,

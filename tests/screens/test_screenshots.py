@@ -1,4 +1,5 @@
-"""Pictures of the live screen on a recorded guest: what is committed in screenshots/ is what nictop draws.
+"""Pictures of the live screen on a recorded guest, or on that of a rule case (FAMILY/RULE): what is committed in
+screenshots/ is what nictop draws.
 
 ``make screenshots`` (NICTOP_DRAW_SCREENSHOTS=1) writes them anew.
 """
@@ -13,8 +14,11 @@ from pathlib import Path
 import pytest
 
 from nictop.app import NictopApp
+from nictop.probe.records import Line
 from nictop.widgets.status_line import StatusLine
+from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
+from tests.support.screen import Screen, wait_until
 from tests.support.sources import ScriptedSource
 
 PICTURES = Path(__file__).parent.parent.parent / "screenshots"
@@ -34,6 +38,10 @@ SHOTS = {
     "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), False),
     "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), False),
     "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), False),
+    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("5",), False),
+    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("5",), False),
+    "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), False),
+    "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), False),
     "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
 }
 
@@ -43,13 +51,18 @@ def without_ids(svg: str) -> str:
     return re.sub(r"terminal-\d+", "terminal", svg)
 
 
+def said(name: str) -> list[Line]:
+    """What the probe of the host in the picture says."""
+    return lines_of_case(*name.split("/")) if "/" in name else recorded(name)
+
+
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda: source, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
-        source.say(*recorded(recording))
-        await pilot.pause()
-        await pilot.pause()
+        screen = Screen(app, source, pilot)
+        await screen.hear(*said(recording))
+        await wait_until(screen, lambda: app.diagnosis is not None)
         if keys:
             await pilot.press(*keys)
         await pilot.pause()

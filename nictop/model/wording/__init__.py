@@ -4,7 +4,6 @@
 lays out everything known of one link.
 """
 
-from nictop.model.wording.facts import link_facts
 from nictop.model.wording.hardware import pci_name, pcie_words, vf_words
 from nictop.model.wording.sections import SUMMARY, Fact, Section
 from nictop.model.wording.text import ascii_only, clean, fit, width, wrap
@@ -31,7 +30,6 @@ __all__ = [
     "fit",
     "hypervisor_words",
     "is_virtual",
-    "link_facts",
     "pci_name",
     "pcie_words",
     "platform_words",

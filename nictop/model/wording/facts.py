@@ -23,6 +23,7 @@ from nictop.model.wording.hardware import (
     vf_words,
 )
 from nictop.model.wording.link_sections import address_section, driver_section, state_section
+from nictop.model.wording.profile_sections import host_profile_sections, profile_sections
 from nictop.model.wording.sections import Fact, Section, section
 from nictop.model.wording.summary import summary_section
 from nictop.model.wording.words import hypervisor_words, is_virtual, on, reason
@@ -41,6 +42,7 @@ def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     sections: tuple[Section, ...] = ()
     if row.link is not None:
         sections += summary_section(row.link, row.pci, snapshot)
+        sections += profile_sections(row.link, snapshot)
         sections += state_section(row.link, snapshot)
         sections += address_section(row.link, snapshot)
         sections += driver_section(row.link, row.pci)
@@ -96,7 +98,7 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         facts.append(Fact("probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
     failed = [Fact("unreadable", f"{source}: {reason(why, None)}", "warn") for source, why in _failed(snapshot)]
     told = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
-    return section("Host", [*facts, *failed, *told])
+    return (*section("Host", [*facts, *failed, *told]), *host_profile_sections(snapshot))
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:

@@ -20,7 +20,8 @@ from nictop.model.queue_map import InterruptLoad, QueueMap, queue_map
 from nictop.model.rates import Rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row, device_tree, guides
-from nictop.model.wording import Section, ascii_only, clean, fit, is_virtual, link_facts, platform_words, width, wrap
+from nictop.model.wording import Section, clean, fit, is_virtual, platform_words, width, wrap
+from nictop.model.wording.facts import link_facts
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -234,8 +235,3 @@ def _section_lines(section: Section, room: int) -> list[str]:
             label = fit(fact.label, LABEL_WIDTH) if number == 0 else " " * LABEL_WIDTH
             lines.append(f"  {label} {part}")
     return lines
-
-
-def in_ascii(text: str) -> str:
-    """The same text for terminals without Unicode: marks and lines become ASCII, other characters escapes."""
-    return ascii_only(text)

@@ -1,0 +1,68 @@
+"""From a host, as the user names it, to the source of its lines: a child process here, or SSH there.
+
+Reads nothing by itself. The SSH library is loaded by the source of a remote host when that connects, never before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nictop.hosts import Host
+
+if TYPE_CHECKING:
+    from nictop.wire.authentication import Ask
+    from nictop.wire.local import LocalSource
+    from nictop.wire.source import Source
+    from nictop.wire.ssh_connection import SshTarget
+
+
+def connect(
+    host: Host,
+    interval: float = 1.0,
+    *,
+    eager: bool = False,
+    sudo: bool = False,
+    accept_new_host_keys: bool = False,
+    ask: Ask | None = None,
+) -> Source:
+    """The source of a host's lines; nothing is started before its items are taken.
+
+    `sudo`: run the probe as root there (also where the host itself does not say so). `accept_new_host_keys`: write keys
+    of hosts that nobody knows into known_hosts; one that has changed is refused all the same. `ask`: answers questions
+    (password, passphrase, unknown host key); without it, as in scripts, a host that asks fails with a sentence.
+    `eager`: rates at once.
+    """
+    host = replace(host, sudo=host.sudo or sudo)
+    if host.is_local:
+        return _local(host, interval, eager)
+    from nictop.wire.ssh import SshSource
+
+    return SshSource(
+        target(host), interval, eager=eager, ask=ask, host_keys="accept-new" if accept_new_host_keys else None
+    )
+
+
+def target(host: Host) -> SshTarget:
+    """Where SSH goes for a remote host."""
+    from nictop.wire.ssh_connection import SshTarget
+
+    return SshTarget(
+        host=host.address,
+        user=host.user,
+        port=host.port,
+        label=host.label,
+        identity_files=host.identity_files,
+        sudo=host.sudo,
+    )
+
+
+def _local(host: Host, interval: float, eager: bool) -> LocalSource:
+    from nictop.wire.local import LocalSource, probe_command
+
+    if not host.sudo or os.geteuid() == 0:
+        return LocalSource(interval, eager=eager, name=host.label)
+    probe = probe_command(sys.executable, "--interval", f"{interval:g}", *(["--eager"] if eager else []))
+    return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

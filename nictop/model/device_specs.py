@@ -1,0 +1,57 @@
+"""Device specs of NetworkManager.conf: does a list of them name this device?
+
+Reads nothing. NetworkManager.conf(5), "Device List Format", and `match_device_eval` of nm-core-utils.c: ``*``,
+``interface-name:eth*`` (also ``=`` exact and ``~`` pattern), ``mac:…``, ``driver:…`` and ``type:…``; with ``except:``
+in front of a spec its devices are left out, whatever else names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+TYPES = {1: "ethernet", 2: "wifi", 9: "infiniband", 10: "bond", 11: "vlan", 13: "bridge", 14: "generic", 15: "team"}
+"""NM_DEVICE_TYPE_* → word after ``type:``, as ``nmcli device`` shows it."""
+TYPES.update({16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy", 31: "vrf", 32: "loopback"})
+EXCEPT = "except:"
+
+
+def names_device(specs: Iterable[str], *, name: str, address: str | None, driver: str | None, kind: int) -> bool:
+    """True when the list names the device. `address`: the permanent one, lower case. `kind`: NM_DEVICE_TYPE_*."""
+    only_exceptions, found = True, False
+    any_spec = False
+    for spec in specs:
+        any_spec = True
+        exception = spec.startswith(EXCEPT)
+        only_exceptions = only_exceptions and exception
+        hit = one_names_device(spec[len(EXCEPT) :] if exception else spec, name, address, driver, kind)
+        if hit and exception:
+            return False
+        found = found or hit
+    return found or (any_spec and only_exceptions)
+
+
+def one_names_device(spec: str, name: str, address: str | None, driver: str | None, kind: int) -> bool:
+    """One spec without ``except:``."""
+    if spec == "*":
+        return True
+    tag, colon, value = spec.partition(":")
+    if colon and tag == "interface-name":
+        if value.startswith("="):
+            return value[1:] == name
+        return glob(value[1:] if value.startswith("~") else value).fullmatch(name) is not None
+    if colon and tag == "mac":
+        return address is not None and value.lower() == address
+    if colon and tag == "driver":
+        return driver is not None and value.partition("/")[0] == driver
+    if colon and tag == "type":
+        return TYPES.get(kind) == value
+    return spec == name or (address is not None and spec.lower() == address)
+
+
+@lru_cache(maxsize=512)
+def glob(pattern: str) -> re.Pattern[str]:
+    """``*`` any characters, ``?`` one; all others are themselves."""
+    parts = (".*" if one == "*" else "." if one == "?" else re.escape(one) for one in pattern)
+    return re.compile("".join(parts), re.DOTALL)

@@ -1,0 +1,221 @@
+"""What the kernel itself complained about lately, on behalf of links and of the network stack.
+
+Reads the lines that the probe kept of /dev/kmsg; where they could not be read, the rules say so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nictop.model import units
+from nictop.model.wording.words import reason
+from nictop.probe.records import KernelMessage, Link
+from nictop.rules.finding import Evidence, Fix, Skipped
+from nictop.rules.persistence import sysctl_fixes
+from nictop.rules.quoting import word
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.subjects import about_host, about_link
+from nictop.rules.watched import Watched, link_driver
+
+LATELY = 24 * 3600.0
+"""Seconds: older lines are history."""
+NOW = 15 * 60.0
+"""Seconds: it goes on."""
+TIMED_OUT = (
+    re.compile(r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<link>\S+) \([^)]*\): .*timed out"),
+    re.compile(r"(?P<link>\S+): TX timeout on queue"),
+    re.compile(r"(?P<link>\S+): (?:initiating reset due to tx timeout|Detected (?:Tx|Hardware) Unit Hang)"),
+    re.compile(r"\S+ (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).*[Dd]etected Tx (?:Unit Hang|hang)"),
+)
+"""net/sched/sch_generic.c, virtio_net.c, e1000e, igb and ixgbe."""
+OWN_ADDRESS = re.compile(r"(?P<bridge>\S+): received packet on (?P<link>\S+) with own address as source address")
+"""net/bridge/br_fdb.c, br_fdb_update."""
+
+
+def recent_messages(host: Watched, *, within: float = LATELY) -> tuple[KernelMessage, ...]:
+    """Lines of the last `within` seconds, oldest first; the clock is that of the inventory."""
+    since = host.inventory.time - within
+    return tuple(one for one in host.inventory.messages or () if one.time >= since)
+
+
+def cannot_read(host: Watched, rule: str) -> Iterator[Skipped]:
+    """The skip, when nobody may read the kernel's messages here."""
+    if host.inventory.messages is None:
+        yield Skipped(rule, host.name, "", f"{reason(host.inventory.unreadable.get('messages'), None)}: /dev/kmsg")
+
+
+def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
+    """The newest line, and how many of them there were."""
+    newest = messages[-1]
+    ago = units.duration(max(0.0, host.inventory.time - newest.time))
+    number = f"{len(messages)} times in a day, last {ago} before this" if len(messages) > 1 else f"{ago} before this"
+    return Evidence("kernel", newest.text, "/dev/kmsg"), Evidence("when", number, "/dev/kmsg")
+
+
+@host_rule("link and path", "critical")
+def transmit_queue_timed_out(host: Watched) -> Said:
+    """A NIC did not send what it was given, until the kernel's watchdog stepped in.
+
+    nictop finds the lines of the watchdog ("NETDEV WATCHDOG … timed out") and of drivers (TX timeout, Tx Unit Hang) of
+    the last day and joins them with links by name. It is critical when the last one is younger than a quarter of an
+    hour, else a warning. From the kernel's net/sched/sch_generic.c; the driver resets the NIC each time.
+    """
+    yield from cannot_read(host, "transmit_queue_timed_out")
+    found: dict[int, list[KernelMessage]] = {}
+    for message in recent_messages(host):
+        link = _timed_out_link(host, message.text)
+        if link is not None:
+            found.setdefault(link.ifindex, []).append(message)
+    for ifindex, messages in found.items():
+        link = host.snapshot.links[ifindex]
+        fresh = messages[-1].time >= host.inventory.time - NOW
+        yield about_link(
+            "transmit_queue_timed_out",
+            "critical" if fresh else "warning",
+            host,
+            link,
+            "stopped sending: its transmit queue timed out",
+            evidence=said(messages, host),
+            why="While it hangs nothing is sent; the reset that follows loses what was queued. Causes are the "
+            "driver, the "
+            "firmware, or a hypervisor that no longer serves the queue.",
+            fixes=(
+                Fix("here", "see what came before", ("dmesg -T | grep -iE 'watchdog|timeout|hang|reset'",)),
+                Fix(
+                    "hypervisor",
+                    "see whether the backend lives",
+                    (),
+                    note="vhost or QEMU threads that hang, a host without memory, a physical NIC that resets.",
+                )
+                if host.is_guest
+                else Fix(
+                    "firmware",
+                    "bring firmware and driver up to date",
+                    (),
+                    note=f"Driver: {link_driver(link) or 'unknown'}.",
+                ),
+            ),
+        )
+
+
+def _timed_out_link(host: Watched, text: str) -> Link | None:
+    for pattern in TIMED_OUT:
+        match = pattern.search(text)
+        if match is None:
+            continue
+        groups = match.groupdict()
+        if groups.get("link"):
+            link = host.links_by_name.get(groups["link"])
+            if link is not None:
+                return link
+        for link in host.links_of_function.get(groups.get("device") or "", ()):
+            return link
+    return None
+
+
+@host_rule("link and path", "critical")
+def connection_table_overflows(host: Watched) -> Said:
+    """The table of tracked connections is full: packets of new connections are dropped.
+
+    nictop finds "nf_conntrack: table full, dropping packet" in the kernel's messages of the last day; critical when the
+    last one is younger than a quarter of an hour, else a warning. From net/netfilter/nf_conntrack_core.c and the
+    kernel's nf_conntrack-sysctl.rst.
+    """
+    yield from cannot_read(host, "connection_table_overflows")
+    messages = [one for one in recent_messages(host) if "table full, dropping packet" in one.text]
+    if not messages:
+        return
+    yield about_host(
+        "connection_table_overflows",
+        "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
+        host,
+        "",
+        "drops new connections: the connection table is full",
+        evidence=said(messages, host),
+        why="Connections that exist go on, new ones fail at random. It looks like a bad network.",
+        fixes=(
+            Fix(
+                "here",
+                "see how full it is, and make it larger",
+                (
+                    "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
+                    "sysctl -w net.netfilter.nf_conntrack_max=<TWICE AS MANY>",
+                ),
+                persistent=False,
+                undo=("sysctl -w net.netfilter.nf_conntrack_max=<THE OLD NUMBER>",),
+                note="For good: the same line in /etc/sysctl.d. An entry takes some 300 bytes of kernel memory.",
+            ),
+            Fix(
+                "here",
+                "see who fills it",
+                ("conntrack -L -o extended | awk '{print $4, $7}' | sort | uniq -c | sort -n",),
+            ),
+        ),
+    )
+
+
+@host_rule("link and path", "critical")
+def neighbour_table_overflows(host: Watched) -> Said:
+    """The table of neighbours (ARP and neighbour discovery) is full: some hosts of the subnet cannot be reached.
+
+    nictop finds "neighbour: arp_cache: neighbor table overflow!" in the kernel's messages of the last day; critical
+    when the last one is younger than a quarter of an hour, else a warning. From net/core/neighbour.c (gc_thresh3) and
+    the kernel's ip-sysctl.rst.
+    """
+    yield from cannot_read(host, "neighbour_table_overflows")
+    messages = [one for one in recent_messages(host) if re.search(r"eighbou?r table overflow", one.text)]
+    if not messages:
+        return
+    family = "ipv6" if "ndisc" in messages[-1].text else "ipv4"
+    number = "ip -6 neigh | wc -l" if family == "ipv6" else "ip -4 neigh | wc -l"
+    yield about_host(
+        "neighbour_table_overflows",
+        "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
+        host,
+        "",
+        "cannot reach some neighbours: the neighbour table is full",
+        evidence=said(messages, host),
+        why="The kernel keeps the addresses of at most gc_thresh3 neighbours, 1024 by default. A large flat "
+        "subnet, or many "
+        "containers, need more.",
+        fixes=(
+            Fix("here", "see how full it is", (number, f"sysctl net.{family}.neigh.default.gc_thresh3")),
+            *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
+            *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
+        ),
+    )
+
+
+@host_rule("link and path", "warning")
+def own_frames_come_back(host: Watched) -> Said:
+    """A bridge receives frames that carry its own address as their source: a loop, or an address that exists twice.
+
+    nictop finds "received packet on … with own address as source address" of the bridge driver in the kernel's messages
+    of the last day. A port of a bond or a NIC that reflects multicast does that too. From net/bridge/br_fdb.c.
+    """
+    yield from cannot_read(host, "own_frames_come_back")
+    found: dict[str, list[KernelMessage]] = {}
+    for message in recent_messages(host):
+        match = OWN_ADDRESS.search(message.text)
+        if match is not None and match["link"] in host.links_by_name:
+            found.setdefault(match["link"], []).append(message)
+    for name, messages in found.items():
+        link = host.links_by_name[name]
+        yield about_link(
+            "own_frames_come_back",
+            "warning",
+            host,
+            link,
+            "receives frames that this host sent itself",
+            evidence=said(messages, host),
+            why="Either the network has a loop, or another machine uses the same MAC address: a clone of this "
+            "one, or a port "
+            "that the switch mirrors back.",
+            fixes=(
+                Fix("here", "see which address it is", (f"dmesg | grep -F {word(f'received packet on {name}')}",)),
+                Fix(
+                    "switch", "look for a loop, or for the address on two ports", (), note="Spanning tree finds loops."
+                ),
+            ),
+        )

@@ -1,0 +1,116 @@
+"""What many rules ask first: is this link one that people use, and how busy is it; and how they say what they found.
+
+Reads nothing.
+"""
+
+from __future__ import annotations
+
+from nictop.model.rates import LinkRates
+from nictop.model.wording.words import IFF_UP
+from nictop.probe.records import Link
+from nictop.rules.below import places_below
+from nictop.rules.finding import Evidence, Finding, Fix, Place, Severity
+from nictop.rules.watched import SAMPLES, Watched
+
+PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
+"""Their links have no wire of their own."""
+
+
+def is_used(link: Link) -> bool:
+    """Switched on, and carried by a device: not lo, veth, tap, bridge or a port that nobody uses."""
+    return bool(link.flags & IFF_UP) and link.bus is not None
+
+
+def used_links(host: Watched) -> tuple[Link, ...]:
+    return tuple(link for link in host.links if is_used(link))
+
+
+def newest(host: Watched, link: Link) -> LinkRates | None:
+    """The newest rates of a link, when there are enough samples to speak of it at all."""
+    rates = host.snapshot.rates
+    if rates is None or len(host.window) < SAMPLES:
+        return None
+    return rates.links.get(link.ifindex)
+
+
+def packets(rates: LinkRates | None) -> float:
+    """Packets per second, both directions."""
+    return (rates.rx_packets or 0.0) + (rates.tx_packets or 0.0) if rates is not None else 0.0
+
+
+def receive_queues(link: Link) -> int:
+    """Receive queues in use; 0: not known."""
+    channels = link.ethtool.channels
+    if channels is not None and (channels.combined or channels.rx):
+        return (channels.combined or 0) + (channels.rx or 0)
+    return sum(queue.direction == "rx" for queue in link.queues)
+
+
+def about_link(
+    rule: str,
+    severity: Severity,
+    host: Watched,
+    link: Link,
+    title: str,
+    *,
+    evidence: tuple[Evidence, ...],
+    why: str,
+    fixes: tuple[Fix, ...] = (),
+) -> Finding:
+    return Finding(rule, severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
+
+
+def about_host(
+    rule: str,
+    severity: Severity,
+    host: Watched,
+    subject: str,
+    title: str,
+    *,
+    evidence: tuple[Evidence, ...],
+    why: str,
+    fixes: tuple[Fix, ...] = (),
+) -> Finding:
+    return Finding(rule, severity, host.name, subject, title, evidence, why, fixes)
+
+
+def more_queues_outside(host: Watched, link: Link, queues: int) -> tuple[Fix, ...]:
+    """How the hypervisor of a virtio NIC is told to offer more queues."""
+    address = link.address or "<MAC>"
+    fixes: dict[Place, Fix] = {
+        "proxmox": Fix(
+            "proxmox",
+            f"offer {queues} queues",
+            (f"qm set <ID> --net0 virtio={address},bridge=<BRIDGE>,queues={queues}",),
+            persistent=True,
+            note="This replaces the whole of net0: repeat what qm config <ID> shows (tag, firewall, mtu). "
+            "Then stop and start the VM.",
+        ),
+        "libvirt": Fix(
+            "libvirt",
+            f"offer {queues} queues",
+            ("virsh edit <DOMAIN>",),
+            persistent=True,
+            note=f"In the <interface> with {address}: <driver name='vhost' queues='{queues}'/>. "
+            "Then shut the VM down and start it.",
+        ),
+        "ahv": Fix(
+            "ahv",
+            f"offer {queues} queues",
+            (f"acli vm.nic_update <VM> {address} queues={queues}",),
+            persistent=True,
+            note="With the VM off.",
+        ),
+        "hypervisor": Fix(
+            "hypervisor",
+            f"offer {queues} queues",
+            (),
+            persistent=True,
+            note="KubeVirt: spec.domain.devices.networkInterfaceMultiqueue: true. oVirt: a vNIC profile with the "
+            "custom property queues.",
+        ),
+        "cloud": Fix(
+            "cloud", "another type of instance", (), note="The provider sets the number of queues by instance type."
+        ),
+    }
+    return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)

@@ -1,0 +1,104 @@
+"""One time axis: pings map every host onto it, no surer than they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.snapshot import Snapshot, advance
+from nictop.model.time_axis import DRIFT, Here, clock_of, clock_words, common_times, moment, wall_clock_lead
+from nictop.probe.records import Clock, Hello, Line, Pong
+from nictop.wire.clock import WINDOW, PingClock
+from tests.model.hosts import HELLO, inventory, snapshot_of
+
+HERE = Here(monotonic=5000.0, wall=1_790_000_000.0, boot_id="here")
+
+
+def greeted(hello: Hello = HELLO, clock: Clock | None = None) -> Snapshot:
+    snapshot = snapshot_of(hello)
+    return advance(snapshot, Line(clock=clock)) if clock is not None else snapshot
+
+
+def test_the_newest_estimate_is_kept_and_forgotten_with_the_boot() -> None:
+    first, second = Clock(1.0, 100.0, 0.5), Clock(2.0, 100.1, 0.1)
+    snapshot = advance(greeted(clock=first), Line(clock=second))
+    assert clock_of(snapshot, HERE) is second
+    again = advance(snapshot, Line(hello=HELLO))
+    assert clock_of(again, HERE) is second, "the probe was started anew, the clock goes on"
+    rebooted = advance(snapshot, Line(hello=replace(HELLO, boot_id="another")))
+    assert clock_of(rebooted, HERE) is None
+
+
+def test_this_machine_has_the_axis_itself() -> None:
+    clock = clock_of(greeted(replace(HELLO, boot_id="here")), HERE)
+    assert clock is not None
+    assert moment(clock, 1234.5).time == 1234.5
+    assert moment(clock, 1234.5).uncertainty == 0
+    assert clock_of(greeted(), HERE) is None
+    assert clock_of(greeted(replace(HELLO, boot_id="")), replace(HERE, boot_id="")) is None, "not known is not equal"
+
+
+def test_an_estimate_becomes_less_sure_with_its_age() -> None:
+    clock = Clock(time=5000.0, offset=100.0, uncertainty=0.001)
+    now, earlier = moment(clock, 5100.0), moment(clock, 5040.0)
+    assert (now.time, now.uncertainty) == (5000.0, 0.001)
+    assert earlier.time == 4940.0
+    assert earlier.uncertainty == pytest.approx(0.001 + 60 * DRIFT)
+    assert common_times(clock, (5040.0, 5100.0)) == (4940.0, 5000.0)
+
+
+@given(
+    st.floats(-1e6, 1e6),
+    st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)), min_size=1, max_size=40),
+    st.floats(-50e-6, 50e-6),
+)
+def test_pings_lead_to_the_true_time_within_what_they_promise(
+    offset: float, trips: list[tuple[float, float]], drift: float
+) -> None:
+    """Whatever the ways there and back take, and whichever is longer, while two ordinary clocks drift apart; the ping
+    that counts may be one of the last `WINDOW`."""
+    pings, now, estimate = PingClock(), 1000.0, None
+
+    def theirs(time: float) -> float:
+        return time + offset + drift * (time - 1000.0)
+
+    for there, back in trips:
+        sequence = pings.ping(now)
+        estimate = pings.pong(Pong(sequence, theirs(now + there)), now + there + back)
+        now += 2.0
+    assert estimate is not None
+    for time in (now - 2.0, now):
+        found = moment(estimate, theirs(time))
+        assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (WINDOW + 1) + 1e-6
+
+
+def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
+    """The hello was said 4 s before now, when the host's clock of day was 3.2 s ahead."""
+    hello = replace(HELLO, monotonic=96.0, wall=HERE.wall - 4 + 3.2)
+    clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
+    lead = wall_clock_lead(greeted(hello, clock), HERE)
+    assert lead is not None
+    assert lead.time == pytest.approx(3.2)
+    assert clock_words(greeted(hello, clock), HERE) == "time of day 3.20 s ahead · clock known to 400 µs"
+    behind = replace(hello, wall=HERE.wall - 4 - 75)
+    assert clock_words(greeted(behind, clock), HERE) == "time of day 1 min 15 s behind · clock known to 400 µs"
+    equal = replace(hello, wall=HERE.wall - 4 + 0.003)
+    assert clock_words(greeted(equal, clock), HERE) == "time of day equal · clock known to 400 µs"
+
+
+def test_an_inventory_is_newer_than_the_hello() -> None:
+    """The time of day was set right since the probe was started."""
+    clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
+    told = replace(inventory(time=98.0), wall=HERE.wall - 2)
+    snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=told))
+    assert clock_words(snapshot, HERE).startswith("time of day equal")
+
+
+def test_words_before_anything_is_known() -> None:
+    assert clock_words(Snapshot.empty("a"), HERE) == "clock not compared yet"
+    assert clock_words(greeted(), HERE) == "clock not compared yet"
+    local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)
+    assert clock_words(greeted(local), HERE) == "time of day equal · same clock"

@@ -1,0 +1,93 @@
+"""The window of rates: a minute at most, one part per second at most, and nothing whose meaning has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, advance
+from nictop.model.window import WINDOW, RatesWindow
+from nictop.probe.records import Interrupt, Line
+from tests.support.lines import counters, hello, inventory, link
+
+NIC = link(2, "ens192")
+
+
+def watched(*lines: Line) -> tuple[Snapshot, RatesWindow]:
+    snapshot, window = Snapshot.empty("guest"), RatesWindow()
+    for line in lines:
+        snapshot = advance(snapshot, line)
+        window.take(snapshot)
+    return snapshot, window
+
+
+def readings(interval: float, number: int, start: float = 0.0) -> list[Line]:
+    """A host that sends 1000 bytes per second and receives nothing."""
+    times = [start + interval * count for count in range(number)]
+    return [counters(time, {2: (0, round(1000 * time))}) for time in times]
+
+
+def test_every_reading_of_a_second_is_a_part() -> None:
+    snapshot, window = watched(hello(), inventory(NIC), *readings(1.0, 4))
+    assert [part.elapsed for part in window.parts] == [1.0, 1.0, 1.0]
+    assert window.seconds == pytest.approx(3.0)
+    assert window.parts[-1] is snapshot.rates
+
+
+def test_ten_readings_a_second_are_one_part() -> None:
+    _, window = watched(hello(), inventory(NIC), *readings(0.1, 31))
+    assert [round(part.elapsed, 1) for part in window.parts] == [0.9, 0.9, 0.9]
+    assert [part.links[2].tx_bits for part in window.parts] == pytest.approx([8000, 8000, 8000], rel=0.01)
+
+
+def test_a_reading_of_a_minute_is_a_part_too() -> None:
+    _, window = watched(hello(), inventory(NIC), *readings(60.0, 3))
+    assert [part.elapsed for part in window.parts] == [60.0]
+
+
+def test_what_is_older_than_a_minute_goes() -> None:
+    _, window = watched(hello(), inventory(NIC), *readings(1.0, 200))
+    assert len(window.parts) == WINDOW
+    assert window.seconds == pytest.approx(WINDOW)
+
+
+def test_the_same_counters_count_once() -> None:
+    snapshot, window = watched(hello(), inventory(NIC), *readings(1.0, 2))
+    window.take(snapshot)
+    window.take(advance(snapshot, inventory(NIC, time=5.0)))
+    assert len(window.parts) == 1
+
+
+def test_another_boot_begins_anew() -> None:
+    again = hello()
+    assert again.hello is not None
+    again = Line(hello=replace(again.hello, boot_id="c"))
+    _, window = watched(hello(), inventory(NIC), *readings(1.0, 5), again, inventory(NIC), *readings(1.0, 2, 9.0))
+    assert len(window.parts) == 1
+
+
+def test_a_probe_that_starts_again_on_the_same_boot_goes_on() -> None:
+    _, window = watched(hello(), inventory(NIC), *readings(1.0, 3), hello(), *readings(1.0, 2, 3.0))
+    assert len(window.parts) == 4
+
+
+def test_numbers_with_another_meaning_empty_it() -> None:
+    counted = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("a", "b")))
+    swapped = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("b", "a")))
+    _, window = watched(hello(), inventory(counted), *readings(1.0, 4), inventory(swapped, time=9.0))
+    assert window.parts == ()
+    line = inventory(NIC)
+    assert line.inventory is not None
+    vectors = [
+        Line(inventory=replace(line.inventory, interrupts=(Interrupt(40, (name,), None),))) for name in ("rx-0", "tx-0")
+    ]
+    _, window = watched(hello(), vectors[0], *readings(1.0, 4), vectors[1])
+    assert window.parts == ()
+
+
+def test_links_that_come_and_go_leave_it_as_it_is() -> None:
+    """A machine that starts containers all day must not lose its window each time."""
+    lines = [*readings(1.0, 4), inventory(NIC, link(7, "veth0"), time=3.5), inventory(NIC, time=3.6)]
+    _, window = watched(hello(), inventory(NIC), *lines)
+    assert len(window.parts) == 3

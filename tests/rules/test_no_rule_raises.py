@@ -1,0 +1,88 @@
+"""Whatever a probe says, every rule answers: with findings, with a reason why it could not look, or with silence.
+
+Hosts are the healthy ones with parts of them disturbed, and ones that are arbitrary from end to end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Counters, Hello, Inventory, Line
+from nictop.rules import RULES, Diagnosis, Watched, diagnose
+from tests.support.arbitrary import arbitrary, disturbed
+from tests.support.rule_cases import HELLO, base, counters_of, inventory_of
+
+BASES = ("kvm-guest", "vmware-guest", "hyperv-guest", "hypervisor")
+
+
+def heard(name: str, inventory: Inventory, counters: list[Counters]) -> Watched:
+    """The host after these lines; counters that no clock orders give no rates, as for a live one."""
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    snapshot = advance(advance(snapshot, Line(hello=Hello(**HELLO))), Line(inventory=inventory))  # type: ignore[arg-type]
+    window = []
+    for record in counters:
+        snapshot = advance(snapshot, Line(counters=record))
+        if snapshot.rates is not None:
+            window.append(snapshot.rates)
+    return Watched(snapshot, tuple(window))
+
+
+def disturbed_host(name: str, number: random.Random, share: float) -> Watched:
+    host = base(name)
+    inventory, ifindexes = inventory_of(host)
+    counters = [
+        dataclasses.replace(disturbed(record, Counters, number, share), time=record.time)
+        for record in counters_of(host.get("counters", {}), ifindexes, inventory)[:5]
+    ]
+    return heard(name, disturbed(inventory, Inventory, number, share), counters)
+
+
+def arbitrary_host(name: str, number: random.Random) -> Watched:
+    inventory = arbitrary(Inventory, number)
+    counters = [dataclasses.replace(arbitrary(Counters, number), time=float(second)) for second in range(5)]
+    return heard(name, inventory, counters)
+
+
+def failures(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    return [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
+
+
+def assert_sound(diagnosis: Diagnosis) -> None:
+    assert failures(diagnosis) == []
+    for finding in diagnosis.findings:
+        assert finding.rule in RULES and finding.title and finding.why and finding.evidence
+        for fix in finding.fixes:
+            assert fix.title
+            assert not any("\n" in line or "\x1b" in line for line in (*fix.commands, *fix.undo))
+
+
+@pytest.mark.parametrize("share", [0.002, 0.02, 0.1])
+@given(st.sampled_from(BASES), st.sampled_from(BASES), st.integers(0, 2**32))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_good_hosts_with_disturbed_parts(share: float, first: str, second: str, seed: int) -> None:
+    number = random.Random(seed)
+    hosts = [disturbed_host(first, number, share), disturbed_host(second, number, share)]
+    assert_sound(diagnose(hosts))
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+def test_hosts_that_are_arbitrary_from_end_to_end(seed: int) -> None:
+    number = random.Random(seed)
+    assert_sound(diagnose([arbitrary_host("one", number), arbitrary_host("two", number)]))
+
+
+def test_the_disturbance_reaches_what_the_rules_look_at() -> None:
+    """Arbitrary hosts that made no rule speak would prove nothing."""
+    number = random.Random(7)
+    spoke = set()
+    for _ in range(60):
+        diagnosis = diagnose([disturbed_host(name, number, 0.02) for name in BASES])
+        spoke |= {finding.rule for finding in diagnosis.findings}
+    assert len(spoke) >= len(RULES) // 4, sorted(spoke)

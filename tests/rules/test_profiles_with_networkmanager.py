@@ -1,0 +1,240 @@
+"""Rules on profiles against a real NetworkManager in a namespace: what they say of it, and that the commands which they
+print work as printed and leave a clean check. It promises the first thing that nictop was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from nictop.rules import Finding
+from tests.support.managed_host import findings, type_in, watched
+from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+
+GENERATED = "profile_is_generated"
+NIC = "ens37"
+UNAVAILABLE, DISCONNECTED, ACTIVATING, ACTIVATED = 20, 30, 40, 100
+HOSTILE = ["Wired 'x' \"y\"", "[red]ens99[/]", "zwei  Wörter", "名前", "$(touch /tmp/x) `id`; & | > x", "-help", "uuid"]
+
+
+@pytest.fixture
+def manager() -> Iterator[PrivateNetworkManager]:
+    """One that asks in vain for an address of ens37."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    with private_networkmanager(NIC) as made:
+        made.wait_for(lambda: made.device_state(NIC) >= ACTIVATING)
+        yield made
+
+
+def only(manager: PrivateNetworkManager, rule: str, subject: str = NIC) -> Finding:
+    """The one finding that there is."""
+    found = findings(manager)
+    assert set(found) == {(rule, subject)}
+    return found[rule, subject]
+
+
+def addresses(manager: PrivateNetworkManager, name: str = NIC) -> list[str]:
+    link = watched(manager).links_by_name[name]
+    return [f"{one.address}/{one.prefix_length}" for one in link.addresses if one.scope == "global"]
+
+
+def test_renamed_with_an_address(manager: PrivateNetworkManager) -> None:
+    """The first fix: the NIC has its address, the profile its name, and the check is clean."""
+    finding = only(manager, GENERATED)
+    assert finding.title == 'waits for DHCP by "Wired connection 1", which NetworkManager made up'
+    type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+    assert findings(manager) == {}
+    assert addresses(manager) == ["192.0.2.9/24"]
+    (profile,) = watched(manager).profiles.proper(watched(manager).links_by_name[NIC])
+    assert (profile.profile.id, profile.profile.filename) == (
+        NIC,
+        f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",
+    )
+    manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # what could not be typed before
+
+
+def test_taken_back(manager: PrivateNetworkManager) -> None:
+    """The undo of the first fix leaves the profile as it was, but saved: DHCP, and its old name."""
+    fix = only(manager, GENERATED).fixes[0]
+    type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
+    *lines, up = fix.undo
+    type_in(manager, lines)
+    assert up.startswith("nmcli con up ")  # would wait for DHCP in vain
+    (profile,) = watched(manager).profiles.profiles[:1]
+    assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == ("Wired connection 1", "auto", ())
+    assert set(findings(manager)) == {("profile_still_called_wired_connection", NIC)}
+
+
+def test_a_new_profile_instead(manager: PrivateNetworkManager) -> None:
+    """The second fix: the made-up profile is still there, and no longer worth a word; the undo brings the trouble
+    back."""
+    fix = only(manager, GENERATED).fixes[1]
+    type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
+    assert findings(manager) == {}
+    assert addresses(manager) == ["192.0.2.9/24"]
+    assert any(profile.generated and not profile.external for profile in watched(manager).profiles.profiles)
+    type_in(manager, fix.undo[:1])
+    manager.wait_for(lambda: manager.device_state(NIC) in range(ACTIVATING, ACTIVATED))
+    only(manager, GENERATED)
+
+
+def test_an_address_that_was_set_by_hand_is_kept(manager: PrivateNetworkManager) -> None:
+    """NetworkManager only looks on then; the commands need nothing filled in."""
+    manager.nmcli("con", "down", "Wired connection 1")
+    assert only(manager, "profile_does_not_connect_by_itself").title == "was disconnected by hand"
+    manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
+    manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+    finding = only(manager, GENERATED)
+    assert finding.title == 'was set up by hand, and has only the made-up "Wired connection 1"'
+    type_in(manager, finding.fixes[0].commands)
+    assert findings(manager) == {}
+    assert addresses(manager) == ["198.51.100.7/24"]
+
+
+def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
+    """One's own profile, given up by NetworkManager: the static form brings the NIC up."""
+    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    manager.nmcli("con", "mod", NIC, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.dhcp-timeout", "1")
+    manager.nmcli("con", "mod", NIC, "ipv6.method", "disabled", "connection.autoconnect-retries", "1")
+    manager.nmcli("con", "up", NIC, check=False)
+    manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
+    finding = only(manager, "dhcp_never_answered")
+    assert (finding.severity, finding.title) == ("critical", "has no address: NetworkManager gave DHCP up for now")
+    type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+    assert findings(manager) == {}
+
+
+def test_your_own_profile_that_lost(manager: PrivateNetworkManager) -> None:
+    """A profile that fits and does not connect by itself takes over."""
+    static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
+    manager.nmcli(
+        "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"lab {NIC}", "autoconnect", "no", *static
+    )
+    finding = only(manager, GENERATED)
+    assert finding.title == f'runs on the made-up "Wired connection 1", not on your "lab {NIC}"'
+    type_in(manager, finding.fixes[0].commands)
+    assert findings(manager) == {}
+    assert addresses(manager) == ["192.0.2.8/24"]
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "two\nlines", "\x1b[31mred", "tab\there"])
+def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, name: str) -> None:
+    """A profile bound to an interface that is gone, under names that a shell, nmcli or a terminal would take for
+    something else."""
+    static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
+    words = ("con", "add", "type", "ethernet", "ifname", "ens99", *static)
+    manager.nmcli(*words, "connection.id", name)
+    if name not in watched(manager).profiles.ids:
+        pytest.skip(f"this NetworkManager does not take the name {name!r}")
+    finding = only(manager, "profile_names_a_missing_interface")
+    assert all("\n" not in line and "\x1b" not in line for fix in finding.fixes for line in (*fix.commands, *fix.undo))
+    type_in(manager, finding.fixes[0].commands)
+    assert addresses(manager) == ["192.0.2.8/24"]
+    said = findings(manager)
+    assert set(said) <= {("no_profile_of_this_name", NIC)}  # its name still is not that of the interface
+    for one in said.values():
+        type_in(manager, one.fixes[0].commands)
+    assert findings(manager) == {}
+
+
+def test_an_interface_with_a_quote_in_its_name() -> None:
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    name = "e'$(x)\"7"
+    with private_networkmanager(name) as manager:
+        manager.wait_for(lambda: manager.device_state(name) >= ACTIVATING)
+        finding = only(manager, GENERATED, name)
+        type_in(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
+        assert findings(manager) == {}
+        assert addresses(manager, name) == ["192.0.2.9/24"]
+
+
+def test_two_profiles_of_one_name(manager: PrivateNetworkManager) -> None:
+    """They compete until one of them is preferred, and are told apart by UUID."""
+    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.8/24")
+    manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *static)
+    finding = only(manager, "two_profiles_compete")
+    type_in(manager, finding.fixes[0].commands)
+    assert findings(manager) == {}
+    type_in(manager, finding.fixes[0].undo)
+    type_in(manager, only(manager, "two_profiles_compete").fixes[2].commands)
+    assert findings(manager) == {}
+
+
+def test_disconnected_by_hand(manager: PrivateNetworkManager) -> None:
+    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    manager.nmcli("device", "disconnect", NIC)
+    finding = only(manager, "profile_does_not_connect_by_itself")
+    assert finding.title == "was disconnected by hand"
+    type_in(manager, finding.fixes[0].commands)
+    assert findings(manager) == {}
+    type_in(manager, finding.fixes[0].undo)
+    only(manager, "profile_does_not_connect_by_itself")
+
+
+def test_the_cable_is_out() -> None:
+    """The profile waits, DEVICE is empty, and nictop knows whose it is all the same."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
+    with private_networkmanager() as manager:
+        manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", NIC, *static)
+        manager.add_link(NIC, peer_up=False)
+        manager.wait_for(lambda: manager.device_state(NIC) == UNAVAILABLE)
+        finding = only(manager, "link_down_profile_waits")
+        assert finding.title == f'has no carrier; "{NIC}" waits for it'
+        manager.namespace.run(["ip", "link", "set", "dev", f"far{NIC}", "up"])
+        manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+        assert findings(manager) == {}
+
+
+def test_a_clone_with_the_address_of_another_nic(manager: PrivateNetworkManager) -> None:
+    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    manager.nmcli("con", "mod", NIC, "802-3-ethernet.mac-address", "00:50:56:99:99:99")
+    manager.nmcli("con", "down", NIC)
+    found = findings(manager)
+    assert set(found) == {("profile_names_a_missing_mac_address", NIC)}
+    type_in(manager, found["profile_names_a_missing_mac_address", NIC].fixes[0].commands)
+    assert findings(manager) == {}
+
+
+def test_networking_off_is_not_taken_for_missing_profiles(manager: PrivateNetworkManager) -> None:
+    """A veth is no NIC of the machine: nothing to say, and above all nothing untrue."""
+    type_in(manager, only(manager, GENERATED).fixes[0].commands, ADDRESS="192.0.2.9/24")
+    manager.nmcli("networking", "off")
+    assert findings(manager) == {}
+
+
+def test_what_fits_is_what_networkmanager_offers(manager: PrivateNetworkManager) -> None:
+    """`AvailableConnections` of the device is NetworkManager's own list of the profiles that fit it now."""
+    address = manager.nmcli("--get-values", "GENERAL.HWADDR", "device", "show", NIC).strip().replace("\\", "")
+    kinds: dict[str, tuple[str, ...]] = {
+        "any": (),
+        "by name": ("ifname", NIC),
+        "by another name": ("ifname", "ens99"),
+        "by address": ("802-3-ethernet.mac-address", address),
+        "by another address": ("802-3-ethernet.mac-address", "00:50:56:99:99:99"),
+        "denied": ("802-3-ethernet.mac-address-blacklist", address),
+        "pattern": ("match.interface-name", "ens*"),
+        "not this": ("match.interface-name", f"!{NIC}"),
+        "both must hold": ("match.interface-name", "&ens*,&*99"),
+        "driver": ("match.driver", "veth"),
+        "another driver": ("match.driver", "igb"),
+        "kernel": ("match.kernel-command-line", "no-such-word"),
+        "not kernel": ("match.kernel-command-line", "!no-such-word"),
+    }
+    for name, words in kinds.items():
+        rest = words if "ifname" in words else ("ifname", "*", *words)
+        manager.nmcli("con", "add", "type", "ethernet", "con-name", name, "autoconnect", "no", *rest)
+    host = watched(manager)
+    link = host.links_by_name[NIC]
+    device = host.profiles.device(link)
+    assert device is not None
+    offered = {host.profiles.by_uuid[uuid].id for uuid in device.available_profiles}
+    assert {match.profile.id for match in host.profiles.fitting(link)} == offered
+    assert "by name" in offered and "by another name" not in offered

@@ -1,0 +1,112 @@
+"""Findings in words: counts, places, and commands that stay commands however narrow the screen is."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nictop.model.wording import clean, width
+from nictop.rules import RULES, Diagnosis, Fix, Skipped
+from nictop.rules.quoting import command
+from nictop.rules.words import (
+    command_lines,
+    count_words,
+    looked_words,
+    place_words,
+    placeholders,
+    rules_by_family,
+    subject_words,
+)
+from tests.support.findings import finding
+
+NARROW_WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
+
+
+def as_the_shell_reads(script: str) -> list[str]:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"printf '%s\\n' {script}"], capture_output=True, text=True, check=True, encoding="utf-8"
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("cells", [30, 40, 60, 76])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nmcli", "con", "mod", "uuid", "77777777", "connection.id", "Wired connection 1", "ipv4.method", "manual"),
+        ("echo", "it's", 'a "quoted" name', "$HOME", "`id`", "back\\slash", "a  b"),
+        ("one",),
+        ("ethtool", "-L", "ens224", "combined", "4"),
+    ],
+)
+def test_lines_of_a_command_are_the_command(words: tuple[str, ...], cells: int) -> None:
+    lines = command_lines(command(*words), cells)
+    assert all(width(line) <= cells for line in lines)
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert as_the_shell_reads("\n".join(lines)) == list(words)
+
+
+@given(words=st.lists(NARROW_WORDS, min_size=1, max_size=12), cells=st.integers(2, 90))
+@settings(max_examples=200)
+def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cells: int) -> None:
+    """Where no word is wider than a line, taking the line ends away gives the command back."""
+    shown = command_lines(command(*words), 10_000)
+    lines = command_lines(command(*words), cells)
+    assert all(width(line) <= cells for line in lines)
+    if all(width(clean(command(word))) <= cells - 4 for word in words):
+        assert " ".join(line.strip().removesuffix(" \\") for line in lines) == shown[0]
+
+
+def test_powershell_has_its_own_mark() -> None:
+    lines = command_lines("Set-VMNetworkAdapter -VMName guest -IovWeight 100", 30, where="hyperv")
+    assert lines == ("Set-VMNetworkAdapter -VMName `", "  guest -IovWeight 100")
+
+
+def test_a_word_without_an_end_is_cut_not_lost() -> None:
+    assert command_lines("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
+
+
+def test_nothing_a_terminal_obeys_is_left() -> None:
+    (line,) = command_lines("ip link set a\x1b[2J\u202eb up", 80)
+    assert line == "ip link set a\\x1b[2J\\u202eb up"
+
+
+def test_counts() -> None:
+    found = [finding(severity=severity) for severity in ("warning", "critical", "warning", "info", "critical")]
+    assert count_words(found) == "2 critical · 2 warnings · 1 note"
+    assert count_words([]) == ""
+
+
+def test_a_rule_that_could_not_look_at_two_links_counts_once() -> None:
+    skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
+    assert looked_words(Diagnosis((), skipped), asked=63) == "62 rules looked, 1 could not"
+    assert looked_words(Diagnosis((), ()), asked=63) == "all 63 rules looked"
+    assert looked_words(Diagnosis((), ())) == f"all {len(RULES)} rules looked"
+
+
+def test_places_name_the_host_and_how_long_it_lasts() -> None:
+    found = finding(host="alma-load-001")
+    assert place_words(found, Fix("here", "", ())) == "on alma-load-001"
+    assert place_words(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
+    assert place_words(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
+
+
+def test_placeholders() -> None:
+    lines = ("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>' ipv4.gateway <GATEWAY>", "echo <GATEWAY> <a> <")
+    assert placeholders(lines) == ("<ADDRESS/PREFIX>", "<GATEWAY>")
+
+
+def test_subjects() -> None:
+    about_link, about_host = finding(host="a", subject="ens1"), finding(host="a", subject="")
+    said = [
+        [subject_words(one, several_hosts=several) for several in (False, True)] for one in (about_link, about_host)
+    ]
+    assert said == [["ens1", "a ens1"], ["a", "a"]]
+
+
+def test_every_rule_is_in_one_family() -> None:
+    listed = [rule.name for _, rules in rules_by_family() for rule in rules]
+    assert sorted(listed) == sorted(RULES)
