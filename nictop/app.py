@@ -94,18 +94,23 @@ class NictopApp(App[None]):
         self.call_after_refresh(self._open)
 
     def _open(self) -> None:
+        """Start the source first: its probe starts up while the screen is being imported."""
         self.source = self._connect()
         self.run_worker(self._follow(), name="follow", group="source", exclusive=True)
+        self.run_worker(self._show_live(), name="live", group="screen", exclusive=True)
+
+    async def _show_live(self) -> None:
+        from nictop.screens.live import LiveScreen
+
+        await self.push_screen(LiveScreen(ascii_only=self.ascii_only))
 
     async def _follow(self) -> None:
         """Every snapshot reaches the history; the screen gets the newest one when it has time for it."""
         from nictop.model.history import History
         from nictop.model.window import RatesWindow
-        from nictop.screens.live import LiveScreen
         from nictop.watch import snapshots
 
         self.history, self.window = History(HISTORY_LENGTH), RatesWindow()
-        await self.push_screen(LiveScreen(ascii_only=self.ascii_only))
         async for snapshot in snapshots(self.source):
             self.history.record(snapshot)
             self.window.take(snapshot)

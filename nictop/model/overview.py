@@ -112,9 +112,7 @@ def overview(
     the rows as they were; what cannot have changed since is not derived again."""
     hosts = tuple(hosts)
     known = {row.end: row for row in before}
-    names = {
-        End(host.snapshot.host, link.ifindex): link.name for host in hosts for link in host.snapshot.links.values()
-    }
+    names = _names(hosts) if peers else {}
     rows: list[NicRow] = []
     for host in hosts:
         snapshot = host.snapshot
@@ -140,6 +138,10 @@ def overview(
                 )
             )
     return tuple(rows)
+
+
+def _names(hosts: Iterable[HostNow]) -> dict[End, str]:
+    return {End(host.snapshot.host, link.ifindex): link.name for host in hosts for link in host.snapshot.links.values()}
 
 
 def _profile(link: Link, snapshot: Snapshot, before: NicRow | None) -> tuple[str, Tone]:

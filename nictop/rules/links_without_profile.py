@@ -155,7 +155,7 @@ def _origins(
 
 @host_rule(
     FAMILY,
-    "critical",
+    "warning",
     yields_to=(
         "profile_names_a_missing_interface",
         "profile_names_a_missing_mac_address",
@@ -186,7 +186,7 @@ def no_profile_matches(host: Watched) -> Said:
         configuration = manager.configuration if manager is not None else NetworkManagerConfiguration()
         yield Finding(
             rule="no_profile_matches",
-            severity="critical",
+            severity="warning",
             host=host.name,
             subject=link.name,
             title="has no profile: NetworkManager leaves it disconnected",

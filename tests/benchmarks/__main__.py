@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, pictures, probe, screens, ssh
+from tests.benchmarks import counters, interrupts, pictures, probe, rules, screens, ssh
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
     "probe": probe.probe_at_rest,
+    "rules": rules.all_rules,
     "heat-picture": pictures.heat_picture,
     "first-paint": screens.first_paint,
     "ssh-first-counters": ssh.first_counters,
