@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
-from nictop.probe.records import Request
+from nictop.probe.records import Line, Request
 from nictop.wire.source import Source, SourceState
 
 ONCE_PATIENCE = 20.0
@@ -37,13 +37,18 @@ MOST_WATCHED = 64
 
 async def snapshots(source: Source) -> AsyncIterator[Snapshot]:
     """Yield the state of the source's host after every item it sends; ends when the source does."""
-    snapshot = Snapshot.empty(source.name)
+    async for _, snapshot in followed(source, Snapshot.empty(source.name)):
+        yield snapshot
+
+
+async def followed(source: Source, snapshot: Snapshot) -> AsyncIterator[tuple[Line | SourceState, Snapshot]]:
+    """Every item of the source, and the state of its host after it; `snapshot` is what was known before."""
     async for item in source.items():
         if isinstance(item, SourceState):
             snapshot = with_state(snapshot, item.state, item.message)
         else:
             snapshot = advance(snapshot, item)
-        yield snapshot
+        yield item, snapshot
 
 
 async def snapshot_once(source: Source, *, interval: float = 1.0, patience: float = ONCE_PATIENCE) -> Snapshot:

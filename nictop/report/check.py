@@ -127,8 +127,8 @@ def check_text(
     ascii_only: bool = False,
 ) -> str:
     """Hosts, findings with all that there is to type, and how many rules looked; at most `room` cells (40 to 200) per
-    line, with a final newline. `skipped`: list the rules that could not look. `ascii_only` is about the marks alone:
-    names and typography are left to `nictop.model.wording.ascii_only`."""
+    line unless a word of a command is wider, with a final newline. `skipped`: list the rules that could not look.
+    `ascii_only` is about the marks alone: names and typography are left to `nictop.model.wording.ascii_only`."""
     room = max(NARROWEST, min(WIDEST, room))
     lines = [part for host in hosts for part in wrap(host_words(checked_host(host)), room)]
     lines += [part for host in unreachable for part in wrap(unreachable_words(host), room)]
@@ -184,13 +184,15 @@ def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
     yield from _hanging("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
     indent = " " * (LABEL_WIDTH + 5)
     for command in fix.commands:
-        yield from (indent + part for part in command_lines(command, room - len(indent), where=fix.where))
+        yield from (indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False))
     if fix.note:
         yield from _hanging("", fix.note, room)
     if fix.undo:
         yield from _hanging("", "to undo it:", room)
         for command in fix.undo:
-            yield from (indent + part for part in command_lines(command, room - len(indent), where=fix.where))
+            yield from (
+                indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False)
+            )
 
 
 def _hanging(label: str, text: str, room: int, *, indent: int = 2, label_width: int = LABEL_WIDTH) -> Iterator[str]:

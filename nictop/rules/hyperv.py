@@ -11,7 +11,7 @@ from nictop.probe.records import Link
 from nictop.rules.below import places_below
 from nictop.rules.finding import Evidence, Fix, Place
 from nictop.rules.persistence import ethtool_fixes
-from nictop.rules.quoting import command
+from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_link, is_used, newest
 from nictop.rules.watched import SAMPLES, Watched
@@ -271,8 +271,11 @@ def _spread(host: Watched, link: Link) -> Fix:
     return Fix(
         "here",
         "give each channel a processor",
-        tuple(f"echo {number % host.online_cpus} > {folder}/{one.id}/cpu" for number, one in enumerate(channels)),
+        tuple(
+            f"echo {number % host.online_cpus} > {word(f'{folder}/{one.id}/cpu')}"
+            for number, one in enumerate(channels)
+        ),
         persistent=False,
-        undo=tuple(f"echo {one.cpu} > {folder}/{one.id}/cpu" for one in channels if one.cpu is not None),
+        undo=tuple(f"echo {one.cpu} > {word(f'{folder}/{one.id}/cpu')}" for one in channels if one.cpu is not None),
         note="The file can be written since Linux 5.8.",
     )

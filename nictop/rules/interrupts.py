@@ -12,7 +12,7 @@ from nictop.model.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.persistence import ethtool_fixes
-from nictop.rules.quoting import command
+from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
 from nictop.rules.watched import Watched, link_driver
@@ -63,7 +63,7 @@ def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
         ),
         persistent=False,
         undo=tuple(
-            f"echo {one.allowed_cpus} > /proc/irq/{one.number}/smp_affinity_list"
+            f"echo {word(one.allowed_cpus or '')} > /proc/irq/{one.number}/smp_affinity_list"
             for one in interrupts
             if parse_cpu_list(one.allowed_cpus)
         ),

@@ -37,7 +37,7 @@ def ethtool_fixes(host: Watched, link: Link, arguments: Sequence[str], *, note: 
     option, *values = arguments
     now = Fix(
         where="here",
-        title=f"until the next reboot: ethtool {option}",
+        title="set it now",
         commands=(command("ethtool", option, link.name, *values),),
         persistent=False,
         undo=_undo(link, option, values),
@@ -62,14 +62,14 @@ def _persistent(host: Watched, link: Link, option: str, values: Sequence[str]) -
     if profile is not None and words is not None:
         return Fix(
             where="here",
-            title="for good, in its NetworkManager profile",
+            title="keep it in its NetworkManager profile",
             commands=(command("nmcli", "con", "mod", "uuid", profile, *words),),
             persistent=True,
             undo=(command("nmcli", "con", "mod", "uuid", profile, *_cleared(words)),),
             note=AT_NEXT_START,
         )
     if PLAIN.fullmatch(link.name) is None:
-        return Fix("here", "for good", (), persistent=True, note=NOTHING_FOLLOWS)
+        return Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
     stanza = ifupdown_stanza(host, link) if profile is None else None
     if stanza is not None:
         return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
@@ -132,7 +132,7 @@ def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
     insert = f"0,/{pattern}/{{//a\\    {line}"
     return Fix(
         where="here",
-        title=f"for good, in {stanza.file}",
+        title=f"keep it in {stanza.file}",
         commands=(command("sed", "-i", "-e", insert, "-e", "}", stanza.file),),
         persistent=True,
         undo=(command("sed", "-i", f"/^ *{_literally(line)}$/d", stanza.file),),
@@ -156,7 +156,7 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
     file = f"/etc/udev/rules.d/90-{link.name}-{kind}.rules"
     return Fix(
         where="here",
-        title="for good, by a udev rule",
+        title="keep it by a udev rule",
         commands=(f"{command('echo', ', '.join([*parts, assignment]))} > {word(file)}",),
         persistent=True,
         undo=(command("rm", file),),
@@ -173,7 +173,7 @@ def _drop_in(host: Watched, link: Link, kind: str, lines: Sequence[str]) -> Fix:
     commands.append(_written(["[Link]", *lines], f"{folder}/{kind}.conf"))
     return Fix(
         where="here",
-        title="for good, in a .link file",
+        title="keep it by a .link file",
         commands=tuple(commands),
         persistent=True,
         undo=(command("rm", f"{folder}/{kind}.conf"),),
@@ -211,14 +211,14 @@ def sysctl_fixes(host: Watched, name: str, value: int) -> tuple[Fix, ...]:
     return (
         Fix(
             where="here",
-            title="until the next reboot: sysctl",
+            title="set it now",
             commands=(command("sysctl", "-w", f"{name}={value}"),),
             persistent=False,
             undo=(command("sysctl", "-w", f"{name}={old}"),) if old is not None else (),
         ),
         Fix(
             where="here",
-            title="for good, in /etc/sysctl.d",
+            title="keep it in /etc/sysctl.d",
             commands=(f"{command('echo', f'{name} = {value}')} > {word(file)}",),
             persistent=True,
             undo=(command("rm", file),),
@@ -231,7 +231,7 @@ def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
     """Another MTU now, with what undoes it, and for good."""
     now = Fix(
         where="here",
-        title="until the next reboot: ip link",
+        title="set it now",
         commands=(command("ip", "link", "set", "dev", link.name, "mtu", str(mtu)),),
         persistent=False,
         undo=(command("ip", "link", "set", "dev", link.name, "mtu", str(link.mtu)),),
@@ -240,10 +240,10 @@ def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
     if profile is not None:
         change = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", str(mtu))
         undo = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", _profile_mtu(host, profile))
-        title = "for good, in its NetworkManager profile"
+        title = "keep it in its NetworkManager profile"
         return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=AT_NEXT_START)
     if PLAIN.fullmatch(link.name) is None:
-        return now, Fix("here", "for good", (), persistent=True, note=NOTHING_FOLLOWS)
+        return now, Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
     stanza = ifupdown_stanza(host, link)
     if stanza is not None:
         line = f"up {command('ip', 'link', 'set', 'dev', link.name, 'mtu', str(mtu))} || true"
@@ -253,7 +253,7 @@ def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
         change = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu={mtu}")
         undo = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu=null")
         note = "netplan apply, or the next boot, makes it so; the command above does it now."
-        return now, Fix("here", "for good, in netplan", (change,), persistent=True, undo=(undo,), note=note)
+        return now, Fix("here", "keep it in netplan", (change,), persistent=True, undo=(undo,), note=note)
     if is_run_by_networkd(host, link):
         return now, _drop_in(host, link, "mtu", [f"MTUBytes={mtu}"])
     return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')

@@ -10,6 +10,7 @@ from nictop.model.cpu_shares import CpuShares
 from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.below import places_below
 from nictop.rules.finding import Evidence, Fix, Place
+from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_host, newest, packets, used_links
 from nictop.rules.watched import SAMPLES, Watched
@@ -193,9 +194,9 @@ def _more_threads(host: Watched) -> tuple[Fix, ...]:
         note="ethtool -L <LINK> combined <QUEUES>, where the guest's driver does not do it by itself.",
     )
     if host.inventory.platform.environment == "proxmox":
-        command = "qm set <ID> --net0 virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>"
+        more = "qm set <ID> --net0 virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>"
         note = "Repeat what else qm config <ID> shows for net0; then stop and start the VM."
-        return Fix("here", "give the NIC more queues", (command,), persistent=True, note=note), inside
+        return Fix("here", "give the NIC more queues", (more,), persistent=True, note=note), inside
     note = "In the <interface>: <driver name='vhost' queues='<QUEUES>'/>; then shut the guest down and start it."
     return Fix("here", "give the NIC more queues", ("virsh edit <DOMAIN>",), persistent=True, note=note), inside
 
@@ -251,7 +252,7 @@ def clock_is_held_back(host: Watched) -> Said:
                 "the governor alone",
                 ("cpupower frequency-set --governor performance",),
                 persistent=False,
-                undo=(f"cpupower frequency-set --governor {settings.governors.get(cpu, 'powersave')}",),
+                undo=(command("cpupower", "frequency-set", "--governor", settings.governors.get(cpu, "powersave")),),
             ),
         ),
     )

@@ -53,7 +53,7 @@ def rps_fixes(host: Watched, link: Link, *, off: bool = False) -> tuple[Fix, ...
     now = tuple(f"echo {mask} > {_rps_file(link, queue.number)}" for queue in queues)
     undo = tuple(f"echo {word(queue.rps_cpus or '0')} > {_rps_file(link, queue.number)}" for queue in queues)
     title = "switch receive packet steering " + ("off" if off else "on")
-    fix = Fix("here", f"{title}, until the next reboot", now, persistent=False, undo=undo)
+    fix = Fix("here", title, now, persistent=False, undo=undo)
     if off or PLAIN.fullmatch(link.name) is None:
         return (fix,)
     assignments = ", ".join(f'ATTR{{queues/rx-{queue.number}/rps_cpus}}="{mask}"' for queue in queues)

@@ -5,6 +5,8 @@ Reads nothing.
 
 from __future__ import annotations
 
+import re
+
 from nictop.model.rates import LinkRates
 from nictop.model.wording.words import IFF_UP
 from nictop.probe.records import Link
@@ -14,6 +16,9 @@ from nictop.rules.watched import SAMPLES, Watched
 
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Their links have no wire of their own."""
+
+
+MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def is_used(link: Link) -> bool:
@@ -31,6 +36,11 @@ def newest(host: Watched, link: Link) -> LinkRates | None:
     if rates is None or len(host.window) < SAMPLES:
         return None
     return rates.links.get(link.ifindex)
+
+
+def hardware_address(link: Link) -> str:
+    """For commands: the MAC address, or where to put it."""
+    return link.address if link.address is not None and MAC.fullmatch(link.address) else "<MAC>"
 
 
 def packets(rates: LinkRates | None) -> float:
@@ -76,7 +86,7 @@ def about_host(
 
 def more_queues_outside(host: Watched, link: Link, queues: int) -> tuple[Fix, ...]:
     """How the hypervisor of a virtio NIC is told to offer more queues."""
-    address = link.address or "<MAC>"
+    address = hardware_address(link)
     fixes: dict[Place, Fix] = {
         "proxmox": Fix(
             "proxmox",

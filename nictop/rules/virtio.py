@@ -11,7 +11,7 @@ from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.steering import hot_cpu, rps_fixes
-from nictop.rules.subjects import about_link, is_used, more_queues_outside
+from nictop.rules.subjects import about_link, hardware_address, is_used, more_queues_outside
 from nictop.rules.watched import Watched, link_driver
 
 EMULATED = {"e1000": "Intel 82540/82545", "8139cp": "Realtek 8139", "8139too": "Realtek 8139", "pcnet32": "AMD PCnet"}
@@ -157,7 +157,7 @@ def _is_imitation(function: PciFunction | None) -> bool:
 
 
 def _other_model(host: Watched, link: Link) -> tuple[Fix, ...]:
-    address = link.address or "<MAC>"
+    address = hardware_address(link)
     note = "The guest sees another NIC: its name may change, profiles bound to the name must follow."
     fixes: dict[Place, Fix] = {
         "esxi": Fix(

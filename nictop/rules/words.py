@@ -119,10 +119,13 @@ def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
 # ------------------------------------------------------------------------------------------------------- commands
 
 
-def command_lines(command: str, cells: int, *, where: Place = "here", indent: str = "  ") -> tuple[str, ...]:
+def command_lines(
+    command: str, cells: int, *, where: Place = "here", indent: str = "  ", cut: bool = True
+) -> tuple[str, ...]:
     r"""One shell line as clean lines of at most `cells` cells, broken at blanks outside quotes; each but the last ends
     with `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is
-    too wide for a line of its own is cut where the width ends."""
+    too wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it
+    without a line end."""
     continued = POWERSHELL_CONTINUED if where == "hyperv" else CONTINUED
     words = _words(clean(command))
     lines: list[str] = []
@@ -134,7 +137,7 @@ def command_lines(command: str, cells: int, *, where: Place = "here", indent: st
         else:
             lines.append(line + continued)
             line = indent + piece
-    return tuple(part for one in (*lines, line) for part in _cut(one, cells))
+    return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
 
 
 def _words(command: str) -> Sequence[str]:

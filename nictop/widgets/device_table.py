@@ -9,18 +9,20 @@ from dataclasses import dataclass, replace
 
 from textual.message import Message
 
-from nictop.model.columns import Column, visible_columns
+from nictop.model.columns import COLUMNS, Column, visible_columns
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.tree import Row, device_tree, guides
 from nictop.model.wording import ascii_only as ascii_text
-from nictop.model.wording import fit, is_virtual
+from nictop.model.wording import clean, fit, is_virtual
+from nictop.model.wording import width as cells_of
 from nictop.model.wording.words import IFF_LOOPBACK, IFF_UP
 from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.graphs import nice_ceiling, spark
 from nictop.widgets.line_view import TONES, Span, SpanLine
 
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
+DRIVER = next(column for column in COLUMNS if column.key == "driver")
 SMALLEST_NAME = 16
 COMFORTABLE_NAME = 20
 GRAPH_WIDTHS = (24, 16, 10, 6)
@@ -154,8 +156,10 @@ class DeviceTable(ChoiceView):
         spans: list[Span] = [(f" {lead}", "dim")]
         cells = [(column, *column.cell(row, snapshot)) for column in shape.columns]
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
-            spans.append((fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
-            return tuple(spans)
+            driver, tone = DRIVER.cell(row, snapshot)  # for which a narrow table has no column
+            room = max(1, self.size.width - len(lead) - 2 - (len(driver) + 2 if driver else 0))
+            name = fit(title, min(room, cells_of(clean(title)))) if driver else fit(title, room)
+            return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
         spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))

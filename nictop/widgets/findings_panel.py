@@ -15,6 +15,7 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.words import (
     CONTINUED,
     FINE,
+    PLACES,
     SEVERITY_WORDS,
     command_lines,
     count_words,
@@ -90,7 +91,12 @@ def _commands(finding: Finding, cells: int, ascii_only: bool) -> list[str]:
     if fix is None:
         return []
     room = cells - len(INDENT)
-    return [part for one in fix.commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    lines = [part for one in fix.commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    if fix.where == "here":
+        return lines
+    place = f"# {PLACES[fix.where]}"  # a comment to a shell: it may be copied with the rest
+    beside = f"{lines[0]}  {place}"
+    return [beside, *lines[1:]] if len(lines) == 1 and width(beside) <= room else [place, *lines]
 
 
 def _cut_short(commands: list[str], rows: int, cells: int) -> list[SpanLine]:

@@ -67,6 +67,7 @@ def test_powershell_has_its_own_mark() -> None:
 
 def test_a_word_without_an_end_is_cut_not_lost() -> None:
     assert command_lines("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert command_lines("x" * 25, 10, cut=False) == ("x" * 25,)
 
 
 def test_nothing_a_terminal_obeys_is_left() -> None:

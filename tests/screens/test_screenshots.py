@@ -53,7 +53,8 @@ def without_ids(svg: str) -> str:
 
 def said(name: str) -> list[Line]:
     """What the probe of the host in the picture says."""
-    return lines_of_case(*name.split("/")) if "/" in name else recorded(name)
+    family, slash, rule = name.partition("/")
+    return lines_of_case(family, rule) if slash else recorded(name)
 
 
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:

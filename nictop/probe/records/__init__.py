@@ -68,6 +68,7 @@ from nictop.probe.records.management import (
     Profile,
 )
 from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
+from nictop.probe.records.traffic import TrafficLine, TrafficRequest, TrafficSocket, TrafficTools
 
 __all__ = [
     "CHANNEL_COUNTERS",
@@ -126,6 +127,10 @@ __all__ = [
     "Settings",
     "Sriov",
     "Thread",
+    "TrafficLine",
+    "TrafficRequest",
+    "TrafficSocket",
+    "TrafficTools",
     "Trouble",
     "Unreadable",
     "VirtualFunction",
@@ -187,6 +192,7 @@ class Line:
     link_change: LinkChange | None = None
     trouble: Trouble | None = None
     pong: Pong | None = None
+    traffic: TrafficLine | None = None
     clock: Clock | None = None
     """Not said by a probe: the source puts it in, and a recording keeps it."""
 
@@ -205,3 +211,5 @@ class Request:
     """True: from now on every `Counters` carries the whole of /proc/interrupts; False: no more."""
     ping: int | None = None
     """Answer with a `Pong` of this number. To a probe with a heartbeat every request is also a sign of life."""
+    traffic: TrafficRequest | None = None
+    """Check for, start or stop a generator of traffic."""

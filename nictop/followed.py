@@ -1,0 +1,98 @@
+"""One host as the screens follow it: its source, the newest picture, the past, and how the connection is.
+
+Reads nothing by itself. `Followed.follow` yields a snapshot after every line of the source and keeps history, window and
+the state of the connection up to date; another source (`take_over`) continues all of it, with a gap where nothing was
+heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from time import monotonic
+from typing import Literal
+
+from nictop.hosts import Host
+from nictop.model import units
+from nictop.model.history import History
+from nictop.model.snapshot import Snapshot
+from nictop.model.window import RatesWindow
+from nictop.watch import followed
+from nictop.wire.source import Source, SourceState
+
+HISTORY_LENGTH = 600
+"""Samples per series: ten minutes at 1 Hz, more than the widest chart has columns."""
+
+SILENCE = 3.0
+"""Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
+
+Standing = Literal["connecting", "live", "silent", "lost", "failed"]
+"""As in `Snapshot.state`; silent: said to be live, but nothing is heard of it."""
+
+
+class Followed:
+    """A watched host. Times are seconds of this machine's CLOCK_MONOTONIC."""
+
+    def __init__(self, host: Host, source: Source) -> None:
+        self.host, self.source = host, source
+        self.name = source.name
+        self.snapshot = Snapshot.empty(source.name)
+        self.history, self.window = History(HISTORY_LENGTH), RatesWindow()
+        self.heard: float | None = None
+        """When its last line came; None: none came yet."""
+        self.retry_at: float | None = None
+        """When the next attempt to reach it begins; None: it is not waited for."""
+        self.trouble = ""
+        """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
+
+    def take_over(self, source: Source) -> None:
+        """Go on with another source of the same host."""
+        self.source, self.retry_at = source, None
+
+    async def follow(self) -> AsyncIterator[Snapshot]:
+        """The newest picture after every item of the source, until that ends."""
+        async for item, snapshot in followed(self.source, self.snapshot):
+            self.snapshot = snapshot
+            if isinstance(item, SourceState):
+                self.retry_at = None if item.retry_in is None else monotonic() + item.retry_in
+                self.trouble = item.message or self.trouble
+            else:
+                self.heard, self.retry_at = monotonic(), None
+            if snapshot.state == "live":
+                self.trouble = ""
+            self.history.record(snapshot)
+            self.window.take(snapshot)
+            yield snapshot
+
+    def age(self, now: float) -> float | None:
+        """Seconds since its last line; None: nothing was heard of it."""
+        return None if self.heard is None else max(0.0, now - self.heard)
+
+    def standing(self, now: float, interval: float) -> Standing:
+        """How it is at this moment, when it should say something every `interval` seconds."""
+        state, age = self.snapshot.state, self.age(now)
+        if state == "live" and age is not None and age > SILENCE + 2 * interval:
+            return "silent"
+        return state
+
+    def standing_words(self, now: float, interval: float) -> str:
+        """``live``, ``connecting``, ``silent for 8 s``, ``reconnecting in 4 s``, ``reconnecting``, ``failed``."""
+        standing, age = self.standing(now, interval), self.age(now)
+        if standing == "silent":
+            return f"silent for {whole_seconds(age or 0.0)}"
+        if standing == "lost" and self.retry_at is not None:
+            return f"reconnecting in {whole_seconds(max(0.0, self.retry_at - now))}"
+        if standing == "lost" or (standing == "connecting" and age is not None):
+            return "reconnecting"
+        return standing
+
+    def age_words(self, now: float, interval: float) -> str:
+        """``values are 12 s old``; "" while they are new, or when there are none."""
+        age = self.age(now)
+        if age is None or self.standing(now, interval) == "live":
+            return ""
+        return f"values are {whole_seconds(age)} old"
+
+
+def whole_seconds(seconds: float) -> str:
+    """A duration that does not flicker: no fraction below a minute."""
+    return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))

@@ -1,0 +1,137 @@
+"""Traffic for a measurement: what a probe is asked to start, and what it says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.probe.records.basics import Unreadable
+
+
+@dataclass(frozen=True)
+class TrafficRequest:
+    """Start, stop or look for one generator of traffic. A probe answers each with `TrafficLine`s of the same id."""
+
+    id: str
+    """Chosen by the asker, unique among the children that run: printable ASCII, 1 to 64 characters."""
+    action: Literal["check", "start", "stop"]
+    """check: which generators are there ("tools"). start: one child. stop: end that child; it says "exit" then."""
+    role: Literal["server", "client"] | None = None
+    generator: Literal["iperf3", "builtin"] | None = None
+    arguments: tuple[str, ...] = ()
+    """Options of the generator without its name, role, port and address, which the probe puts in front. iperf3: only
+    those in `generator_options.IPERF3`; builtin: those of `built_in_options`."""
+    port: int = 0
+    """1 to 65535. server: to listen at; client: to connect to."""
+    address: str | None = None
+    """Numeric IPv4 or IPv6, with a zone where it needs one (``fe80::1%ens3``). server: to bind to, None: any; client: the
+    server's."""
+    deadline: float = 0.0
+    """Seconds from the start, above 0 and at most 86400: the child is ended then, whatever it does."""
+    sockets: bool = False
+    """True: a "sockets" line every `interval`."""
+    interval: float = 1.0
+    """Seconds, 0.1 to 60."""
+
+
+@dataclass(frozen=True)
+class TrafficTools:
+    """Which generators a host has. builtin is always there."""
+
+    path: str | None = None
+    """Of iperf3; None: not found in PATH."""
+    version: str = ""
+    """What ``iperf3 --version`` prints, whole."""
+    options: tuple[str, ...] = ()
+    """Long options that ``iperf3 --help`` names, with their dashes, in its order: ``--json-stream``."""
+    congestion_controls: tuple[str, ...] = ()
+    """/proc/sys/net/ipv4/tcp_available_congestion_control"""
+    allowed_congestion_controls: tuple[str, ...] = ()
+    """/proc/sys/net/ipv4/tcp_allowed_congestion_control: what an ordinary user may choose."""
+    congestion_control: str = ""
+    """/proc/sys/net/ipv4/tcp_congestion_control: what a socket gets that does not choose."""
+    cpus: tuple[int, ...] = ()
+    """CPU ids that the probe, hence its children, may run on."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is empty: an iperf3 that hangs, fails or is no iperf3."""
+
+
+@dataclass(frozen=True)
+class TrafficSocket:
+    """One TCP socket of a child, by netlink sock_diag (struct tcp_info). None: the kernel is too old for the field.
+
+    Counts are since the connection was made; the control connection of iperf3 is one of these sockets.
+    """
+
+    inode: int
+    """Identifies the socket while it is open."""
+    state: str
+    """As ``ss`` names it: established, syn-sent, fin-wait-1, …"""
+    local: str
+    """Address, IPv4-mapped ones as IPv4."""
+    local_port: int
+    remote: str
+    remote_port: int
+    congestion_control: str
+    """INET_DIAG_CONG"""
+    bytes_acked: int | None
+    """Sent and acknowledged by the other end, without retransmissions (Linux 4.1)."""
+    bytes_received: int | None
+    retransmits: int
+    """Segments, tcpi_total_retrans."""
+    rtt: int
+    """µs, smoothed."""
+    rttvar: int
+    """µs"""
+    minimum_rtt: int | None
+    """µs; None also before the first measurement."""
+    congestion_window: int
+    """Segments."""
+    snd_mss: int
+    """Bytes of payload in a full segment: TCP options are already subtracted."""
+    pacing_rate: int | None
+    """Bytes per second; None: not limited."""
+    delivery_rate: int | None
+    """Bytes per second, the most recent one (Linux 4.9)."""
+    lost: int
+    """Segments, tcpi_lost."""
+    bytes_retransmitted: int | None
+    """Linux 4.19."""
+    busy_time: int | None
+    """µs with data to send (Linux 4.10)."""
+    window_limited: int | None
+    """µs of `busy_time` limited by the receiver's window, tcpi_rwnd_limited."""
+    buffer_limited: int | None
+    """µs of `busy_time` limited by the own send buffer."""
+    send_window: int | None
+    """Bytes the receiver last offered, scaled (Linux 5.4)."""
+
+
+@dataclass(frozen=True)
+class TrafficLine:
+    """Something about the generator `id`. In this order for each child: "started", then "listening" (a server's), then
+    "output" and "sockets", at last one "exit"; or one "failed" instead of "started". "failed" after "started" is said
+    ahead of the "exit" and is the reason why the probe ended the child."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC of the probe's machine."""
+    id: str
+    kind: Literal["tools", "started", "listening", "output", "sockets", "exit", "failed"]
+    text: str = ""
+    """output: one line without its end; failed: a sentence."""
+    stream: Literal["stdout", "stderr"] | None = None
+    """output: where it was written to."""
+    tools: TrafficTools | None = None
+    """tools: the answer to a check."""
+    pid: int | None = None
+    """started: of the child, which is also the id of its process group and session."""
+    arguments: tuple[str, ...] = ()
+    """started: argv as run."""
+    sockets: tuple[TrafficSocket, ...] = ()
+    """sockets: those of the child and its children, by inode."""
+    status: int | None = None
+    """exit: 0 to 255; None: ended by `signal`. Said only when both pipes are at their end."""
+    signal: int | None = None
+    """exit: number of the signal that ended it."""
+    unreadable: Unreadable | None = None
+    """sockets: why there are none."""
