@@ -1,11 +1,13 @@
 """What may stand on the command line: commands, options and their limits.
 
-Reads nothing; `parser()` yields the parser, whose result has one attribute per option and `command`.
+Reads nothing; `parse(arguments)` yields one attribute per option, and `command` (None: the live screen). A first word
+that is no command is a host of the live screen.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from nictop import __version__
 
@@ -16,35 +18,75 @@ LONGEST_WATCH = 60.0
 DEFAULT_WATCH = 3.0
 """Seconds of rates for ``check``: what lasts three readings is no accident, and nobody waits long for it."""
 
+HOSTS_HELP = (
+    "[label=][user@]host[:port], local, or a name of ~/.ssh/config or of nictop's configuration; default: this host"
+)
 EXAMPLES = """\
+hosts:
+  HOST is [label=][user@]host[:port], local, or a name of ~/.ssh/config or of
+  ~/.config/nictop/config.toml; none: this host
+
 examples:
   nictop                            this host's NICs, live
+  nictop vm1 vm2 pve=root@pve       several hosts, over SSH; nothing is installed there
+  nictop local vm1:2222             this one, and one on another port
+  nictop --sudo vm1                 the probe there as root; it still only reads
   nictop --interval 0.2             five times a second
   nictop --ascii                    for serial consoles and old terminals
   nictop show                       the same facts once, as text
   nictop show --format json | jq '.inventory.links[].name'
   nictop show --schema              what the JSON means
-  nictop show vm1 pve=root@pve      of other hosts, over SSH; nothing is installed there
+  nictop show vm1 pve=root@pve      of other hosts
   nictop check                      what is wrong and what to type; exit code 1 when there is something
   nictop check --explain            all rules; with the name of one: its page
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """All of it. Its `parse_args` raises SystemExit after --help, --version and for wrong usage."""
+COMMANDS = ("show", "check")
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the words of a command line say. Raises SystemExit after --help, --version and for wrong usage."""
+    return parser(commands=not _names_hosts(arguments)).parse_args(arguments)
+
+
+def _names_hosts(arguments: Sequence[str]) -> bool:
+    """Whether the first word that is neither an option nor its value is a host, and not a command."""
+    words = iter(arguments)
+    for word in words:
+        if word in ("-h", "--help", "--version"):
+            return False
+        if word == "--":
+            return True
+        if word == "--interval":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word not in COMMANDS and not {"-h", "--help"}.intersection(words)
+    return False
+
+
+def parser(*, commands: bool = True) -> argparse.ArgumentParser:
+    """All of it; without `commands`, hosts may stand in their place (argparse cannot tell the two apart)."""
     whole = argparse.ArgumentParser(
         prog="nictop",
+        usage="nictop [OPTIONS] [HOST ...]\n       nictop COMMAND [OPTIONS] [HOST ...]",
         description="Tells, live, why a virtual NIC does not work or is slower than it should be.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     whole.add_argument("--version", action="version", version=f"nictop {__version__}")
-    whole.set_defaults(interval=DEFAULT_INTERVAL, ascii=False)
+    whole.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
     _add_common_options(whole)
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    _add_show(commands)
-    _add_check(commands)
+    _add_rights(whole)
+    if commands:
+        whole.set_defaults(hosts=[])
+        subcommands = whole.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+        _add_show(subcommands)
+        _add_check(subcommands)
+    else:
+        whole.set_defaults(command=None)
+        _add_host_words(whole)
     return whole
 
 
@@ -106,17 +148,23 @@ def _add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_hosts(parser: argparse.ArgumentParser) -> None:
     """Which hosts a command of scripts is about. Nobody is asked anything: a host that asks fails with the reason."""
+    _add_host_words(parser)
+    _add_rights(parser)
+
+
+def _add_host_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hosts", nargs="*", metavar="HOST", help=HOSTS_HELP)
+
+
+def _add_rights(parser: argparse.ArgumentParser) -> None:
+    """Options about hosts that stand before or behind a command, too."""
     parser.add_argument(
-        "hosts",
-        nargs="*",
-        metavar="HOST",
-        help="[label=][user@]host[:port], local, or a name of ~/.ssh/config or of nictop's configuration; "
-        "default: this host",
+        "--sudo", action="store_true", default=argparse.SUPPRESS, help="run the probe as root, through sudo"
     )
-    parser.add_argument("--sudo", action="store_true", help="run the probe as root, through sudo -n")
     parser.add_argument(
         "--accept-new-host-keys",
         action="store_true",
+        default=argparse.SUPPRESS,
         help="write host keys that nobody knows into known_hosts; a changed one is refused all the same",
     )
 

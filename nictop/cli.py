@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from nictop.arguments import parser
+from nictop.arguments import parse
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
+    from nictop.hosts import Host
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.watch import Answer
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        options = parser().parse_args(arguments)
+        options = parse(sys.argv[1:] if arguments is None else arguments)
     except SystemExit as end:  # --help, --version, a wrong option: argparse has said it
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -57,12 +58,19 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _live(options: argparse.Namespace) -> int:
+    wanted = _wanted(options.hosts)
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
     from nictop.app import run
 
-    return run(interval=options.interval, ascii_only=options.ascii)
+    return run(
+        wanted,
+        interval=options.interval,
+        ascii_only=options.ascii,
+        sudo=options.sudo,
+        accept_new_host_keys=options.accept_new_host_keys,
+    )
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -122,13 +130,9 @@ def _answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer,
     import asyncio
 
     from nictop.connect import connect
-    from nictop.hosts import LOCAL, Host, configuration_path, hosts, read_configuration
     from nictop.watch import observe_all
 
-    if options.hosts:
-        wanted = hosts(options.hosts, read_configuration(configuration_path(os.environ)))
-    else:
-        wanted = (Host(os.uname().nodename, LOCAL),)
+    wanted = _wanted(options.hosts)
 
     async def observed() -> tuple[Answer, ...]:
         sources = [
@@ -138,6 +142,15 @@ def _answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer,
         return await observe_all(sources, interval=options.interval, seconds=seconds)
 
     return asyncio.run(observed())
+
+
+def _wanted(words: Sequence[str]) -> tuple[Host, ...]:
+    """The hosts that the words of the command line mean; this one when there are none. Raises NictopError."""
+    from nictop.hosts import LOCAL, Host, configuration_path, hosts, read_configuration
+
+    if not words:
+        return (Host(os.uname().nodename, LOCAL),)
+    return hosts(words, read_configuration(configuration_path(os.environ)))
 
 
 def _reached(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tuple[Snapshot, RatesWindow]]:

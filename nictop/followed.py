@@ -1,20 +1,22 @@
 """One host as the screens follow it: its source, the newest picture, the past, and how the connection is.
 
-Reads nothing by itself. `Followed.follow` yields a snapshot after every line of the source and keeps history, window and
-the state of the connection up to date; another source (`take_over`) continues all of it, with a gap where nothing was
-heard.
+Reads the boot id of this machine (`read_here`), nothing else. `Followed.follow` yields a snapshot after every line of
+the source and keeps history, window and the state of the connection up to date; another source (`take_over`) continues
+all of it, with a gap where nothing was heard.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from functools import lru_cache
 from time import monotonic
 from typing import Literal
 
 from nictop.hosts import Host
 from nictop.model import units
 from nictop.model.history import History
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, with_state
+from nictop.model.time_axis import Here
 from nictop.model.window import RatesWindow
 from nictop.watch import followed
 from nictop.wire.source import Source, SourceState
@@ -48,7 +50,13 @@ class Followed:
         """Go on with another source of the same host."""
         self.source, self.retry_at = source, None
 
-    async def follow(self) -> AsyncIterator[Snapshot]:
+    def fail(self, sentence: str) -> Snapshot:
+        """It is followed no longer, for this reason."""
+        self.trouble, self.retry_at = sentence, None
+        self.snapshot = with_state(self.snapshot, "failed", sentence)
+        return self.snapshot
+
+    async def follow(self) -> AsyncGenerator[Snapshot, None]:
         """The newest picture after every item of the source, until that ends."""
         async for item, snapshot in followed(self.source, self.snapshot):
             self.snapshot = snapshot
@@ -92,7 +100,33 @@ class Followed:
             return ""
         return f"values are {whole_seconds(age)} old"
 
+    def notice(self, now: float, interval: float) -> str:
+        """What stands above the picture: why the host is not live, what happens next, and how old the values are; of a
+        live one, the newest trouble of its probe. "" when there is nothing to say."""
+        standing, age = self.standing(now, interval), self.age_words(now, interval)
+        if standing == "live":
+            return self.snapshot.message
+        said = [self.trouble or self.snapshot.message]
+        if said[0] or age:
+            said += [self.standing_words(now, interval), age]
+        return " · ".join(part for part in said if part)
+
 
 def whole_seconds(seconds: float) -> str:
     """A duration that does not flicker: no fraction below a minute."""
     return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
+
+
+def read_here(monotonic_now: float, wall_now: float) -> Here:
+    """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), for comparing others with them."""
+    return Here(monotonic_now, wall_now, _read_boot_id())
+
+
+@lru_cache(maxsize=1)  # it is that of the running kernel
+def _read_boot_id(path: str = "/proc/sys/kernel/random/boot_id") -> str:
+    """ "" when it cannot be read: then no host is known to share this machine's clock."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

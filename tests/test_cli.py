@@ -120,7 +120,8 @@ def test_help_has_examples() -> None:
         (("--interval", "x"), "'x' is not a number of seconds from 0.1 to 60"),
         (("show", "--interval", "-1"), "is not a number of seconds from 0.1 to 60"),
         (("show", "--format", "xml"), "invalid choice: 'xml'"),
-        (("nonsense",), "invalid choice: 'nonsense'"),
+        (("user@",), "'user@' is no host: the host is missing"),
+        (("vm1", "--format", "json"), "unrecognized arguments: --format json"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),
     ],
 )

@@ -18,47 +18,20 @@ import signal
 import sys
 import time
 
-from nictop.probe.bus import bus_address
-from nictop.probe.bus_signals import BusSignals
 from nictop.probe.counters import CounterReader
 from nictop.probe.first_words import encoded, hello
-from nictop.probe.hotplug import Calm, Events
-from nictop.probe.inventory_child import InventoryChild
+from nictop.probe.inventories import Inventories
 from nictop.probe.outlet import Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, held_interval, parse_request
+from nictop.probe.schedule import Schedule
 from nictop.probe.targets import parse_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from nictop.probe.generator import Generators
 
 EAGER = 0.2
 """Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
-
-RESCAN = 300.0
-RESCAN_WITHOUT_EVENTS = 10.0
-"""Seconds between inventories that nothing asked for."""
-
-
-class Schedule:
-    """Ticks at `start`, `start` + `interval`, …: no drift, and a late one is skipped, not caught up with."""
-
-    def __init__(self, interval: float, start: float) -> None:
-        self.interval = interval
-        self.next = start
-
-    def advance(self, now: float) -> None:
-        """The tick of `now` is done; `next` lies after it."""
-        missed = int((now - self.next) / self.interval)
-        self.next += (max(missed, 0) + 1) * self.interval
-
-    def change(self, interval: float, now: float) -> None:
-        self.interval = interval
-        self.hurry(interval, now)
-
-    def hurry(self, wait: float, now: float) -> None:
-        """The next tick comes after `wait` at the latest, and the others in step with it."""
-        self.next = min(self.next, now + wait)
 
 
 class Ended(Exception):
@@ -86,13 +59,19 @@ class Probe:
         self._out = Outlet(1)
         self._greeted = counters is not None
         self._counters = counters if counters is not None else CounterReader(sys=sys, proc=proc)
-        self._child = InventoryChild(sys=sys, proc=proc)
-        self._calm = Calm()
-        self._events: Events | None = None
-        self._signals: BusSignals | None = None
         self._poll = select.poll()
+        self._inventories = Inventories(
+            self._poll,
+            say=self._say,
+            trouble=self._trouble,
+            learn=self._learn,
+            ahead=self._counters.learn_physical_functions,
+            sys=sys,
+            proc=proc,
+        )
+        self._generators: Generators | None = None
         self._requests = RequestLines()
-        self._complete = self._finished = False
+        self._finished = False
         self._schedule = Schedule(interval, time.monotonic())
         self._heartbeat = heartbeat
         self._end_by: float | None = None
@@ -116,7 +95,9 @@ class Probe:
         except (Ended, BrokenPipeError):
             pass
         finally:
-            self._child.kill()
+            self._inventories.kill()
+            if self._generators is not None:
+                self._generators.end_all()
 
     def _take_signals(self) -> None:
         """SIGINT goes to the whole process group of a terminal: the end of stdin is what ends a probe."""
@@ -131,22 +112,15 @@ class Probe:
         self._poll.register(self._wakeup[0], select.POLLIN)
         if not self._once:
             self._poll.register(0, select.POLLIN)
-            self._events = Events()
-            for descriptor in self._events.sockets:
-                self._poll.register(descriptor, select.POLLIN)
-            for source, error in self._events.missing.items():
-                self._trouble(f"no events from {source}: {error.strerror or error}")
-            self._signals = BusSignals(bus_address())
-            self._connect_signals(self._signals, time.monotonic())
+            self._inventories.listen(time.monotonic())
         self._counters.learn_physical_functions()
-        self._calm.want("start", time.monotonic(), at_once=True)
+        self._inventories.want("start", time.monotonic(), at_once=True)
         gc.collect()
         gc.freeze()  # what stands now stands for ever: later collections and forks need not touch it
 
     def _step(self) -> None:
         now = time.monotonic()
-        self._child.reap()
-        timeout = max(0.0, self._next_moment() - now)
+        timeout = max(0.0, self._next_moment(now) - now)
         for descriptor, event in self._poll.poll(timeout * 1000):
             if descriptor == 1:
                 if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
@@ -156,101 +130,42 @@ class Probe:
                 self._take_input()
             elif descriptor == self._wakeup[0]:
                 raise Ended
-            elif descriptor == self._child.descriptor:
-                if self._child.read():
-                    self._finish_inventory()
-            elif self._signals is not None and descriptor == self._signals.descriptor:
-                self._take_signals_of_the_bus(self._signals)
-            elif self._events is not None:
-                self._take_events(self._events, descriptor)
+            elif self._generators is not None and self._generators.owns(descriptor):
+                self._generators.take(descriptor, time.monotonic())
+            else:
+                self._inventories.take(descriptor)
         now = time.monotonic()
         if self._end_by is not None and now >= self._end_by:
             raise Ended
         if now >= self._schedule.next:
             self._tick(now)
-        if self._child.overdue(now):
-            self._finish_inventory()
-        if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
-            self._connect_signals(self._signals, now)
+        if self._generators is not None:
+            self._generators.advance(now)
+        self._inventories.advance(now)
         if self._finished and not self._out.behind:
             raise Ended
-        self._start_inventory(now)
+        if not self._out.behind:
+            self._inventories.start(now)
 
-    def _next_moment(self) -> float:
-        moments = [self._schedule.next]
-        if self._end_by is not None:
-            moments.append(self._end_by)
-        if self._signals is not None and self._signals.retry_at is not None:
-            moments.append(self._signals.retry_at)
-        if self._child.descriptor >= 0:
-            moments.append(self._child.deadline())
-        elif not self._out.behind and not self._child.running:
-            due = self._calm.due()
-            if due is not None:
-                moments.append(due)
-        return min(moments)
+    def _next_moment(self, now: float) -> float:
+        moments = [self._schedule.next, self._end_by, self._inventories.next_moment(may_start=not self._out.behind)]
+        if self._generators is not None:
+            moments.append(self._generators.next_moment(now))
+        return min(moment for moment in moments if moment is not None)
 
     def _tick(self, now: float) -> None:
         self._schedule.advance(now)
         if not self._out.behind:  # else the line would be dropped: spare the work
             self._say("counters", vars(self._counters.read()), dispensable=True)
-            self._finished = self._once and self._complete
+            self._finished = self._once and self._inventories.complete
 
-    def _start_inventory(self, now: float) -> None:
-        if self._child.running or self._out.behind:
-            return
-        due = self._calm.due()
-        if due is None or now < due:
-            return
-        self._calm.rescan = now + rescan_after(self._events.missing if self._events is not None else ())
-        reason = self._calm.started()
-        if reason != "start":
-            self._counters.learn_physical_functions()
+    def _learn(self, targets: bytes, inventory: bytes | bytearray) -> None:
+        """A new inventory: what the counters read from now on, and what is passed on."""
         try:
-            self._child.start(reason, now)
-        except OSError as error:
-            self._calm.finished(now, 1.0)
-            self._trouble(f"no inventory: {error.strerror}")
-            self._calm.want(reason, now)
-            return
-        self._poll.register(self._child.descriptor, select.POLLIN)
-
-    def _finish_inventory(self) -> None:
-        self._poll.unregister(self._child.descriptor)
-        line, problem = self._child.collect()
-        now = time.monotonic()
-        self._calm.finished(now, now - self._child.started)
-        if problem:
-            self._trouble(problem)
-        else:
-            self._learn(self._child.targets)
-            self._offer(line)
-        self._complete = True
-
-    def _learn(self, line: bytes) -> None:
-        try:
-            self._counters.learn(parse_targets(line))
+            self._counters.learn(parse_targets(targets))
         except ValueError as error:
             self._trouble(f"no interrupts and threads: {error}")
-
-    def _take_events(self, events: Events, descriptor: int) -> None:
-        changes, stale = events.take(descriptor)
-        for change in changes:
-            self._say("link_change", change)
-        if stale:
-            self._calm.want("event", time.monotonic())
-
-    def _connect_signals(self, signals: BusSignals, now: float) -> None:
-        signals.connect(now)
-        if signals.descriptor >= 0:
-            self._poll.register(signals.descriptor, select.POLLIN)
-
-    def _take_signals_of_the_bus(self, signals: BusSignals) -> None:
-        descriptor, now = signals.descriptor, time.monotonic()
-        if signals.take(now):
-            self._calm.want("event", now)
-        if signals.descriptor < 0:
-            self._poll.unregister(descriptor)
+        self._offer(inventory)
 
     def _take_input(self) -> None:
         try:
@@ -282,7 +197,19 @@ class Probe:
         if "ping" in request:
             self._say("pong", {"sequence": request["ping"], "monotonic": now})
         if request.get("inventory"):
-            self._calm.want("request", now, at_once=True)
+            self._inventories.want("request", now, at_once=True)
+        if "traffic" in request:
+            self._make_traffic(request["traffic"], now)
+
+    def _make_traffic(self, request: dict[str, object], now: float) -> None:
+        if self._generators is None:
+            from nictop.probe.generator import Generators
+
+            self._generators = Generators(self._say_traffic, self._poll, self._proc)
+        self._generators.obey(request, now)
+
+    def _say_traffic(self, fields: dict[str, object], *, dispensable: bool = False) -> None:
+        self._say("traffic", fields, dispensable=dispensable)
 
     def _expect_life(self) -> None:
         """From now on the next request has the whole heartbeat to come."""
@@ -304,16 +231,13 @@ class Probe:
         self._watch_output()
         if not self._out.behind and self._out.lost:
             self._out.lost = False
-            self._calm.want("lost lines", time.monotonic(), at_once=True)
+            self._inventories.want("lost lines", time.monotonic(), at_once=True)
 
     def _watch_output(self) -> None:
         """Wait for room in stdout while something waits for it; its end is reported without being asked for."""
         self._poll.register(1, select.POLLOUT if self._out.behind else 0)
-
-
-def rescan_after(missing: Iterable[str]) -> float:
-    """Seconds to an inventory that nothing asks for; `missing`: sources of events that are not there."""
-    return RESCAN if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_WITHOUT_EVENTS
+        if self._generators is not None:
+            self._generators.pause(self._out.behind)
 
 
 def main(arguments: list[str], counters: CounterReader | None = None) -> int:

@@ -2,12 +2,13 @@
 
 Its readers, ctypes and pyudev take 10 MiB, and a driver may hang in any of its answers; in a child neither stays. The
 child inherits a warm interpreter, so that fork is the cheapest way to start it. It dies with the probe in three ways:
-its pipe breaks, the kernel sends SIGKILL when the parent is gone (PR_SET_PDEATHSIG; ctypes is loaded in the child
-only), and the parent kills it when it ends itself.
+its pipe breaks, the kernel sends SIGKILL when the parent is gone (`parent_death`), and the parent kills it when it ends
+itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -22,7 +23,6 @@ DEADLINE = 10.0
 LARGEST = 16 * 1024 * 1024
 """Bytes, `records.MAX_LINE`."""
 PIPE_READ = 256 * 1024
-PR_SET_PDEATHSIG = 1
 END_PATIENCE = 0.03
 """Seconds that `kill` waits for the end of a killed child, which takes a few milliseconds to give its memory back."""
 
@@ -178,11 +178,7 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str) -> str:
 
 
 def _die_with(parent: int) -> None:
-    try:
-        import ctypes
+    from nictop.probe.parent_death import die_with
 
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (ImportError, OSError, AttributeError):
-        return  # a Python without ctypes: the broken pipe ends the child, later
-    if os.getppid() != parent:
-        os._exit(1)
+    with contextlib.suppress(OSError):  # a Python without ctypes: the broken pipe ends the child, later
+        die_with(parent)

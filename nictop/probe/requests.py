@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         inventory: bool
         machine: bool
         ping: int
+        traffic: dict[str, object]
 
 
 SHORTEST, LONGEST = 0.1, 60.0
@@ -90,6 +91,11 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         wishes["ping"] = ping
     elif ping is not None:
         problems.append("ping is not a number of this size")
+    traffic = request.get("traffic")
+    if isinstance(traffic, dict):
+        wishes["traffic"] = traffic
+    elif traffic is not None:
+        problems.append("traffic is not an object")
     return wishes, "; ".join(problems)
 
 

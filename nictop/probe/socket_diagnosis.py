@@ -33,7 +33,7 @@ MESSAGE = struct.Struct("=BBBB 2s2s16s16s 12x 4x4x4x I I")
 source, destination; then expires, queues, uid and inode."""
 OPERATION = struct.Struct("=BBH")
 """struct inet_diag_bc_op: code, where to go when true, when false (bytes from here)."""
-S_GE, S_LE, D_GE, D_LE = 2, 3, 4, 5
+JMP, S_GE, S_LE, D_GE, D_LE = 1, 2, 3, 4, 5
 
 STATES = (
     "",
@@ -138,13 +138,14 @@ def parse_descriptor(target: str) -> int:
 def dump_request(family: int, port: int) -> bytes:
     """Payload of SOCK_DIAG_BY_FAMILY: TCP sockets of one family whose source or destination port is `port`.
 
-    The program: S_GE ? next : D_GE; S_LE ? accept : D_GE; D_GE ? next : reject; D_LE ? accept : reject. An operation
-    and its operand are 8 bytes; to jump right behind the end accepts, 4 bytes further rejects.
+    The program: S_GE and S_LE, or else D_GE and D_LE; exact comparisons came with Linux 4.16 only. To jump right behind
+    the end accepts, 4 bytes further rejects. The kernel lets `no` go only where a chain of `yes` leads, hence JMP.
     """
     operand = OPERATION.pack(0, 0, port)
     program = (
-        OPERATION.pack(S_GE, 8, 16) + operand
-        + OPERATION.pack(S_LE, 24, 8) + operand
+        OPERATION.pack(S_GE, 8, 20) + operand
+        + OPERATION.pack(S_LE, 8, 12) + operand
+        + OPERATION.pack(JMP, 4, 20)
         + OPERATION.pack(D_GE, 8, 20) + operand
         + OPERATION.pack(D_LE, 8, 12) + operand
     )  # fmt: skip
@@ -184,7 +185,7 @@ def parse_address(family: int, packed: bytes) -> str:
 
 
 def parse_information(data: bytes) -> Fields | None:
-    """The figures of struct tcp_info, also from getsockopt(TCP_INFO); None when it is shorter than any that is known."""
+    """The figures of struct tcp_info, also from getsockopt(TCP_INFO); None when it is too short to have any."""
     if len(data) < SHORTEST:
         return None
     figures: Fields = {name: U32.unpack_from(data, offset)[0] for name, offset in SMALL.items()}

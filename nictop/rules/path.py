@@ -101,7 +101,11 @@ def address_is_a_duplicate(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "warning", yields_to=("vf_has_no_carrier", "vf_link_is_disabled", "networkd_failed"))
+@host_rule(
+    "link and path",
+    "warning",
+    yields_to=("vf_has_no_carrier", "vf_link_is_disabled", "port_of_virtual_functions_is_down", "networkd_failed"),
+)
 def configured_link_is_down(host: Watched) -> Said:
     """A link that the configuration of this host wants is switched off, or has no carrier.
 

@@ -29,6 +29,11 @@ KEY_NAMES = {
     "minus": "-",
     "equals_sign": "=",
     "escape": "esc",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+    "slash": "/",
     "pageup": "pgup",
     "pagedown": "pgdn",
 }

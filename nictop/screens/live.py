@@ -1,4 +1,4 @@
-"""The live screen: devices, the chosen device, processors.
+"""The live screen: devices of the chosen host, the chosen device, processors.
 
     nictop ● host  VMware guest · 4 CPUs                            1 s · nictop 1.8 % 52 MB
     ╭ Devices ─────────────────────────────────╮╭ ens224 ─────────────────────────────────╮
@@ -12,12 +12,14 @@
      enter Open  ? Help  q Quit  5 Findings  y Copy  1 Devices  2 Queues
 
 Below 120 columns the two panels stand above each other, and the table leaves the facts the rows that it does not need.
+With several hosts the first line has all of them, the key 0 shows every NIC of all, and [ and ] change the host.
 The keys 1, 2, 3 and 5 change the body: devices, the queues of the chosen NIC, its interrupts and all processors, the
 findings. The worst finding stands below every other view.
 """
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -30,6 +32,8 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
+from nictop.screens.hosts import OWN_KEYS as HOSTS_KEYS
+from nictop.screens.hosts import HostsScreen
 from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.devices_view import DevicesView
@@ -42,6 +46,7 @@ from nictop.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
+    from nictop.followed import Followed
     from nictop.rules import Diagnosis, Finding, Fix
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -58,6 +63,23 @@ class LiveScreen(Screen[None]):
         Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
         Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
         Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+        Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
+        Binding(
+            "left_square_bracket,less_than_sign",
+            "host(-1)",
+            "Host before",
+            id="live.host-before",
+            show=False,
+            tooltip="several hosts: the one before",
+        ),
+        Binding(
+            "right_square_bracket,greater_than_sign",
+            "host(1)",
+            "Next host",
+            id="live.host-next",
+            key_display="]",
+            tooltip="several hosts: the next one",
+        ),
         Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
         Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
         Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also the rules that could not look"),
@@ -84,7 +106,14 @@ class LiveScreen(Screen[None]):
         self._frozen = False
         self._snapshot: Snapshot | None = None
         self._diagnosis: Diagnosis | None = None
-        self._watched: tuple[int, ...] = ()
+        self._watched: tuple[int, ...] | None = None
+        """Netdevs whose queues the probe of the chosen host was asked for; None: it was asked for nothing yet."""
+        self._host = ""
+        self._hosts_known = 1
+        self._cursors: dict[str, str] = {}
+        """Host → key of the row that was chosen there when another host was shown."""
+        self._kept: dict[str, Snapshot] = {}
+        """While frozen: the pictures as they were."""
         self._draw_due = False
         self.set_class(ascii_only, "-ascii")
 
@@ -106,6 +135,9 @@ class LiveScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one(DeviceTable).focus()
+        self._host = self.nictop.chosen
+        self.watch(self.app, "chosen", self._take_host, init=False)
+        self.watch(self.app, "watched", self._take_hosts, init=True)
         self.watch(self.app, "snapshot", self._take, init=True)
         self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
 
@@ -115,6 +147,30 @@ class LiveScreen(Screen[None]):
         if snapshot is not None and not self._frozen:
             self._snapshot = snapshot
             self._draw()
+
+    def _take_hosts(self, hosts: tuple[Followed, ...]) -> None:
+        """There is news of some host, or time has passed for one that is away."""
+        self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
+        if self._snapshot is not None:
+            self._show_standing()
+        if len(hosts) != self._hosts_known:
+            self._hosts_known = len(hosts)
+            self.refresh_bindings()
+
+    def _take_host(self, name: str) -> None:
+        """Another host is shown: its picture, with the cursor where it was there; the probe of the one before reads
+        for nobody."""
+        table, view = self.query_one(DeviceTable), self.query_one(ProcessorView)
+        if table.key is not None:
+            self._cursors[self._host] = table.key
+        if self._watched is not None or view.machine:
+            self.run_worker(self.nictop.ask_host(self._host, Request(watch=(), machine=False)), group="requests")
+        self._host, self._watched = name, None
+        self._snapshot = self._kept.get(name) or self.nictop.followed.snapshot
+        table.begin(self._cursors.get(name))
+        if view.machine:
+            self.run_worker(self.nictop.ask_host(name, Request(machine=True)), group="requests")
+        self._draw()
 
     def _take_diagnosis(self, diagnosis: Diagnosis | None) -> None:
         if not self._frozen:
@@ -135,9 +191,9 @@ class LiveScreen(Screen[None]):
         if snapshot is None:
             return
         status = self.query_one(StatusLine)
-        status.pids = self.nictop.source.pids
+        status.pids = self.nictop.pids
         status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
-        self._show_banner(snapshot)
+        self._show_standing()
         self.query_one(DeviceTable).show(snapshot, self.nictop.history)
         self._draw_view(snapshot)
         self._draw_findings()
@@ -167,12 +223,17 @@ class LiveScreen(Screen[None]):
         elif self.view == "body":
             self.query_one(DevicesView).show(snapshot, self.nictop.history)
 
-    def _show_banner(self, snapshot: Snapshot) -> None:
+    def _show_standing(self) -> None:
+        """Why the host is not live, how old the values are, and those in grey."""
+        host, now, interval = self.nictop.followed, monotonic(), self.nictop.interval
+        message = self._shown(host.notice(now, interval))
         banner = self.query_one("#banner", Static)
-        message = self._shown(snapshot.message)
         if message != banner.content:
             banner.update(message)
             banner.set_class(bool(message), "shown")
+        stale = host.standing(now, interval) != "live"
+        if stale != self.has_class("-stale"):
+            self.set_class(stale, "-stale")
 
     def _shown(self, text: str) -> str:
         return ascii_text(clean(text)) if self._ascii_only else clean(text)
@@ -250,6 +311,15 @@ class LiveScreen(Screen[None]):
         self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold
         self._draw()
 
+    def action_hosts(self) -> None:
+        self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
+
+    def action_host(self, step: int) -> None:
+        """The host before or after, round and round."""
+        names = [one.name for one in self.nictop.watched]
+        if self._host in names:
+            self.nictop.choose(names[(names.index(self._host) + step) % len(names)])
+
     async def action_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while somebody looks at it."""
         view = self.query_one(ProcessorView)
@@ -259,6 +329,7 @@ class LiveScreen(Screen[None]):
 
     def action_freeze(self) -> None:
         self._frozen = not self._frozen
+        self._kept = {one.name: one.snapshot for one in self.nictop.watched} if self._frozen else {}
         if not self._frozen:
             self._take(self.nictop.snapshot)
             self._take_diagnosis(self.nictop.diagnosis)
@@ -301,9 +372,15 @@ class LiveScreen(Screen[None]):
             "skipped": findings,
             "step": not findings,
             "view": parameters != (self.view,),
+            "host": self.nictop.several_hosts,
         }
         return offered.get(action, True)
 
 
-ALL_BINDINGS: list[BindingType] = [*LiveScreen.BINDINGS, *FindingsView.BINDINGS, *ChoiceView.BINDINGS]
-"""Every key of the live screen, for the help and for README."""
+ALL_BINDINGS: list[BindingType] = [
+    *LiveScreen.BINDINGS,
+    *FindingsView.BINDINGS,
+    *HOSTS_KEYS,
+    *ChoiceView.BINDINGS,
+]
+"""Every key, for the help and for README."""

@@ -31,6 +31,7 @@ class ChoiceView(LineView):
         super().__init__(ascii_only=ascii_only, id=id)
         self._keys: Sequence[str] = ()
         self._key: str | None = None
+        self._wanted: str | None = None
         self._moved = False
         """Somebody has chosen; until then the widget does."""
 
@@ -39,10 +40,23 @@ class ChoiceView(LineView):
         """Of the chosen line; None while there is none."""
         return next((index for index, key in enumerate(self._keys) if key == self._key), None)
 
+    @property
+    def key(self) -> str | None:
+        """Of the chosen line, when somebody has chosen it; None: the widget did."""
+        return self._key if self._moved else None
+
+    def begin(self, key: str | None) -> None:
+        """The next lines are others altogether: choose the one with this key there, or (None) begin anew."""
+        self._keys, self._key, self._moved = (), None, key is not None
+        self._wanted = key
+
     def set_keys(self, keys: Sequence[str]) -> None:
         """These are the lines now. The cursor stays with its line, or with its place when the line is gone."""
         before = self.index or 0
         self._keys = keys
+        if self._wanted in keys:
+            self._choose(keys.index(self._wanted))
+        self._wanted = None if keys else self._wanted
         if keys and (self.index is None or not self._moved):
             self._choose(self.first_choice() if not self._moved else min(before, len(keys) - 1))
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from nictop.model import units
+from nictop.followed import SILENCE, Followed, whole_seconds
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording import clean, fit, platform_words
 from nictop.model.wording import width as cells
+from nictop.widgets.host_strip import MARKS, STYLES, draw_hosts
 from nictop.widgets.line_view import LineView, Span, SpanLine
 
 if TYPE_CHECKING:
     import psutil
 
-MARKS = {"connecting": ("◌", "o"), "live": ("●", "*"), "lost": ("◌", "o"), "failed": ("✖", "X")}
+NAME = (" nictop ", "accent")
+FROZEN = " FROZEN "
 NARROW = 36
 """Cells below which the line has the host only."""
-SILENCE = 3.0
-"""Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
-STYLES = {"connecting": "dim", "live": "good", "lost": "warn", "failed": "bad"}
 
 
 class OwnCost:
@@ -63,17 +62,47 @@ def draw_status(
     """One line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for which a
     live host has said nothing, although it should have; 0 while it does what it should."""
     state = "lost" if silent else snapshot.state
-    left: list[Span] = [(" nictop ", "accent"), (f" {MARKS[state][ascii_only]} ", STYLES[state])]
+    left: list[Span] = [NAME, (f" {MARKS[state][ascii_only]} ", STYLES[state])]
     left.append((f"{clean(snapshot.host)}  ", "title"))
     if silent:
-        left.append((f"silent for {_whole(silent)} ", "warn"))
+        left.append((f"silent for {whole_seconds(silent)} ", "warn"))
     elif snapshot.state != "live":
         left.append((f"{snapshot.state} ", STYLES[snapshot.state]))
     elif snapshot.inventory is None:
         left.append(("inventory pending ", "dim"))
     else:
         left.append((platform_words(snapshot.inventory.platform), "dim"))
-    badge = " FROZEN " if frozen else ""
+    return _line(left, width, interval, cost, frozen=frozen, ascii_only=ascii_only)
+
+
+def draw_several(
+    hosts: Sequence[Followed],
+    chosen: str,
+    width: int,
+    interval: float,
+    cost: tuple[float, int] | None,
+    *,
+    now: float,
+    frozen: bool,
+    ascii_only: bool,
+) -> SpanLine:
+    """The same for several hosts: how each of them is; `now` is CLOCK_MONOTONIC."""
+    least = len(_right(width, width, interval, None, "")) + (len(FROZEN) if frozen else 0)
+    room = max(0, width - len(NAME[0]) - least)
+    left = [NAME, *draw_hosts(hosts, chosen, room, now, interval, ascii_only=ascii_only)]
+    return _line(left, width, interval, cost, frozen=frozen, ascii_only=ascii_only)
+
+
+def _line(
+    left: Sequence[Span],
+    width: int,
+    interval: float,
+    cost: tuple[float, int] | None,
+    *,
+    frozen: bool,
+    ascii_only: bool,
+) -> SpanLine:
+    badge = FROZEN if frozen else ""
     wanted = sum(cells(text) for text, _ in left) + len(badge)
     right = _right(width, wanted, interval, cost, "-" if ascii_only else "·")
     room = max(0, width - len(right) - len(badge))
@@ -83,10 +112,6 @@ def draw_status(
         room -= cells(shown)
         spans.append((shown, style))
     return (*spans, (" " * room, ""), (badge[: max(0, width - len(right))], "warn"), (right, "dim"))
-
-
-def _whole(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
 
 
 def _right(width: int, left: int, interval: float, cost: tuple[float, int] | None, dot: str) -> str:
@@ -116,6 +141,8 @@ class StatusLine(LineView):
         self._snapshot: Snapshot | None = None
         self._frozen = False
         self._heard = monotonic()
+        self._hosts: tuple[Followed, ...] = ()
+        self._chosen = ""
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
 
@@ -134,8 +161,26 @@ class StatusLine(LineView):
         self._snapshot, self._interval, self._frozen = snapshot, interval, frozen
         self._draw()
 
+    def show_hosts(self, hosts: tuple[Followed, ...], chosen: str) -> None:
+        """These are watched, and the screen is about one of them; a single one is drawn from its snapshot."""
+        self._hosts, self._chosen = hosts, chosen
+        if len(hosts) > 1:
+            self._draw()
+
     def _draw(self) -> None:
-        if self._snapshot is not None:
+        if len(self._hosts) > 1:
+            line = draw_several(
+                self._hosts,
+                self._chosen,
+                self.size.width,
+                self._interval,
+                self._cost,
+                now=monotonic(),
+                frozen=self._frozen,
+                ascii_only=self.ascii_only,
+            )
+            self.show_lines((line,))
+        elif self._snapshot is not None:
             silent = monotonic() - self._heard
             overdue = self._snapshot.state == "live" and not self._frozen and silent > SILENCE + 2 * self._interval
             line = draw_status(

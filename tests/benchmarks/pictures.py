@@ -29,7 +29,7 @@ def heat_picture(quick: bool) -> Iterator[Result]:
 async def repainted(ticks: int) -> tuple[float, float]:
     """Median CPU seconds (of drawing what is in sight at 120×36, of everything one counter record causes)."""
     source = ScriptedSource()
-    app = NictopApp(lambda: source)
+    app = NictopApp(lambda host, ask: source)
     drawn, whole = [], []
     async with app.run_test(size=(120, 36)) as pilot:
         screen = Screen(app, source, pilot)

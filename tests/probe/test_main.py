@@ -16,13 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe import __main__ as probe_main
-from nictop.probe import first_words, records
-from nictop.probe.__main__ import Schedule
+from nictop.probe import first_words, inventories, records
 from nictop.probe.first_words import hello
 from nictop.probe.inventory_child import LARGEST, InventoryChild
 from nictop.probe.outlet import LIMIT, Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.probe.schedule import Schedule
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
@@ -76,6 +75,8 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
         (b'{"ping": -1}', {}, "ping is not a number"),
         (b'{"ping": 1e3}', {}, "ping is not a number"),
         (b'{"ping": true, "machine": false}', {"machine": False}, "ping is not a number"),
+        (b'{"traffic": []}', {}, "traffic is not an object"),
+        (b'{"traffic": {"id": 1}}', {"traffic": {"id": 1}}, ""),
         (b"[]", {}, "not an object"),
         (b"{", {}, "Expecting"),
         (b"\xff\xfe\x00", {}, "codec can't decode"),
@@ -91,7 +92,7 @@ def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_request_is_survived(line: bytes) -> None:
     wishes, said = parse_request(line)
-    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "ping"}
+    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "ping", "traffic"}
     assert len(said) < 400
 
 
@@ -374,9 +375,9 @@ def test_a_host_name_that_is_no_text() -> None:
 def test_without_events_there_is_a_rescan() -> None:
     """A sandbox may refuse one kind of socket only: then what it would have told is looked for again and again."""
     for missing in ({"rtnetlink"}, {"uevents"}, {"rtnetlink", "uevents", "ethtool"}):
-        assert probe_main.rescan_after(missing) == probe_main.RESCAN_WITHOUT_EVENTS
+        assert inventories.rescan_after(missing) == inventories.RESCAN_WITHOUT_EVENTS
     for missing in (set(), {"ethtool"}):
-        assert probe_main.rescan_after(missing) == probe_main.RESCAN
+        assert inventories.rescan_after(missing) == inventories.RESCAN
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])

@@ -325,4 +325,4 @@ async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypat
 
 def test_the_app_starts_without_the_rules() -> None:
     """The first frame does not wait for a hundred rules to be imported."""
-    assert NictopApp(lambda: pytest.fail("not connected yet")).diagnosis is None
+    assert NictopApp(lambda host, ask: pytest.fail("not connected yet")).diagnosis is None

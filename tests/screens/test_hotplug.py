@@ -15,7 +15,7 @@ async def test_a_nic_appears_loses_carrier_is_renamed_and_vanishes(namespace: Na
     inside = ["ip", "netns", "exec", namespace.name]
     # an interval of a minute: nothing that is seen here can come from the counters
     source = LocalSource(command=[*inside, *probe_command(sys.executable, "--interval", "60")])
-    app = NictopApp(lambda: source, interval=60.0)
+    app = NictopApp(lambda host, ask: source, interval=60.0)
     async with app.run_test(size=NARROW) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
 

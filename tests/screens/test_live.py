@@ -401,7 +401,7 @@ async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
 
 async def test_this_host_for_real() -> None:
     source = LocalSource(interval=0.1)
-    app = NictopApp(lambda: source, interval=0.1)
+    app = NictopApp(lambda host, ask: source, interval=0.1)
     async with app.run_test(size=NARROW) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))

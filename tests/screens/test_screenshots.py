@@ -59,7 +59,7 @@ def said(name: str) -> list[Line]:
 
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
     source = ScriptedSource("alma-load-001")
-    app = NictopApp(lambda: source, ascii_only=ascii_only)
+    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
     async with app.run_test(size=size) as pilot:
         screen = Screen(app, source, pilot)
         await screen.hear(*said(recording))

@@ -55,7 +55,7 @@ class Screen:
 @asynccontextmanager
 async def live(size: tuple[int, int] = WIDE, *, ascii_only: bool = False) -> AsyncIterator[Screen]:
     source = ScriptedSource()
-    app = NictopApp(lambda: source, ascii_only=ascii_only)
+    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = Screen(app, source, pilot)
         await screen.settle()

@@ -20,12 +20,12 @@ class TrafficRequest:
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
     """Options of the generator without its name, role, port and address, which the probe puts in front. iperf3: only
-    those in `generator_options.IPERF3`; builtin: those of `built_in_options`."""
+    those of `iperf3_command`; builtin: those of `built_in_options`."""
     port: int = 0
     """1 to 65535. server: to listen at; client: to connect to."""
     address: str | None = None
-    """Numeric IPv4 or IPv6, with a zone where it needs one (``fe80::1%ens3``). server: to bind to, None: any; client: the
-    server's."""
+    """Numeric IPv4 or IPv6, with a zone where it needs one (``fe80::1%ens3``). server: to bind to, None: any;
+    client: the server's."""
     deadline: float = 0.0
     """Seconds from the start, above 0 and at most 86400: the child is ended then, whatever it does."""
     sockets: bool = False

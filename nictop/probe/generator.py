@@ -1,0 +1,288 @@
+"""Makes traffic for a measurement: starts, watches and stops generators, and says what they say.
+
+Asked by `records.TrafficRequest`, answers with `records.TrafficLine`s. A generator is an iperf3 or the built-in one
+(`built_in_traffic`), each a `TrafficChild` that lives no longer than its deadline, its asker and the probe. Its lines
+are passed on as they come, its TCP sockets are read meanwhile (`socket_diagnosis`). Loaded at the first request only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+
+from nictop.probe.iperf3_command import find_iperf3, iperf3_arguments
+from nictop.probe.listening import read_listening
+from nictop.probe.socket_diagnosis import SocketDiagnosis
+from nictop.probe.traffic_child import TrafficChild, end_now
+from nictop.probe.traffic_requests import TrafficWish, name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    class Say(Protocol):
+        """Takes the fields of one `records.TrafficLine`."""
+
+        def __call__(self, fields: dict[str, Any], *, dispensable: bool = False) -> None: ...
+
+
+MOST = 16
+"""Generators at once."""
+CHECK_DEADLINE = 8.0
+"""Seconds for the search for tools."""
+LINES, LINES_PER_SECOND = 20_000, 5_000
+"""How much one may print: at once, and for long. 128 streams at 10 Hz both ways print 2 600 lines a second."""
+LOOKS = 0.01, 0.1
+"""Seconds between two looks for a listening socket: in its first two seconds (iperf3 takes 13 to 26 ms), and later."""
+
+
+class Generator:
+    """One child and what is known of it."""
+
+    def __init__(self, wish: TrafficWish, child: TrafficChild, command: list[str], now: float) -> None:
+        self.wish, self.child, self.command, self.since = wish, child, command, now
+        self.started = self.answered = False
+        self.failure = ""
+        self.next_look = now
+        self.next_sockets: float | None = None
+        self._credit, self._counted = float(LINES), now
+
+    def may_print(self, lines: int, now: float) -> bool:
+        """Whether so many lines are still no flood."""
+        self._credit = min(float(LINES), self._credit + (now - self._counted) * LINES_PER_SECOND) - lines
+        self._counted = now
+        return self._credit > 0
+
+
+class Generators:
+    """All generators of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC."""
+
+    def __init__(self, say: Say, poll: select.poll, proc: str = "/proc") -> None:
+        self._say, self._poll, self._proc = say, poll, proc
+        self._running: dict[str, Generator] = {}
+        self._checks: dict[str, Generator] = {}
+        self._diagnosis = SocketDiagnosis(proc)
+        self._descriptors: dict[int, Generator] = {}
+        self._paused = False
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:  # a closed one would be given to the next pipe
+            pass
+        os.close(descriptor)
+
+    def obey(self, request: dict[str, Any], now: float) -> None:
+        """Do what a request asks for; what cannot be done is said in a "failed" line."""
+        try:
+            name = name_of(request)
+        except ValueError as error:
+            self._line("?", "failed", now, text=f"request not understood: {error}")
+            return
+        try:
+            wish = TrafficWish(request)
+            if wish.action == "check":
+                self._check(wish, now)
+            elif wish.action == "stop":
+                self._stop(name, now)
+            else:
+                self._start(wish, now)
+        except (OSError, ValueError) as error:
+            text = f"cannot be started: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            self._line(name, "failed", now, text=text)
+
+    def owns(self, descriptor: int) -> bool:
+        """Whether an event of `poll` is to be given to `take`."""
+        return descriptor in self._descriptors
+
+    def take(self, descriptor: int, now: float) -> None:
+        """Something can be read from a child."""
+        generator = self._descriptors[descriptor]
+        child = generator.child
+        if descriptor == child.starting:
+            self._take_start(generator, now)
+            return
+        stream = child.outputs[descriptor]
+        lines = child.read(descriptor)
+        if descriptor not in child.outputs:
+            self._forget(descriptor)
+        if generator.wish.action == "check":
+            self._take_tools(generator, lines, now)
+            return
+        if not generator.may_print(len(lines), now):
+            self._end(generator, f"it prints more than {LINES_PER_SECOND} lines a second and was stopped", now)
+            for output in list(child.outputs):
+                self._forget(output)
+            child.close()
+            return
+        for text in lines:
+            self._line(generator.wish.id, "output", now, text=text, stream=stream)
+
+    def advance(self, now: float) -> None:
+        """Do what is due: deadlines, listening sockets, figures of sockets, the end of those that have ended."""
+        for generator in [*self._running.values(), *self._checks.values()]:
+            child = generator.child
+            if now >= child.deadline and child.terminated is None:
+                self._end(generator, f"its time of {child.deadline - generator.since:g} s was over", now)
+            if generator.started and generator.wish.action == "start" and child.terminated is None:
+                self._look(generator, now)
+            before = {child.starting, *child.outputs}
+            ended = child.advance(now)
+            for descriptor in before - {child.starting, *child.outputs}:
+                self._forget(descriptor)
+            if ended:
+                self._finish(generator, now)
+
+    def next_moment(self, now: float) -> float | None:
+        """When `advance` has something to do; None: no generator runs."""
+        moments = []
+        for generator in [*self._running.values(), *self._checks.values()]:
+            moments.append(generator.child.next_moment(now))
+            if generator.started and generator.wish.action == "start":
+                if generator.wish.role == "server" and not generator.answered:
+                    moments.append(generator.next_look)
+                if generator.next_sockets is not None:
+                    moments.append(generator.next_sockets)
+        return min(moments, default=None)
+
+    def pause(self, paused: bool) -> None:
+        """While nobody takes the lines, nothing more is read: a child then waits at its pipe."""
+        if paused != self._paused:
+            self._paused = paused
+            for descriptor in self._descriptors:
+                self._poll.modify(descriptor, 0 if paused else select.POLLIN)
+
+    def end_all(self) -> None:
+        """End every child, and wait for it. Takes a moment."""
+        end_now([generator.child for generator in [*self._running.values(), *self._checks.values()]])
+        self._running.clear()
+        self._checks.clear()
+        self._diagnosis.close()
+
+    def _check(self, wish: TrafficWish, now: float) -> None:
+        if wish.id in self._checks or len(self._checks) >= MOST:
+            raise ValueError("that is being looked for already")
+
+        def search() -> None:
+            from nictop.probe.generator_tools import say_tools
+
+            say_tools()
+
+        self._checks[wish.id] = self._made(wish, search, [], CHECK_DEADLINE, now)
+
+    def _start(self, wish: TrafficWish, now: float) -> None:
+        if wish.id in self._running:
+            raise ValueError("a generator of this name runs already")
+        if len(self._running) >= MOST:
+            raise ValueError(f"{MOST} generators run already")
+        program: list[str] | Callable[[], int]
+        if wish.generator == "iperf3":
+            path = find_iperf3()
+            if path is None:
+                raise ValueError("iperf3 is not installed")
+            command = [path, *iperf3_arguments(wish.role, wish.port, wish.address, wish.arguments)]
+            program = command
+        else:
+            from nictop.probe.built_in_options import parse_options
+
+            parse_options(wish.arguments)
+            command = ["built-in", wish.role, wish.address, str(wish.port), *wish.arguments]
+
+            def program() -> int:
+                from nictop.probe.built_in_traffic import run
+
+                return run(wish.role, wish.address, wish.port, wish.arguments)
+
+        self._running[wish.id] = self._made(wish, program, command, wish.deadline, now)
+
+    def _made(self, wish: TrafficWish, program: Any, command: list[str], deadline: float, now: float) -> Generator:
+        child = TrafficChild.start(program, now + deadline)
+        generator = Generator(wish, child, command, now)
+        self._watch(child.starting, generator)
+        return generator
+
+    def _stop(self, name: str, now: float) -> None:
+        generator = self._running.get(name)
+        if generator is None:
+            raise ValueError("no generator of this name runs here")
+        generator.child.terminate(now)
+
+    def _take_start(self, generator: Generator, now: float) -> None:
+        descriptor = generator.child.starting
+        started, text = generator.child.has_started()
+        if started is None:
+            return
+        self._forget(descriptor)
+        generator.started = started
+        for output in generator.child.outputs:
+            self._watch(output, generator)
+        if not started:
+            generator.failure = f"cannot be started: {text}"
+            return
+        if generator.wish.action == "start":
+            command = [printable(word) for word in generator.command]
+            self._line(generator.wish.id, "started", now, pid=generator.child.pid, arguments=command)
+            generator.next_sockets = now + generator.wish.interval if generator.wish.sockets else None
+
+    def _take_tools(self, generator: Generator, lines: list[str], now: float) -> None:
+        for line in lines:
+            try:
+                tools = json.loads(line)
+            except ValueError:
+                generator.failure = f"the search for tools failed: {line[:200]}"
+                continue
+            generator.answered = True
+            self._line(generator.wish.id, "tools", now, tools=tools)
+
+    def _look(self, generator: Generator, now: float) -> None:
+        wish, child = generator.wish, generator.child
+        if wish.role == "server" and not generator.answered and now >= generator.next_look:
+            generator.next_look = now + LOOKS[now > generator.since + 2.0]
+            udp = wish.generator == "builtin" and "--udp" in wish.arguments
+            if read_listening(child.pid, wish.port, udp=udp, proc=self._proc):
+                generator.answered = True
+                self._line(wish.id, "listening", now)
+        if generator.next_sockets is not None and now >= generator.next_sockets:
+            generator.next_sockets += wish.interval * (1 + int((now - generator.next_sockets) / wish.interval))
+            sockets, unreadable = self._diagnosis.read((child.pid,), wish.port)
+            if unreadable is not None:
+                generator.next_sockets = None
+            if sockets or unreadable is not None:
+                moment = time.monotonic()
+                self._line(wish.id, "sockets", moment, dispensable=True, sockets=sockets, unreadable=unreadable)
+
+    def _end(self, generator: Generator, text: str, now: float) -> None:
+        if generator.wish.action == "start" and generator.started:
+            self._line(generator.wish.id, "failed", now, text=text)
+        generator.failure = generator.failure or text
+        generator.child.terminate(now)
+
+    def _finish(self, generator: Generator, now: float) -> None:
+        status, number = generator.child.reap()
+        name = generator.wish.id
+        if generator.wish.action == "check":
+            del self._checks[name]
+            if not generator.answered:
+                text = generator.failure or f"the search for tools ended with status {status}, signal {number}"
+                self._line(name, "failed", now, text=text)
+            return
+        del self._running[name]
+        if generator.started:
+            self._line(name, "exit", now, status=status, signal=number)
+        else:
+            self._line(name, "failed", now, text=generator.failure or "it was ended before it had started")
+
+    def _watch(self, descriptor: int, generator: Generator) -> None:
+        self._descriptors[descriptor] = generator
+        self._poll.register(descriptor, 0 if self._paused else select.POLLIN)
+
+    def _forget(self, descriptor: int) -> None:
+        if self._descriptors.pop(descriptor, None) is not None:
+            self._poll.unregister(descriptor)
+
+    def _line(self, name: str, kind: str, now: float, *, dispensable: bool = False, **fields: object) -> None:
+        self._say({"time": now, "id": name, "kind": kind, **fields}, dispensable=dispensable)
+
+
+def printable(word: str) -> str:
+    """A path whose bytes are not UTF-8, as text that every encoder takes."""
+    return os.fsencode(word).decode("utf-8", "replace")

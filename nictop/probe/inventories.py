@@ -1,0 +1,152 @@
+"""When inventories are taken, and what becomes of them: events in, lines out.
+
+Listens to the kernel (`hotplug`) and to NetworkManager (`bus_signals`), waits for quiet (`Calm`), has the inventory
+taken by a child process (`inventory_child`), and hands its lines on. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+
+from nictop.probe.bus import bus_address
+from nictop.probe.bus_signals import BusSignals
+from nictop.probe.hotplug import Calm, Events
+from nictop.probe.inventory_child import InventoryChild
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+RESCAN = 300.0
+RESCAN_WITHOUT_EVENTS = 10.0
+"""Seconds between inventories that nothing asked for."""
+
+
+class Inventories:
+    """Those of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
+
+    `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`) and then
+    the one for the watching side; `ahead` is called before the child of a later inventory is made.
+    """
+
+    def __init__(
+        self,
+        poll: select.poll,
+        *,
+        say: Callable[[str, dict[str, object]], None],
+        trouble: Callable[[str], None],
+        learn: Callable[[bytes, bytes | bytearray], None],
+        ahead: Callable[[], None],
+        sys: str = "/sys",
+        proc: str = "/proc",
+    ) -> None:
+        self._poll, self._say, self._trouble, self._learn, self._ahead = poll, say, trouble, learn, ahead
+        self._child = InventoryChild(sys=sys, proc=proc)
+        self._calm = Calm()
+        self._events: Events | None = None
+        self._signals: BusSignals | None = None
+        self.complete = False
+        """One has been taken, or has failed."""
+
+    def listen(self, now: float) -> None:
+        """Hear events from now on."""
+        self._events = Events()
+        for descriptor in self._events.sockets:
+            self._poll.register(descriptor, select.POLLIN)
+        for source, error in self._events.missing.items():
+            self._trouble(f"no events from {source}: {error.strerror or error}")
+        self._signals = BusSignals(bus_address())
+        self._connect(self._signals, now)
+
+    def want(self, reason: str, now: float, *, at_once: bool = False) -> None:
+        """See `hotplug.Calm.want`."""
+        self._calm.want(reason, now, at_once=at_once)
+
+    def take(self, descriptor: int) -> None:
+        """Something can be read from one of the descriptors."""
+        if descriptor == self._child.descriptor:
+            if self._child.read():
+                self._finish()
+        elif self._signals is not None and descriptor == self._signals.descriptor:
+            self._take_signals(self._signals)
+        elif self._events is not None and descriptor in self._events.sockets:
+            self._take_events(self._events, descriptor)
+
+    def advance(self, now: float) -> None:
+        """Do what is due, but begin nothing new."""
+        self._child.reap()
+        if self._child.overdue(now):
+            self._finish()
+        if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
+            self._connect(self._signals, now)
+
+    def next_moment(self, *, may_start: bool) -> float | None:
+        """When `advance` has something to do, and, if it may, `start`."""
+        moments = []
+        if self._signals is not None and self._signals.retry_at is not None:
+            moments.append(self._signals.retry_at)
+        if self._child.descriptor >= 0:
+            moments.append(self._child.deadline())
+        elif may_start and not self._child.running:
+            due = self._calm.due()
+            if due is not None:
+                moments.append(due)
+        return min(moments, default=None)
+
+    def start(self, now: float) -> None:
+        """Have one taken if it is time."""
+        due = self._calm.due()
+        if self._child.running or due is None or now < due:
+            return
+        self._calm.rescan = now + rescan_after(self._events.missing if self._events is not None else ())
+        reason = self._calm.started()
+        if reason != "start":
+            self._ahead()
+        try:
+            self._child.start(reason, now)
+        except OSError as error:
+            self._calm.finished(now, 1.0)
+            self._trouble(f"no inventory: {error.strerror}")
+            self._calm.want(reason, now)
+            return
+        self._poll.register(self._child.descriptor, select.POLLIN)
+
+    def kill(self) -> None:
+        """End the child."""
+        self._child.kill()
+
+    def _finish(self) -> None:
+        self._poll.unregister(self._child.descriptor)
+        line, problem = self._child.collect()
+        now = time.monotonic()
+        self._calm.finished(now, now - self._child.started)
+        if problem:
+            self._trouble(problem)
+        else:
+            self._learn(self._child.targets, line)
+        self.complete = True
+
+    def _take_events(self, events: Events, descriptor: int) -> None:
+        changes, stale = events.take(descriptor)
+        for change in changes:
+            self._say("link_change", change)
+        if stale:
+            self._calm.want("event", time.monotonic())
+
+    def _connect(self, signals: BusSignals, now: float) -> None:
+        signals.connect(now)
+        if signals.descriptor >= 0:
+            self._poll.register(signals.descriptor, select.POLLIN)
+
+    def _take_signals(self, signals: BusSignals) -> None:
+        descriptor, now = signals.descriptor, time.monotonic()
+        if signals.take(now):
+            self._calm.want("event", now)
+        if signals.descriptor < 0:
+            self._poll.unregister(descriptor)
+
+
+def rescan_after(missing: Iterable[str]) -> float:
+    """Seconds to an inventory that nothing asks for; `missing`: sources of events that are not there."""
+    return RESCAN if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_WITHOUT_EVENTS
