@@ -19,6 +19,7 @@ from nictop.probe import links as links_module
 from nictop.probe.inventory import take_inventory
 from nictop.probe.records import Inventory, Line, Unreadable
 from tests.support.namespaces import ROOT, Namespace
+from tests.support.probe import failures
 
 CHILD = """
 import json
@@ -36,7 +37,7 @@ def decode(line: str) -> Inventory:
 
 def test_the_inventory_of_this_machine_passes_the_wire_unchanged() -> None:
     taken = take_inventory("test")
-    assert taken.unreadable == {}
+    assert failures(taken) == {}
     assert taken.reason == "test"
     assert taken.took > 0
     assert [link.ifindex for link in taken.links] == sorted(index for index, _ in socket.if_nameindex())
@@ -101,7 +102,7 @@ def test_other_interpreters_take_the_same_inventory(version: str) -> None:
 def test_the_inventory_inside_a_namespace(namespace: Namespace) -> None:
     namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
     taken = decode(namespace.python(CHILD))
-    assert taken.unreadable == {}
+    assert failures(taken) == {}
     assert {link.name for link in taken.links} == {"lo", "v0", "v1"}
     assert {link.pci_address for link in taken.links} == {None}
     for link in taken.links:
@@ -112,7 +113,7 @@ def test_an_empty_machine_still_has_its_links(tmp_path: Path) -> None:
     """Neither sysfs nor procfs: rtnetlink and ethtool stand by themselves."""
     taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path))
     assert taken.pci == ()
-    assert taken.unreadable == {}
+    assert failures(taken) == {}
     lo = next(link for link in taken.links if link.name == "lo")
     assert lo.unreadable["address_assignment"].reason == "missing"
     assert lo.ethtool.features
@@ -210,7 +211,7 @@ def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytes
     monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
     taken = take_inventory("test")
     named = "configuration" if source == "link_configuration" else source
-    assert taken.unreadable == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
+    assert failures(taken) == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
 
 

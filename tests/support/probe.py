@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from nictop.probe.records import Line
+from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
 from tests.support.namespaces import Namespace
@@ -139,3 +139,8 @@ def interpreters(names: Sequence[str]) -> list[str]:
                 found.append(candidate)
                 break
     return found
+
+
+def failures(record: Inventory) -> dict[str, Unreadable]:
+    """What an inventory could not read, without what only root may read (the kernel's messages, netplan's files)."""
+    return {part: why for part, why in record.unreadable.items() if why.reason != "needs_root" or os.geteuid() == 0}

@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from textual.pilot import Pilot
 
 from nictop.app import NictopApp
+from nictop.hosts import Host
 from nictop.probe.records import Line
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.line_view import LineView
+from nictop.wire.authentication import Ask
 from nictop.wire.source import SourceState
 from tests.support.sources import ScriptedSource
 
@@ -61,6 +63,39 @@ async def live(size: tuple[int, int] = WIDE, *, ascii_only: bool = False) -> Asy
         await screen.settle()
         yield screen
     assert source.closed
+
+
+class Hosts:
+    """Scripted hosts by name, made when the application connects to them."""
+
+    def __init__(self) -> None:
+        self.made: list[ScriptedSource] = []
+        self.asks: dict[str, Ask] = {}
+
+    def connect(self, host: Host, ask: Ask) -> ScriptedSource:
+        source = ScriptedSource(host.label)
+        self.made.append(source)
+        self.asks[host.label] = ask
+        return source
+
+    def __getitem__(self, name: str) -> ScriptedSource:
+        """The newest source of a host."""
+        return next(source for source in reversed(self.made) if source.name == name)
+
+
+@asynccontextmanager
+async def several(
+    *names: str, size: tuple[int, int] = WIDE, ascii_only: bool = False
+) -> AsyncIterator[tuple[Screen, Hosts]]:
+    """The application with a scripted host of each name."""
+    hosts = Hosts()
+    app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], ascii_only=ascii_only)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = Screen(app, ScriptedSource(), pilot)
+        await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
+        await screen.settle()
+        yield screen, hosts
+    assert all(source.closed for source in hosts.made)
 
 
 async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:

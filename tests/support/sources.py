@@ -24,6 +24,11 @@ class ScriptedSource:
         for item in items:
             self._queue.put_nowait(item)
 
+    @property
+    def said_all(self) -> bool:
+        """Everything has been taken."""
+        return self._queue.empty()
+
     async def items(self) -> AsyncIterator[Line | SourceState]:
         while True:
             yield await self._queue.get()

@@ -1,0 +1,109 @@
+"""Two namespaces with a cable between them, and probes that make traffic there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nictop.probe.records import Line, TrafficLine
+from tests.support.namespaces import Namespace
+from tests.support.probe import Probe
+
+IPV4 = ("10.20.30.1", "10.20.30.2")
+IPV6 = ("fd20:30::1", "fd20:30::2")
+PORT = 5301
+MARK = "NICTOP_TEST_MARK"
+"""Environment variable by which a test knows the processes that it has caused, whoever their parent is."""
+
+
+@dataclass(frozen=True)
+class Cable:
+    """`left` and `right` joined by veth, addresses `IPV4` and `IPV6` on their ends, both named "wire"."""
+
+    left: Namespace
+    right: Namespace
+
+
+@contextmanager
+def cable() -> Iterator[Cable]:
+    left, right = Namespace(), Namespace()
+    try:
+        left.run(["ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", right.name])
+        for end, namespace in enumerate((left, right)):
+            namespace.run(["ip", "address", "add", f"{IPV4[end]}/24", "dev", "wire"])
+            namespace.run(["ip", "address", "add", f"{IPV6[end]}/64", "dev", "wire", "nodad"])
+        for namespace in (left, right):
+            namespace.run(["ip", "link", "set", "wire", "up"])
+        yield Cable(left, right)
+    finally:
+        left.remove()
+        right.remove()
+
+
+def start(role: str, generator: str, *arguments: str, address: str | None, **fields: Any) -> dict[str, Any]:
+    """A request, to be given to `Probe.ask`; its id is the role."""
+    wish = {
+        "id": role,
+        "action": "start",
+        "role": role,
+        "generator": generator,
+        "arguments": list(arguments),
+        "port": PORT,
+        "address": address,
+        "deadline": 30.0,
+    }
+    return {"traffic": wish | fields}
+
+
+def of_kind(*kinds: str, name: str = "") -> Any:
+    """For `Probe.until`: a traffic line of one of these kinds."""
+
+    def wanted(line: Line) -> bool:
+        return line.traffic is not None and line.traffic.kind in kinds and name in ("", line.traffic.id)
+
+    return wanted
+
+
+def said(probe: Probe, *kinds: str, name: str = "") -> TrafficLine:
+    """The next traffic line of one of these kinds."""
+    traffic = probe.until(of_kind(*kinds, name=name)).traffic
+    assert traffic is not None
+    return traffic
+
+
+def heard(probe: Probe, name: str, *kinds: str) -> list[TrafficLine]:
+    """All that is said of one generator up to one of these kinds."""
+    lines: list[TrafficLine] = []
+
+    def wanted(line: Line) -> bool:
+        if line.traffic is None or line.traffic.id != name:
+            return False
+        lines.append(line.traffic)
+        return line.traffic.kind in kinds
+
+    probe.until(wanted)
+    return lines
+
+
+def until_the_end(probe: Probe, name: str) -> list[TrafficLine]:
+    """All that is said of one generator up to its exit, or up to its failure to start."""
+    lines = heard(probe, name, "started", "failed")
+    return lines + heard(probe, name, "exit") if lines[-1].kind == "started" else lines
+
+
+def marked(mark: str) -> list[int]:
+    """Processes with this mark in their environment; zombies have none."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                if f"{MARK}={mark}".encode() in file.read().split(b"\0"):
+                    found.append(int(name))
+        except OSError:
+            continue
+    return found
