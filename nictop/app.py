@@ -8,11 +8,9 @@ console sees at once that nictop runs.
 from __future__ import annotations
 
 import asyncio
-import locale
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -21,9 +19,9 @@ from textual.reactive import var
 from textual.widgets import Static
 
 from nictop.hosts import LOCAL, Host
+from nictop.terminal import PLAIN_TERMINALS, wants_ascii
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
     from textual.timer import Timer
 
     from nictop.followed import Followed
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Request
     from nictop.rules import Diagnosis, Finding, Fix
+    from nictop.screens.question import Questions
     from nictop.wire.authentication import Ask, Question
     from nictop.wire.source import Source
 
@@ -50,19 +49,6 @@ OTHERS_EVERY = 0.2
 
 COUNTDOWN = 1.0
 """Seconds between two pictures while a host is not live: its age and the next attempt are counted in seconds."""
-
-PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25", "xterm-mono")
-"""Consoles whose font has neither block eighths nor rounded corners."""
-
-
-def wants_ascii(environment: Mapping[str, str]) -> bool:
-    """Whether this terminal can only be trusted with ASCII: a plain console, or a locale that is not UTF-8."""
-    if environment.get("TERM", "dumb") in PLAIN_TERMINALS:
-        return True
-    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
-        if environment.get(name):
-            return "utf" not in environment[name].lower()
-    return "utf" not in locale.getpreferredencoding(False).lower()
 
 
 class NictopApp(App[None]):
@@ -110,7 +96,7 @@ class NictopApp(App[None]):
         self._diagnosed: tuple[Snapshot, ...] = ()
         self._next_diagnosis: Timer | None = None
         self._may_diagnose = 0.0
-        self._asking = asyncio.Lock()
+        self._questions: Questions | None = None
         self._shown = asyncio.Event()
 
     # --------------------------------------------------------------------------------------------------- hosts
@@ -175,18 +161,12 @@ class NictopApp(App[None]):
         """Watch the hosts that a line of words means, as on the command line. What is wrong with it, and what to do;
         "" when they are watched now."""
         from nictop.errors import NictopError
-        from nictop.hosts import configuration_path, hosts, read_configuration
+        from nictop.hosts import more_hosts
 
         try:
-            wanted = hosts(words.split(), read_configuration(configuration_path(os.environ)))
+            wanted = more_hosts(words, (one.host for one in self._followed.values()), os.environ)
         except NictopError as error:
             return f"{error.message}; {error.hint}" if error.hint else error.message
-        for host in wanted:
-            if host.label in self._followed:
-                return f"a host called {host.label} is watched already; another label: other={host.address}"
-            for one in self._followed.values():
-                if replace(one.host, label=host.label) == host:
-                    return f"{host.address} is watched already, as {one.name}"
         for host in wanted:
             self.follow(host)
         return ""
@@ -250,6 +230,11 @@ class NictopApp(App[None]):
             self.call_later(self._deliver)
         elif self._next_delivery is None:
             self._next_delivery = self.set_timer(OTHERS_EVERY, self._deliver, name="deliver")
+
+    @property
+    def has_mail(self) -> bool:
+        """There is news that the screens have not been told yet."""
+        return bool(self._mail)
 
     def _deliver(self) -> None:
         self._delivering = False
@@ -344,33 +329,13 @@ class NictopApp(App[None]):
             await self._followed[name].source.request(request)
 
     async def ask_user(self, question: Question) -> str | None:
-        """The answer to a question of a connection, by a dialog; None: no. One is asked after the other."""
-        from nictop.screens.question import QuestionScreen
+        """The answer to a question of a connection, by a dialog; None: no."""
+        from nictop.screens.question import Questions
 
         await self._shown.wait()
-        async with self._asking:
-            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            screen = QuestionScreen(question, ascii_only=self.ascii_only)
-            self.call_later(self._put, screen, answer)
-            try:
-                return await answer
-            finally:
-                self.call_later(self._withdraw, screen)
-
-    def _put(self, screen: Screen[str | None], answer: asyncio.Future[str | None]) -> None:
-        """Show a question, unless nobody waits for the answer any more."""
-
-        def said(text: str | None) -> None:
-            if not answer.done():
-                answer.set_result(text)
-
-        if not answer.done():
-            self.push_screen(screen, said)
-
-    def _withdraw(self, screen: Screen[str | None]) -> None:
-        """The connection that asked has ended meanwhile."""
-        if screen.is_current:
-            screen.dismiss(None)
+        if self._questions is None:
+            self._questions = Questions(self, ascii_only=self.ascii_only)
+        return await self._questions.ask(question)
 
     async def on_unmount(self) -> None:
         sources = (*self._leaving, *(one.source for one in self._followed.values()))

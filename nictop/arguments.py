@@ -47,7 +47,11 @@ COMMANDS = ("show", "check")
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """What the words of a command line say. Raises SystemExit after --help, --version and for wrong usage."""
-    return parser(commands=not _names_hosts(arguments)).parse_args(arguments)
+    if not _names_hosts(arguments):
+        return parser().parse_args(arguments)
+    if {"-h", "--help"}.intersection(arguments):
+        return parser().parse_args(["--help"])  # that of all, commands included
+    return parser(commands=False).parse_args(arguments)
 
 
 def _names_hosts(arguments: Sequence[str]) -> bool:
@@ -61,7 +65,7 @@ def _names_hosts(arguments: Sequence[str]) -> bool:
         if word == "--interval":
             next(words, None)
         elif not word.startswith("-"):
-            return word not in COMMANDS and not {"-h", "--help"}.intersection(words)
+            return word not in COMMANDS
     return False
 
 

@@ -167,7 +167,9 @@ def _reached(answers: Iterable[Answer], *, all_of_them: bool = True) -> list[tup
 
 
 def _wants_ascii(options: argparse.Namespace) -> bool:
-    return options.ascii or not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    if options.ascii or sys.stdout is None:
+        return True
+    return not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def _write_text(text: str, options: argparse.Namespace) -> int:
@@ -196,7 +198,7 @@ def _columns() -> int:
     """Width to lay text out for: of the terminal; 120 into files and pipes, whatever the window."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # closed: None
         return 120
 
 

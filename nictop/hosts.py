@@ -148,6 +148,24 @@ def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...
     return tuple(found.values()) or (Host(LOCAL, LOCAL),)
 
 
+def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
+    """The hosts that a line of words means, besides those that are watched already; reads the configuration anew.
+
+    Raises NictopError for a word that cannot be a host, and for a host or label that is among the known ones.
+    """
+    present = tuple(known)
+    wanted = hosts(words.split(), read_configuration(configuration_path(environment)))
+    for host in wanted:
+        for one in present:
+            if one.label == host.label:
+                raise NictopError(
+                    f"a host called {host.label} is watched already", f"another label: other={host.address}"
+                )
+            if replace(one, label=host.label) == host:
+                raise NictopError(f"{host.address} is watched already, as {one.label}")
+    return wanted
+
+
 def _meant(word: str, configuration: Configuration, groups: tuple[str, ...]) -> Iterable[Host]:
     if word in configuration.groups:
         if word in groups:

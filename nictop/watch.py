@@ -51,12 +51,6 @@ async def followed(source: Source, snapshot: Snapshot) -> AsyncIterator[tuple[Li
         yield item, snapshot
 
 
-async def snapshot_once(source: Source, *, interval: float = 1.0, patience: float = ONCE_PATIENCE) -> Snapshot:
-    """The first complete picture of a host: see `observe`."""
-    snapshot, _ = await observe(source, interval=interval, patience=patience)
-    return snapshot
-
-
 async def observe(
     source: Source, *, interval: float = 1.0, seconds: float = 0.0, patience: float = ONCE_PATIENCE
 ) -> tuple[Snapshot, RatesWindow]:

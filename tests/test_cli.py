@@ -238,9 +238,10 @@ def test_a_full_disk_is_said() -> None:
     assert done.stderr == b"nictop: cannot write to stdout: No space left on device\n"
 
 
-def test_closed_stdout_is_said() -> None:
+@pytest.mark.parametrize("arguments", [("show", "--schema"), ("check", "--explain"), ("show",)])
+def test_closed_stdout_is_said(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
-        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *NICTOP, "show", "--schema"],
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *NICTOP, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=TIMEOUT,

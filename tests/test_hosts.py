@@ -14,6 +14,7 @@ from nictop.hosts import (
     Host,
     configuration_path,
     hosts,
+    more_hosts,
     parse_configuration,
     parse_host,
     read_configuration,
@@ -147,3 +148,24 @@ def test_where_the_configuration_is(tmp_path: Path) -> None:
     assert set(read_configuration(path).groups) == {"lab", "all"}
     with pytest.raises(NictopError, match="Is a directory"):
         read_configuration(str(tmp_path))
+
+
+# ------------------------------------------------------------------------------------------------------------- one more
+
+
+def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    (tmp_path / "nictop").mkdir()
+    (tmp_path / "nictop" / "config.toml").write_text('[groups]\nlab = ["vm3", "root@pve"]\n')
+    known = hosts(["vm1", "here=local"], Configuration())
+    assert [host.label for host in more_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
+    for words, said in (
+        ("vm1", "a host called vm1 is watched already"),
+        ("local", "local is watched already, as here"),
+        ("other=vm1", "vm1 is watched already, as vm1"),
+        ("vm2 vm1", "a host called vm1 is watched already"),
+        ("vm2:x", "'x' is no port"),
+    ):
+        with pytest.raises(NictopError) as error:
+            more_hosts(words, known, environment)
+        assert said in error.value.message

@@ -122,6 +122,14 @@ def test_check_tells_who_did_not_answer() -> None:
     assert "\x1b" not in hostile and "\u202e" not in hostile
 
 
+def test_check_finds_nothing_fine_where_no_host_answered() -> None:
+    silent = (UnreachableHost("vm3", GONE.sentence),)
+    text = check_text((), Diagnosis((), ()), 120, silent)
+    assert text.splitlines()[-1] == "nothing was looked at: no host answered"
+    assert "**nothing was looked at: no host answered**" in check_markdown((), Diagnosis((), ()), silent)
+    assert json.loads(check_json((), Diagnosis((), ()), silent))["rules"] == 0
+
+
 # --------------------------------------------------------------------------------------------------------- command line
 
 

@@ -251,11 +251,12 @@ def _own_rates(snapshot: Snapshot) -> dict[End, int]:
 def _device(link: Link, links: Mapping[int, Link]) -> Link:
     """The device below a VLAN and the like; the link itself when there is none."""
     seen = {link.ifindex}
-    while link.kind in ("vlan", "macvlan", "ipvlan") and link.lower_namespace is None and link.lower in links:
-        link = links[link.lower]
-        if link.ifindex in seen:
+    while link.kind in ("vlan", "macvlan", "ipvlan") and link.lower_namespace is None and link.lower is not None:
+        below = links.get(link.lower)
+        if below is None or below.ifindex in seen:
             break
-        seen.add(link.ifindex)
+        seen.add(below.ifindex)
+        link = below
     return link
 
 

@@ -20,9 +20,12 @@ class LinkConfiguration:
     """The stanzas of one inventory, by link. Exact names are looked up, only patterns are tried one by one."""
 
     def __init__(self, inventory: Inventory) -> None:
+        networkd_runs = inventory.services.networkd is not None or bool(inventory.networkd)
+        self.stanzas = tuple(one for one in inventory.configuration if networkd_runs or one.owner != "networkd")
+        """All that somebody reads: .network files are there on many machines whose networkd does not run."""
         self._by_name: dict[str, list[ConfigurationEntry]] = {}
         self._others: list[ConfigurationEntry] = []
-        for entry in inventory.configuration:
+        for entry in self.stanzas:
             if entry.names and not any(PATTERN.intersection(name) for name in entry.names):
                 for name in entry.names:
                     self._by_name.setdefault(name, []).append(entry)

@@ -6,7 +6,6 @@ Reads nothing; yields raw text: names of profiles are free text of the machine.
 from __future__ import annotations
 
 from nictop.model import units
-from nictop.model.link_configuration import LinkConfiguration
 from nictop.model.link_managers import ManagerName, active_profile, described_only, is_managed, link_manager
 from nictop.model.networkmanager_words import FAILED
 from nictop.model.profile_match import is_made_up
@@ -22,8 +21,8 @@ SHORT: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network-script
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     """``ens224``, ``Wired connection 1``, ``networkd``, ``netplan``; a dash for a netdev that nobody manages, or that
     has no profile up. Yellow: made up by NetworkManager, or not up yet. Red: it failed."""
-    inventory = snapshot.inventory
-    if inventory is None or link.type == ARPHRD_VOID:
+    inventory, configuration = snapshot.inventory, snapshot.configuration
+    if inventory is None or configuration is None or link.type == ARPHRD_VOID:
         return units.UNKNOWN, "dim"
     manager = inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
@@ -36,7 +35,7 @@ def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
             return profile.id, "bad" if device.state == FAILED else "normal" if usual else "warn"
     elif not inventory.networkd and not inventory.configuration:
         return units.UNKNOWN, "dim"
-    found = link_manager(link, inventory, LinkConfiguration(inventory))
+    found = link_manager(link, inventory, configuration)
     if found.name in ("nobody", "the kernel", "NetworkManager"):
         return units.UNKNOWN, "dim"
     name = found.written_by if found.written_by == "netplan" else SHORT.get(found.name, found.name)

@@ -7,8 +7,10 @@ are immutable and share all that did not change.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, TypeVar
 
+from nictop.model.link_configuration import LinkConfiguration
 from nictop.model.rates import Rates, rates, vf_rates
 from nictop.probe.records import (
     Clock,
@@ -67,6 +69,11 @@ class Snapshot:
     """The record that the next VF rates are computed from."""
     clock: Clock | None = None
     """The newest comparison of its clock with ours (see `time_axis`); None: not compared since it was booted."""
+
+    @cached_property
+    def configuration(self) -> LinkConfiguration | None:
+        """Stanzas of configuration files, by the links that they apply to: sorted once for all rows of a table."""
+        return None if self.inventory is None else LinkConfiguration(self.inventory)
 
     @classmethod
     def empty(cls, host: str) -> Snapshot:

@@ -34,6 +34,7 @@ from nictop.rules.words import (
 NARROWEST = 40
 WIDEST = 200
 LABEL_WIDTH = 6
+NOBODY = "nothing was looked at: no host answered"
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def check_document(
     return CheckDocument(
         nictop=__version__,
         hosts=tuple(checked_host(host) for host in hosts),
-        rules=len(RULES),
+        rules=len(RULES) if hosts else 0,
         counts=counts(diagnosis.findings),
         findings=diagnosis.findings,
         skipped=diagnosis.skipped,
@@ -134,7 +135,7 @@ def check_text(
     lines += [part for host in unreachable for part in wrap(unreachable_words(host), room)]
     for finding in diagnosis.findings:
         lines += ["", *_finding_lines(finding, room, len(hosts) > 1, ascii_only)]
-    lines += ["", *wrap(_verdict(diagnosis, ascii_only), room)]
+    lines += ["", *wrap(_verdict(diagnosis, ascii_only) if hosts else NOBODY, room)]
     if skipped:
         lines += _skipped_lines(diagnosis, room, len(hosts) > 1)
     elif diagnosis.skipped:
@@ -208,5 +209,5 @@ def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[s
         about = subject_words(one, several_hosts=several) if one.subject or several else ""
         reasons.setdefault(one.reason, []).append(f"{one.rule} ({about})" if about else one.rule)
     for reason, rules in reasons.items():
-        yield from _hanging("", f"{COULD_NOT_LOOK.word}: {reason}", room, indent=0, label_width=0)
+        yield from wrap(f"{COULD_NOT_LOOK.word}: {reason}", room)
         yield from _hanging("", ", ".join(rules), room)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nictop.model.wording import clean
-from nictop.report.check import checked_host, host_words, unreachable_words
+from nictop.report.check import NOBODY, checked_host, host_words, unreachable_words
 from nictop.report.show_hosts import UnreachableHost
 from nictop.rules import Diagnosis, Finding, Fix, Watched
 from nictop.rules.words import FINE, SEVERITY_WORDS, count_words, looked_words, place_words, subject_words
@@ -34,7 +34,7 @@ def check_markdown(
     lines += [f"- {escaped(host_words(checked_host(host)))}" for host in hosts]
     lines += [f"- {escaped(unreachable_words(host))}" for host in unreachable]
     verdict = count_words(diagnosis.findings) or f"{FINE.mark} nothing found"
-    lines += ["", f"**{verdict}** ({looked_words(diagnosis)})"]
+    lines += ["", f"**{verdict}** ({looked_words(diagnosis)})" if hosts else f"**{NOBODY}**"]
     for finding in diagnosis.findings:
         lines += ["", *_chapter(finding, several)]
     if skipped and diagnosis.skipped:

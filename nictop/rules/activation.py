@@ -5,7 +5,7 @@ from __future__ import annotations
 from nictop.model.networkmanager_words import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG
 from nictop.model.profile_match import is_off_by_hand
 from nictop.probe.records import Link, ManagedDevice, Profile
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.nics import address_evidence, is_nic, managed_nics, state_evidence
 from nictop.rules.profile_fixes import (
     ADDRESS,
@@ -47,8 +47,8 @@ def dhcp_never_answered(host: Watched) -> Said:
     minutes; systemd-networkd stays "configuring". A network of your own between two machines usually has no DHCP.
 
     Critical: NetworkManager has failed or given up, or networkd waits, and the NIC has no address. Warning: it is being
-    tried at this moment, or only IPv6 works. A NIC that was disconnected by hand, has no carrier or whose manager is
-    still starting is not reported.
+    tried at this moment, or only IPv6 works. Info: IPv6 has a default route, so that the network may have no IPv4. A
+    NIC that was disconnected by hand, has no carrier or whose manager is still starting is not reported.
 
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
     src/core/nm-policy.c; networkctl(1).
@@ -65,7 +65,7 @@ def dhcp_never_answered(host: Watched) -> Said:
             continue
         yield Finding(
             rule="dhcp_never_answered",
-            severity="critical" if said[0] else "warning",
+            severity=said[0],
             host=host.name,
             subject=link.name,
             title=said[1],
@@ -88,16 +88,18 @@ def _tried(host: Watched, link: Link, device: ManagedDevice) -> Profile | None:
     return None if first is None or first.profile.generated else first.profile
 
 
-def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[bool, str] | None:
-    """(Nothing works, what is said); None: no failure."""
+def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[Severity, str] | None:
+    """(How bad it is, what is said); None: no failure."""
+    if device.state == ACTIVATED and any(route.family == "ipv6" for route in link.default_routes):
+        return "info", "has IPv6 only: DHCP does not answer"
     if device.state == ACTIVATED:
-        return not has_address(link), "has no IPv4 address: DHCP does not answer"
+        return "warning" if has_address(link) else "critical", "has no IPv4 address: DHCP does not answer"
     if device.state == IP_CONFIG:
-        return False, "waits for DHCP to answer"
+        return "warning", "waits for DHCP to answer"
     if device.state == FAILED and device.reason in NO_ADDRESS_REASONS:
-        return True, "has no address: DHCP never answered"
+        return "critical", "has no address: DHCP never answered"
     if device.state == DISCONNECTED:
-        return True, "has no address: NetworkManager gave DHCP up for now"
+        return "critical", "has no address: NetworkManager gave DHCP up for now"
     return None
 
 
@@ -120,7 +122,7 @@ def _static(host: Watched, link: Link, profile: Profile) -> tuple[Fix, ...]:
 def _networkd_waits(host: Watched) -> Said:
     for ifindex, state in host.inventory.networkd.items():
         link = host.snapshot.links.get(ifindex)
-        if link is None or state.setup_state != "configuring" or not is_nic(link) or global_addresses(link):
+        if link is None or state.setup_state != "configuring" or not is_nic(host, link) or global_addresses(link):
             continue
         entries = host.configuration.addressing(link)
         asks = any("dhcp4" in entry.methods for entry in entries)

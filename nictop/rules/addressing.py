@@ -134,7 +134,7 @@ def second_default_route(host: Watched) -> Said:
 
 def _default_routes(host: Watched) -> Iterator[tuple[Link, DefaultRoute]]:
     for link in host.links:
-        if not link.default_routes or not is_nic(link):
+        if not link.default_routes or not is_nic(host, link):
             continue
         for route in link.default_routes:
             if route.family == "ipv4" and route.table == MAIN:
@@ -149,6 +149,7 @@ def _route(route: DefaultRoute) -> str:
 def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
     if profile is not None and not profile.external:
         again = command("nmcli", "device", "reapply", link.name)
+        before = "-1" if profile.ipv4.route_metric is None else str(profile.ipv4.route_metric)
         yield Fix(
             "here",
             "give this NIC no default route",
@@ -161,7 +162,7 @@ def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profi
             "keep it as the second choice",
             (modify(host, profile, "ipv4.route-metric", "500"), again),
             True,
-            (modify(host, profile, "ipv4.route-metric", "-1"), again),
+            (modify(host, profile, "ipv4.route-metric", before), again),
         )
         return
     via = ("via", route.gateway) if route.gateway else ()
@@ -178,7 +179,8 @@ def two_links_in_one_subnet(host: Watched) -> Said:
     """Two NICs have addresses in the same IPv4 subnet, so that all of its traffic leaves by one of them.
 
     Linux answers ARP for any of its addresses on any NIC and sends by the first route that fits: packets to one NIC are
-    answered by the other, and a comparison of two NICs measures one.
+    answered by the other, and a comparison of two NICs measures one. Of a subnet inside another one, the narrower is
+    preferred for all that it contains.
 
     Reported for NICs that are up and whose prefixes overlap, unless arp_filter is on, routing policy rules exist, or
     both belong to a bond, bridge or VRF.
@@ -192,7 +194,7 @@ def two_links_in_one_subnet(host: Watched) -> Said:
     widest: tuple[int, int, Link] | None = None
     for start, end, link in networks:
         if widest is not None and start <= widest[1] and link.ifindex != widest[2].ifindex:
-            yield _overlap(host, widest[2], link)
+            yield _overlap(host, widest[2], link, same=(start, end) == widest[:2])
         if widest is None or end > widest[1]:
             widest = (start, end, link)
 
@@ -220,14 +222,16 @@ def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
     return int(network.network_address), int(network.broadcast_address)
 
 
-def _overlap(host: Watched, one: Link, other: Link) -> Finding:
+def _overlap(host: Watched, one: Link, other: Link, *, same: bool) -> Finding:
     first, second = sorted((one, other), key=lambda link: link.ifindex)
     return Finding(
         rule="two_links_in_one_subnet",
         severity="warning",
         host=host.name,
         subject=second.name,
-        title=f"is in the same subnet as {first.name}: one of them carries it all",
+        title=f"is in the same subnet as {first.name}: one of them carries it all"
+        if same
+        else f"has a subnet that overlaps that of {first.name}",
         evidence=tuple(
             Evidence(
                 f"addresses of {link.name}",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 from nictop.model.networkmanager_words import ACTIVATED, DISCONNECTED, FAILED, UNAVAILABLE, UNMANAGED
 from nictop.model.profile_match import is_off_by_hand
-from nictop.probe.records import Link, ManagedDevice, Profile
+from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.nics import address_evidence, is_waiting_vf, managed_nics, state_evidence
 from nictop.rules.profile_fixes import (
@@ -17,6 +19,7 @@ from nictop.rules.profile_fixes import (
     modify,
     new_profile,
     other_profiles,
+    own_name,
     profile_evidence,
     rename,
     shown,
@@ -27,6 +30,7 @@ from nictop.rules.watched import Watched
 
 FAMILY: Family = "profiles and names"
 MADE_UP_NAME = re.compile(r"Wired connection \d{1,4}")
+Case = tuple[Link, ManagedDevice, Profile]
 WHY = (
     "nmcli changes profiles, not interfaces: nmcli con mod with the interface's name finds nothing. "
     "The profile is gone at the next reboot, and asks DHCP, whatever your network has."
@@ -50,10 +54,10 @@ def profile_is_generated(host: Watched) -> Said:
     the profile, and nmcli con mod INTERFACE answers "unknown connection".
 
     Known from the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark descriptions of what
-    others set up), never from its name. Critical: the NIC has no address, and DHCP was given up or failed. Warning:
-    it works, or DHCP is still being tried. Info: the link has no carrier, or is a virtual function whose physical
-    function is on this host and that has no guest yet. Silent when one of your profiles runs the
-    NIC: the made-up one is only a leftover then, and when the NIC was disconnected by hand.
+    others set up), never from its name. Critical: the NIC has no address, and DHCP was given up or failed. Warning: it
+    works, or DHCP is still being tried. Info: the link has no carrier, or is a virtual function without an address
+    whose physical function is on this host: it has no guest yet, and is told once for all of its port. Silent when one
+    of your profiles runs the NIC: the made-up one is only a leftover then, and when the NIC was disconnected by hand.
 
     Changing the profile saves it to disk and clears the flag; it need not be deleted. A profile of your own wins over
     it (autoconnect-priority -999), but takes over only when it is brought up.
@@ -64,6 +68,22 @@ def profile_is_generated(host: Watched) -> Said:
     manager = host.profiles.manager
     if manager is None or not any(profile.generated for profile in manager.profiles):
         return
+    waiting: dict[str, list[Case]] = {}
+    for link, device, profile in _cases(host, manager):
+        if is_waiting_vf(host, link) and not has_address(link):
+            physical = host.functions[link.pci_address or ""].physical_function or ""
+            waiting.setdefault(physical, []).append((link, device, profile))
+        else:
+            yield _generated(host, link, device, profile)
+    for (link, device, profile), *others in waiting.values():
+        finding = _generated(host, link, device, profile)
+        names = ", ".join(other.name for other, _, _ in others)
+        also = (Evidence("as well", names, "NetworkManager"),) if others else ()
+        yield replace(finding, severity="info", evidence=(*finding.evidence, *also))
+
+
+def _cases(host: Watched, manager: NetworkManager) -> Iterator[Case]:
+    """NICs that depend on a made-up profile, and that profile."""
     for link in host.links:
         device = manager.devices.get(link.ifindex)
         profile = host.profiles.generated(link) if device is not None and device.state > UNMANAGED else None
@@ -74,7 +94,7 @@ def profile_is_generated(host: Watched) -> Said:
             continue
         if active is None and (host.profiles.proper(link) or is_off_by_hand(device)):
             continue
-        yield _generated(host, link, device, profile)
+        yield link, device, profile
 
 
 def _generated(host: Watched, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
@@ -84,8 +104,6 @@ def _generated(host: Watched, link: Link, device: ManagedDevice, profile: Profil
     by_hand = active is not None and active.external
     if by_hand:
         severity, title = "warning", f"was set up by hand, and has only the made-up {shown(profile.id)}"
-    if severity == "critical" and is_waiting_vf(host, link):
-        severity = "info"
     static = by_hand or not global_addresses(link)
     fixes: tuple[Fix, ...]
     if by_hand:  # a new profile of the interface's name could not be told from the description
@@ -172,7 +190,7 @@ def profile_still_called_wired_connection(host: Watched) -> Said:
             title=f"has a profile of yours that is still called {shown(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
             why=f"nmcli con mod {link.name} finds no profile, and the name does not tell which NIC it is for.",
-            fixes=(rename(host, link, profile, static=False),),
+            fixes=(own_name(host, link, profile),),
             ifindex=link.ifindex,
         )
 
@@ -216,7 +234,7 @@ def no_profile_of_this_name(host: Watched) -> Said:
             title=f"is run by {shown(profile.id)}: nmcli con mod {link.name} {said}",
             evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
             why="nmcli changes profiles by their own name, which need not be that of the interface.",
-            fixes=(rename(host, link, profile, static=False),),
+            fixes=(own_name(host, link, profile),),
             ifindex=link.ifindex,
         )
 

@@ -18,6 +18,8 @@ from nictop.rules.watched import SAMPLES, Watched
 
 BUSY = 100.0
 """Packets per second from which on it can be told which way they take."""
+WSL = "-microsoft-standard"
+"""In the release of the kernel that Windows starts for its Linux subsystem."""
 MANY = 1_000.0
 """Channel interrupts per second from which on it matters where they go."""
 
@@ -28,9 +30,11 @@ def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
 
     nictop looks for a link with the same address that has the hv_netvsc link as its master. On Azure that is
     Accelerated Networking, elsewhere SR-IOV of the virtual switch. It is a note: many networks need no more. While a
-    host is serviced the virtual function goes away for some time. From the kernel's netvsc.rst.
+    host is serviced the virtual function goes away for some time. The Linux subsystem of Windows, known by the name of
+    its kernel, has no adapter that could be set up, and is left alone. From the kernel's netvsc.rst.
     """
-    for link in synthetic_links(host):
+    hello = host.snapshot.hello
+    for link in synthetic_links(host) if hello is None or WSL not in hello.kernel else ():
         if virtual_function(host, link) is not None:
             continue
         fixes: dict[Place, Fix] = {

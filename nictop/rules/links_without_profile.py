@@ -97,7 +97,7 @@ def link_is_unmanaged(host: Watched) -> Said:
         return
     for link in host.links:
         device = manager.devices.get(link.ifindex)
-        if device is None or device.state != UNMANAGED or not is_nic(link) or has_address(link):
+        if device is None or device.state != UNMANAGED or not is_nic(host, link) or has_address(link):
             continue
         bound = [one.profile for one in host.profiles.proper(link) if one.profile.interface_name == link.name]
         if set_up_otherwise(host, link) or (is_waiting_vf(host, link) and not bound):
@@ -269,7 +269,8 @@ def link_down_profile_waits(host: Watched) -> Said:
     not belong to the NIC: it comes up by itself when the link does.
 
     Reported for NICs in state unavailable that are switched on and have no carrier, with a profile that is bound to
-    them by name or MAC address and connects by itself.
+    them by name or MAC address and connects by itself. Silent about spare ports: a profile with DHCP that was never
+    up, as installers write one for every port.
 
     Source: NetworkManager src/core/devices/nm-device.c check_connection_available; openfollow#51.
     """
@@ -277,7 +278,8 @@ def link_down_profile_waits(host: Watched) -> Said:
         if device.state != UNAVAILABLE or link.carrier is not False:
             continue
         waiting = [one.profile for one in host.profiles.proper(link) if not one.waits]
-        bound = [one for one in waiting if one.interface_name or one.mac_address]
+        used = [one for one in waiting if one.timestamp or one.ipv4.method != "auto"]
+        bound = [one for one in used if one.interface_name or one.mac_address]
         if not bound:
             continue
         yield Finding(

@@ -149,7 +149,7 @@ def connection_table_overflows(host: Watched) -> Said:
             Fix(
                 "here",
                 "see who fills it",
-                ("conntrack -L -o extended | awk '{print $4, $7}' | sort | uniq -c | sort -n",),
+                (r"conntrack -L | sed -nE 's/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p' | sort | uniq -c | sort -n",),
             ),
         ),
     )

@@ -1,7 +1,8 @@
 """What the rules on profiles and addresses call a NIC, and which NIC has nobody to set it up.
 
 Pure. A NIC here is a netdev with a device behind it that is nobody's port: bridges, VLANs, taps and lo are made by
-those who use them, and so are veths, but for those for which NetworkManager has a profile.
+those who use them, and so are veths, but for those for which NetworkManager has a profile. Wi-Fi is no NIC here: its
+profiles bear the names of networks, and a laptop may well be in one network by cable and by air.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from nictop.rules.watched import Watched
 
 IFF_UP, IFF_SLAVE = 0x1, 0x800
 ARPHRD_ETHER, ARPHRD_INFINIBAND = 1, 32
+WIFI = 2
+"""NM_DEVICE_TYPE_WIFI."""
 
 
-def is_nic(link: Link) -> bool:
+def is_nic(host: Watched, link: Link) -> bool:
     """Ethernet or InfiniBand, with a device, and no port of another link or representor of a switch."""
     return (
         link.type in (ARPHRD_ETHER, ARPHRD_INFINIBAND)
@@ -29,11 +32,18 @@ def is_nic(link: Link) -> bool:
         and not link.flags & IFF_SLAVE
         and not is_virtual(link)
         and "vf" not in (link.physical_port or "")
+        and not _is_wireless(host, link)
     )
 
 
+def _is_wireless(host: Watched, link: Link) -> bool:
+    """As NetworkManager knows it, else by the beginning of the names that udev and the kernel give to Wi-Fi."""
+    device = host.profiles.device(link)
+    return device.type == WIFI if device is not None else link.name.startswith("wl")
+
+
 def nics(host: Watched) -> tuple[Link, ...]:
-    return tuple(link for link in host.links if is_nic(link))
+    return tuple(link for link in host.links if is_nic(host, link))
 
 
 def managed_nics(host: Watched) -> Iterator[tuple[Link, ManagedDevice]]:
@@ -43,7 +53,7 @@ def managed_nics(host: Watched) -> Iterator[tuple[Link, ManagedDevice]]:
         return
     for link in host.links:
         device = manager.devices.get(link.ifindex)
-        if device is not None and device.state > UNMANAGED and (is_nic(link) or is_nic_of_container(host, link)):
+        if device is not None and device.state > UNMANAGED and (is_nic(host, link) or is_nic_of_container(host, link)):
             yield link, device
 
 
@@ -88,7 +98,7 @@ def nobody_sets_up(host: Watched) -> tuple[Link, ...]:
     return tuple(
         link
         for link in host.links
-        if is_nic(link)
+        if is_nic(host, link)
         and not has_address(link)
         and not is_waiting_vf(host, link)
         and not host.profiles.proper(link)

@@ -18,10 +18,12 @@ FAMILY: Family = "profiles and names"
 EXACT = re.compile(r"[^*?\[\]!]+")
 HARDWARE = re.compile(r"(?:en|eth|ib)[a-zA-Z0-9]*[0-9][a-zA-Z0-9]*")
 """Names that udev or the kernel give to NICs; bridges, bonds and VLANs are made by those who configure them."""
+PLUGGED = re.compile(r"enx[0-9a-f]{12}")
+"""Name of a USB NIC, by its MAC address: it comes and goes."""
 FILES = ("netplan", "ifupdown", "networkd", "ifcfg")
 MOST_NAMES = 3
 MISSING = "configuration_names_a_missing_link"
-STRANDED = "The addresses of the stanza go nowhere, and a NIC of this machine has none."
+STRANDED = "What the stanza sets up is not there, and a NIC of this machine has no address."
 
 
 @host_rule(FAMILY, "critical")
@@ -153,17 +155,21 @@ def configuration_names_a_missing_link(host: Watched) -> Said:
 
     Reported for the NIC when it is the only one that nobody sets up and only one name is missing; else for the missing
     names. Only exact names of the form that NICs have count (not bridges, bonds or VLANs, which are made by their own
-    configuration), and only when some NIC has no address, no profile and no stanza.
+    configuration, nor USB NICs named after their MAC address), and only when some NIC has no address, no profile and no
+    stanza. A stanza without addresses (manual) counts only when no NIC of the host is in use.
 
     Sources: interfaces(5); netplan(5) match; openmediavault#1888; systemd#24102.
     """
-    idle = nobody_sets_up(host) if any(entry.owner in FILES for entry in host.inventory.configuration) else ()
+    idle = nobody_sets_up(host) if any(entry.owner in FILES for entry in host.configuration.stanzas) else ()
     if not idle:
         return
     missing: dict[str, ConfigurationEntry] = {}
-    for entry in host.inventory.configuration:
+    is_connected = any(link.bus is not None and (has_address(link) or link.master is not None) for link in host.links)
+    for entry in host.configuration.stanzas:
+        if is_connected and set(entry.methods) <= {"manual"}:
+            continue
         if entry.owner in FILES and not entry.addresses and not entry.ignores:
-            names = (name for name in entry.names if EXACT.fullmatch(name) and HARDWARE.fullmatch(name))
+            names = (name for name in entry.names if _is_of_a_nic(name))
             missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
     if len(idle) == 1 and len(missing) == 1:
         ((old, entry),) = missing.items()
@@ -178,6 +184,10 @@ def configuration_names_a_missing_link(host: Watched) -> Said:
         without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
         fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
         yield Finding(MISSING, "critical", host.name, old, title, (*_stanza(entry, old), without), STRANDED, (fix,))
+
+
+def _is_of_a_nic(name: str) -> bool:
+    return bool(EXACT.fullmatch(name) and HARDWARE.fullmatch(name)) and PLUGGED.fullmatch(name) is None
 
 
 def _stanza(entry: ConfigurationEntry, name: str) -> tuple[Evidence, ...]:

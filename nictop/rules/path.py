@@ -13,7 +13,7 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.persistence import active_profile
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
-from nictop.rules.subjects import about_link, used_links
+from nictop.rules.subjects import about_link, hardware_address, used_links
 from nictop.rules.watched import Watched
 
 FEWEST_CHANGES = 10
@@ -147,7 +147,7 @@ def configured_link_is_down(host: Watched) -> Said:
 def _configured_names(host: Watched) -> dict[str, str]:
     """Name of a link → file and line that gives it addresses."""
     found: dict[str, str] = {}
-    for one in host.inventory.configuration:
+    for one in host.configuration.stanzas:
         if one.owner in ("netplan", "ifupdown", "networkd", "ifcfg") and not one.ignores:
             if not set(one.methods) & {"dhcp4", "dhcp6", "static", "auto"}:
                 continue
@@ -163,7 +163,7 @@ def _bring_up(host: Watched, link: Link, *, off: bool) -> tuple[Fix, ...]:
         return (Fix("here", "switch it on", (up,), persistent=False, undo=(down,)),)
     plug: tuple[Fix, ...] = (
         (
-            Fix("libvirt", "plug the virtual cable in", ("virsh domif-setlink <DOMAIN> <MAC> up",)),
+            Fix("libvirt", "plug the virtual cable in", (f"virsh domif-setlink <DOMAIN> {hardware_address(link)} up",)),
             Fix("proxmox", "see that link_down is not set", ("qm config <ID>",)),
             Fix("esxi", "tick Connected on the adapter", ()),
         )

@@ -53,7 +53,8 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[str, ...]:
     pairs = [(name, before.get(name)) for name in values[::2]]
     if not pairs or any(value is None for _, value in pairs):
         return ()
-    return (command("ethtool", option, link.name, *(part for name, value in pairs for part in (name, str(value)))),)
+    old = [part for name, value in pairs for part in (name, str(value))]
+    return () if old == list(values) else (command("ethtool", option, link.name, *old),)
 
 
 def _persistent(host: Watched, link: Link, option: str, values: Sequence[str]) -> Fix:

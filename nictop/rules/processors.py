@@ -194,8 +194,8 @@ def _more_threads(host: Watched) -> tuple[Fix, ...]:
         note="ethtool -L <LINK> combined <QUEUES>, where the guest's driver does not do it by itself.",
     )
     if host.inventory.platform.environment == "proxmox":
-        more = "qm set <ID> --net0 virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>"
-        note = "Repeat what else qm config <ID> shows for net0; then stop and start the VM."
+        more = "qm set <ID> --net<N> virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>"
+        note = "Repeat what else qm config <ID> shows for this NIC; then stop and start the VM."
         return Fix("here", "give the NIC more queues", (more,), persistent=True, note=note), inside
     note = "In the <interface>: <driver name='vhost' queues='<QUEUES>'/>; then shut the guest down and start it."
     return Fix("here", "give the NIC more queues", ("virsh edit <DOMAIN>",), persistent=True, note=note), inside

@@ -16,6 +16,8 @@ ADDRESS = "<ADDRESS/PREFIX>"
 PRIORITY = "connection.autoconnect-priority"
 NMCLI_WORDS = frozenset(("id", "uuid", "path", "apath", "help", "temporary"))
 """Words that nmcli reads as such in the place of a name."""
+SEVERAL = (2, 3)
+"""``connection.multi-connect``: manual-multiple, multiple."""
 MOST_SHOWN = 28
 """Characters of a name in a title, which has one line."""
 TYPES = {ETHERNET: "ethernet", INFINIBAND: "infiniband"}
@@ -76,6 +78,8 @@ def rename(host: Watched, link: Link, profile: Profile, *, static: bool) -> Fix:
     # by UUID: between the lines the name changes
     which = ("uuid", profile.uuid)
     settings, before = ["connection.id", name, "connection.interface-name", link.name], ["connection.id", profile.id]
+    if profile.interface_name != link.name:
+        before += ["connection.interface-name", profile.interface_name or ""]
     if profile.autoconnect_priority == GENERATED_PRIORITY:  # else it would lose against any profile that comes later
         settings += [PRIORITY, "0"]
         before += [PRIORITY, str(GENERATED_PRIORITY)]
@@ -91,6 +95,13 @@ def rename(host: Watched, link: Link, profile: Profile, *, static: bool) -> Fix:
     note = "" if global_addresses(link) else f"Put the address in for {ADDRESS}, such as 192.0.2.10/24."
     title = "rename the profile to the interface and give it the address"
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
+
+
+def own_name(host: Watched, link: Link, profile: Profile) -> Fix:
+    """A profile with the name of the interface: by renaming, unless the profile is there for several NICs."""
+    if profile.multi_connect in SEVERAL or len(host.profiles.active_on.get(profile.uuid, ())) > 1:
+        return new_profile(host, link, static=profile.ipv4.method == "manual")
+    return rename(host, link, profile, static=False)
 
 
 def new_profile(host: Watched, link: Link, *, static: bool, replaced: Profile | None = None) -> Fix:

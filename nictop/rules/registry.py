@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
@@ -27,17 +27,7 @@ Family = Literal[
     "processors",
     "link and path",
 ]
-FAMILIES: tuple[Family, ...] = (
-    "profiles and names",
-    "PCI and SR-IOV",
-    "VF attributes and path",
-    "virtio",
-    "vmxnet3",
-    "Hyper-V",
-    "interrupts and softirqs",
-    "processors",
-    "link and path",
-)
+FAMILIES: tuple[Family, ...] = get_args(Family)
 """In the order of lists and pages."""
 
 Said = Iterator[Finding | Skipped]

@@ -91,10 +91,10 @@ def more_queues_outside(host: Watched, link: Link, queues: int) -> tuple[Fix, ..
         "proxmox": Fix(
             "proxmox",
             f"offer {queues} queues",
-            (f"qm set <ID> --net0 virtio={address},bridge=<BRIDGE>,queues={queues}",),
+            (f"qm set <ID> --net<N> virtio={address},bridge=<BRIDGE>,queues={queues}",),
             persistent=True,
-            note="This replaces the whole of net0: repeat what qm config <ID> shows (tag, firewall, mtu). "
-            "Then stop and start the VM.",
+            note=f"<N>: that of the line net<N> with {address} in qm config <ID>. This replaces the whole line: repeat "
+            "what else it says (tag, firewall, mtu). Then stop and start the VM.",
         ),
         "libvirt": Fix(
             "libvirt",

@@ -166,9 +166,10 @@ def _other_model(host: Watched, link: Link) -> tuple[Fix, ...]:
         "proxmox": Fix(
             "proxmox",
             "change the model to virtio",
-            (f"qm set <ID> --net0 virtio={address},bridge=<BRIDGE>",),
+            (f"qm set <ID> --net<N> virtio={address},bridge=<BRIDGE>",),
             persistent=True,
-            note="Repeat what else qm config <ID> shows for net0, then stop and start the VM. " + note,
+            note=f"<N>: that of the line net<N> with {address} in qm config <ID>; repeat what else it says. Then stop "
+            f"and start the VM. {note}",
         ),
         "libvirt": Fix(
             "libvirt",

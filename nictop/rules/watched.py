@@ -139,10 +139,6 @@ class Watched:
 
         return self.mean(of_link)
 
-    def lasted(self, holds: Callable[[Rates], bool], samples: int) -> bool:
-        """It held in each of the last `samples` parts of the window, and there are that many."""
-        return len(self.window) >= samples and all(holds(rates) for rates in self.window[-samples:])
-
     @cached_property
     def saturated_cpus(self) -> dict[int, float]:
         """CPU → share of its time in interrupts and softirqs, where that was nearly all in each of the last samples."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from nictop.model import units
-from nictop.probe.records import LINK_COUNTERS, LinkSettings
+from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.quoting import command
@@ -90,11 +90,16 @@ def speed_is_below_what_both_ends_can(host: Watched) -> Said:
             why="This end offers less than it could."
             if limited
             else "Most often a cable with a bad pair, or a port that was set to this speed.",
-            fixes=(
-                *ethtool_fixes(host, link, ["-s", "autoneg", "on"]),
-                Fix("switch", "change the cable, look at the port's speed", ()),
-            ),
+            fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]) if limited else _look_at_the_wire(link),
         )
+
+
+def _look_at_the_wire(link: Link) -> tuple[Fix, ...]:
+    again = (command("ethtool", "-r", link.name),)
+    return (
+        Fix("switch", "change the cable, look at the port's speed", ()),
+        Fix("here", "then negotiate anew", again, note="The link goes away for some seconds."),
+    )
 
 
 def mode_speed(mode: str) -> int:

@@ -38,7 +38,7 @@ class HostsScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "show", "Show", id="hosts.show", key_display="enter", tooltip="hosts: its devices"),
         Binding("escape,h", "back", "Back", id="hosts.back", key_display="esc", tooltip="hosts: back, or do not add"),
-        Binding("a,insert", "add", "Add", id="hosts.add", tooltip="hosts: watch one more"),
+        Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
         Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
         Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
         Binding("q", "app.quit", "Quit", id="hosts.quit", tooltip="leave nictop"),
@@ -124,8 +124,9 @@ class HostsScreen(Screen[None]):
 
     def action_add(self) -> None:
         self._complain("")
-        self.query_one(Entry).display = True
-        self.query_one(Entry).focus()
+        entry = self.query_one(Entry)
+        entry.display = True
+        self.set_focus(entry)  # at once: what is typed next belongs to it, and d is no key then
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """What cannot be a host stays in the line, to be corrected."""
@@ -142,7 +143,12 @@ class HostsScreen(Screen[None]):
         self._complain("")
         entry = self.query_one(Entry)
         entry.value, entry.display = "", False
-        self.query_one(HostTable).focus()
+        self.set_focus(self.query_one(HostTable))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The key of the entry is handled before any other, so that what follows it is typed there, and removes no
+        host; in it, it is a character."""
+        return action != "add" or not self.query(Entry) or not self.query_one(Entry).has_focus
 
     def action_remove(self) -> None:
         host = self.query_one(HostTable).chosen

@@ -23,7 +23,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import ContentSwitcher, Footer, Static
 
@@ -32,13 +32,13 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
-from nictop.screens.hosts import OWN_KEYS as HOSTS_KEYS
 from nictop.screens.hosts import HostsScreen
-from nictop.widgets.choice_view import ChoiceView
+from nictop.screens.live_keys import ALL_BINDINGS, LIVE_KEYS
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.devices_view import DevicesView
 from nictop.widgets.findings_panel import FindingsPanel, worst_fix
 from nictop.widgets.findings_view import FindingsView
+from nictop.widgets.overview_view import OverviewView
 from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
 from nictop.widgets.queue_view import QueueView
@@ -47,7 +47,14 @@ from nictop.widgets.status_line import StatusLine
 if TYPE_CHECKING:
     from nictop.app import NictopApp
     from nictop.followed import Followed
+    from nictop.model.overview import NicRow
     from nictop.rules import Diagnosis, Finding, Fix
+
+LISTS = {"findings": "#finding-list", "overview": "#nics"}
+"""View → what has the keys there."""
+
+WITHOUT_PROCESSORS = ("load", "findings", "overview")
+"""Views that have no room for the processors, or a line for each."""
 
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
@@ -58,47 +65,7 @@ class LiveScreen(Screen[None]):
 
     CSS_PATH = "../nictop.tcss"
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
-        Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
-        Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
-        Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
-        Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
-        Binding(
-            "left_square_bracket,less_than_sign",
-            "host(-1)",
-            "Host before",
-            id="live.host-before",
-            show=False,
-            tooltip="several hosts: the one before",
-        ),
-        Binding(
-            "right_square_bracket,greater_than_sign",
-            "host(1)",
-            "Next host",
-            id="live.host-next",
-            key_display="]",
-            tooltip="several hosts: the next one",
-        ),
-        Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
-        Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
-        Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also the rules that could not look"),
-        Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
-        Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
-        Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
-        Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
-        Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
-        Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
-        Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
-        Binding("left", "step(-1)", "Previous", id="live.previous", show=False, tooltip="the netdev above"),
-        Binding("right", "step(1)", "Next", id="live.next", show=False, tooltip="the netdev below"),
-        Binding("i", "idle", "Idle", id="live.idle", tooltip="show or fold queues that do nothing"),
-        Binding("a", "machine", "All", id="live.machine", tooltip="all interrupts of the machine, too"),
-        Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
-        Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
-        Binding("ctrl+c", "app.quit", "Quit", id="live.interrupt", show=False, tooltip="leave nictop"),
-        Binding("tab", "app.focus_next", "Panel", id="live.panel", show=False, tooltip="to the facts, and back"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
 
     def __init__(self, *, ascii_only: bool) -> None:
         super().__init__()
@@ -114,7 +81,7 @@ class LiveScreen(Screen[None]):
         """Host → key of the row that was chosen there when another host was shown."""
         self._kept: dict[str, Snapshot] = {}
         """While frozen: the pictures as they were."""
-        self._draw_due = False
+        self._draw_due = self._overview_due = False
         self.set_class(ascii_only, "-ascii")
 
     @property
@@ -129,6 +96,7 @@ class LiveScreen(Screen[None]):
             yield QueueView(ascii_only=self._ascii_only, id="queues")
             yield ProcessorView(ascii_only=self._ascii_only, id="load")
             yield FindingsView(ascii_only=self._ascii_only, id="findings")
+            yield OverviewView(ascii_only=self._ascii_only, id="overview")
         yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
         yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
         yield Footer(show_command_palette=False)
@@ -153,6 +121,8 @@ class LiveScreen(Screen[None]):
         self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
         if self._snapshot is not None:
             self._show_standing()
+        if self.view == "overview" and not self._frozen:
+            self._draw_overview_soon()
         if len(hosts) != self._hosts_known:
             self._hosts_known = len(hosts)
             self.refresh_bindings()
@@ -209,8 +179,20 @@ class LiveScreen(Screen[None]):
 
     @property
     def view(self) -> str | None:
-        """Id of the widget that fills the body now: body, queues, load or findings."""
+        """Id of the widget that fills the body now: body, queues, load, findings or overview."""
         return self.query_one("#views", ContentSwitcher).current
+
+    def _draw_overview_soon(self) -> None:
+        """Once for all that is new: of the chosen host, and of the others."""
+        if not self._overview_due:
+            self._overview_due = True
+            self.call_after_refresh(self._draw_overview)
+
+    def _draw_overview(self) -> None:
+        self._overview_due = False
+        hosts = self.nictop.watched
+        pictures = [self._kept.get(one.name, one.snapshot) for one in hosts]
+        self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, monotonic())
 
     def _draw_view(self, snapshot: Snapshot) -> None:
         """What is not in sight is not drawn."""
@@ -220,6 +202,8 @@ class LiveScreen(Screen[None]):
             self.query_one(QueueView).show(link, snapshot)
         elif self.view == "load":
             self.query_one(ProcessorView).show(link, snapshot)
+        elif self.view == "overview":
+            self._draw_overview_soon()
         elif self.view == "body":
             self.query_one(DevicesView).show(snapshot, self.nictop.history)
 
@@ -252,6 +236,9 @@ class LiveScreen(Screen[None]):
     def on_device_table_opened(self) -> None:
         self.action_open()
 
+    def on_overview_table_opened(self) -> None:
+        self.action_open()
+
     def on_finding_list_opened(self) -> None:
         self.action_open()
 
@@ -263,15 +250,28 @@ class LiveScreen(Screen[None]):
         if self.view == "findings":
             self.query_one(FindingsView).full = True
             self._changed("#finding-page")
+        elif self.view == "overview":
+            self._open_nic(self.query_one(OverviewView).chosen)
         else:
             self.add_class("-detail")
             self._changed("#facts")
 
+    def _open_nic(self, row: NicRow | None) -> None:
+        """A line of the overview: that NIC among the devices of its host."""
+        if row is None:
+            return
+        if row.end.host != self._host:
+            self.nictop.choose(row.end.host)
+        self.query_one(DeviceTable).choose_link(row.end.ifindex)
+        self.action_view("body")
+
     def action_back(self) -> None:
-        """From a finding to all of them; else to the devices, from wherever."""
+        """From a finding to all of them, from a filter to all NICs; else to the devices, from wherever."""
         findings = self.query_one(FindingsView)
         if self.view == "findings" and findings.full:
             self.action_view("findings")
+        elif self.view == "overview" and self.query_one(OverviewView).end_filter():
+            self._draw_overview()
         else:
             self.remove_class("-detail")
             self.action_view("body")
@@ -279,10 +279,10 @@ class LiveScreen(Screen[None]):
     def action_view(self, view: str) -> None:
         self.query_one(FindingsView).full = False
         self.query_one("#views", ContentSwitcher).current = view
-        self.query_one(ProcessorStrip).display = view not in ("load", "findings")  # no room there, or a line for each
+        self.query_one(ProcessorStrip).display = view not in WITHOUT_PROCESSORS
         self.query_one(FindingsPanel).display = view != "findings"
         detail = self.has_class("-detail")
-        self._changed({"body": "#facts" if detail else "#devices", "findings": "#finding-list"}.get(view, f"#{view}"))
+        self._changed({"body": "#facts" if detail else "#devices", **LISTS}.get(view, f"#{view}"))
 
     def _changed(self, focus: str) -> None:
         """Another part of the screen is in sight: its keys, and its newest numbers."""
@@ -340,6 +340,10 @@ class LiveScreen(Screen[None]):
         self._draw()
 
     def action_virtual(self) -> None:
+        if self.view == "overview":
+            self.query_one(OverviewView).virtual = not self.query_one(OverviewView).virtual
+            self._draw_overview()
+            return
         self.query_one(DeviceTable).virtual = not self.query_one(DeviceTable).virtual
         self._draw()
 
@@ -362,25 +366,16 @@ class LiveScreen(Screen[None]):
         body, detail, findings = self.view == "body", self.has_class("-detail"), self.view == "findings"
         full = self.query_one(FindingsView).full
         offered = {
-            "open": (body and not detail) or (findings and not full),
+            "open": (body and not detail) or (findings and not full) or self.view == "overview",
             "back": detail or not body,
             "packets": body and not detail,
-            "virtual": body and not detail,
+            "virtual": (body and not detail) or self.view == "overview",
             "idle": self.view == "queues",
             "machine": self.view == "load",
             "copy": self._fix is not None,
             "skipped": findings,
-            "step": not findings,
-            "view": parameters != (self.view,),
+            "step": not findings and self.view != "overview",
+            "view": parameters != (self.view,) and (parameters != ("overview",) or self.nictop.several_hosts),
             "host": self.nictop.several_hosts,
         }
         return offered.get(action, True)
-
-
-ALL_BINDINGS: list[BindingType] = [
-    *LiveScreen.BINDINGS,
-    *FindingsView.BINDINGS,
-    *HOSTS_KEYS,
-    *ChoiceView.BINDINGS,
-]
-"""Every key, for the help and for README."""

@@ -1,8 +1,8 @@
 """The lines that iperf3 writes with ``--json-stream`` (3.17 and later) → intervals and totals.
 
-Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``. Rates are made of bytes
-and times here, because the first interval after the omitted ones names a wrong duration; the streams are summed, and the
-sums that it names are left out. Text between the lines is read as text (warnings, errors of older habits).
+Reads nothing. Each line is ``{"event": "start" | "interval" | "end" | "error" | …, "data": …}``. Rates are made of
+bytes and times here, because the first interval after the omitted ones names a wrong duration; the streams are summed,
+and the sums that it names are left out. Text between the lines is read as text (warnings, errors of older habits).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 
-from nictop.traffic.measured import Detail, Interval, Problem, Said, Total, Gathering, Row
+from nictop.traffic.measured import Detail, Gathering, Interval, Problem, Row, Said, Total
 
 LONGEST_LINE = 4 * 1024 * 1024
 """128 streams in an "end" take 200 kB."""
@@ -63,33 +63,33 @@ class JsonOutput:
         return tuple(said)
 
     def _row(self, stream: dict[str, object]) -> Row | None:
-        number, end, size = _whole(stream.get("socket")), _number(stream.get("end")), _number(stream.get("bytes"))
-        start = _number(stream.get("start"))
-        if number is None or start is None or end is None or size is None:
+        socket, end, size = whole(stream.get("socket")), number(stream.get("end")), number(stream.get("bytes"))
+        start = number(stream.get("start"))
+        if socket is None or start is None or end is None or size is None:
             return None
         omitted, sends = stream.get("omitted") is True, stream.get("sender") is True
-        before = self._ends.get(number)
+        before = self._ends.get(socket)
         if before is not None and before[0] == omitted:
             start = before[1]
         elif omitted != (before is not None and before[0]):
             start = 0.0
-        self._ends[number] = (omitted, end)
+        self._ends[socket] = (omitted, end)
         if not end > start:
             return None
         return Row(
-            number,
+            socket,
             Interval(
                 start=start,
                 end=end,
                 bits_per_second=size * 8 / (end - start),
                 sends=sends,
                 omitted=omitted,
-                retransmits=_whole(stream.get("retransmits")) if sends else None,
-                congestion_window=_whole(stream.get("snd_cwnd")),
-                rtt=_whole(stream.get("rtt")),
-                packets=_whole(stream.get("packets")),
-                lost=_whole(stream.get("lost_packets")),
-                jitter=_number(stream.get("jitter_ms")),
+                retransmits=whole(stream.get("retransmits")) if sends else None,
+                congestion_window=whole(stream.get("snd_cwnd")),
+                rtt=whole(stream.get("rtt")),
+                packets=whole(stream.get("packets")),
+                lost=whole(stream.get("lost_packets")),
+                jitter=number(stream.get("jitter_ms")),
             ),
         )
 
@@ -100,8 +100,8 @@ def _details(data: dict[str, object]) -> tuple[Said, ...]:
     return (
         Detail(
             version=version[:100] if isinstance(version, str) else "",
-            mss=_whole(data.get("tcp_mss_default")) or _whole(data.get("tcp_mss")) or None,
-            length=_whole(test.get("blksize")) if isinstance(test, dict) else None,
+            mss=whole(data.get("tcp_mss_default")) or whole(data.get("tcp_mss")) or None,
+            length=whole(test.get("blksize")) if isinstance(test, dict) else None,
         ),
     )
 
@@ -122,7 +122,7 @@ def _totals(data: dict[str, object]) -> tuple[Said, ...]:
 
 
 def _total(found: dict[str, object], by_sender: bool) -> Total | None:
-    seconds, size = _number(found.get("seconds")), _number(found.get("bytes"))
+    seconds, size = number(found.get("seconds")), number(found.get("bytes"))
     sends = found.get("sender") is True
     # the server has no figure of the other end: it says 0 for what the client sent
     if not seconds or size is None or (size == 0 and by_sender != sends):
@@ -133,10 +133,10 @@ def _total(found: dict[str, object], by_sender: bool) -> Total | None:
         seconds=seconds,
         bits_per_second=size * 8 / seconds,
         bytes=size,
-        retransmits=_whole(found.get("retransmits")) if by_sender else None,
-        packets=_whole(found.get("packets")),
-        lost=_whole(found.get("lost_packets")),
-        jitter=_number(found.get("jitter_ms")),
+        retransmits=whole(found.get("retransmits")) if by_sender else None,
+        packets=whole(found.get("packets")),
+        lost=whole(found.get("lost_packets")),
+        jitter=number(found.get("jitter_ms")),
     )
 
 
@@ -144,13 +144,14 @@ def _objects(value: object) -> list[dict[str, object]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     """A finite number of a size that can be reckoned with, not below zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e18:
         return None
     return float(value) if math.isfinite(value) else None
 
 
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None else int(number)
+def whole(value: object) -> int | None:
+    """The same, without its fraction."""
+    known = number(value)
+    return None if known is None else int(known)

@@ -1,6 +1,7 @@
 """The text that iperf3 writes with ``--forceflush -f k`` (3.5 and later) → intervals and totals.
 
-Reads nothing. The [SUM] lines come an interval late and are left out: streams are summed here. No locale is in it.
+Reads nothing. The [SUM] lines come an interval late and are left out: streams are summed here. No locale is in it. The
+first interval after the omitted ones may name a wrong start and rate, which is put right.
 
     [  5]   0.50-1.00   sec  22.9 MBytes  384714 Kbits/sec    0    204 KBytes       (omitted)
     [  9][RX-C]   0.00-0.50   sec  11.2 MBytes  187753 Kbits/sec
@@ -21,7 +22,8 @@ _CONNECTED = re.compile(r"\[ *(\d{1,9})\] local .{1,64} port \d{1,5} connected t
 _REVERSE = re.compile(r"Reverse mode, remote host .{1,64} is sending", re.ASCII)
 _ROW = re.compile(
     r"\[ *(?P<stream>\d{1,9})\](?:\[(?P<way>[TR])X-[CS]\])? +(?P<start>\d{1,6}\.\d\d)-(?P<end>\d{1,6}\.\d\d) +sec +"
-    r"[\d.]{1,20} [KMGT]?Bytes +(?P<rate>\d{1,15}(?:\.\d{1,3})?) (?P<unit>[KMGT]?)bits/sec(?P<rest>.{0,120})",
+    r"(?P<size>\d{1,9}(?:\.\d{1,3})?) (?P<size_unit>[KMGT]?)Bytes +"
+    r"(?P<rate>\d{1,15}(?:\.\d{1,3})?) (?P<unit>[KMGT]?)bits/sec(?P<rest>.{0,120})",
     re.ASCII,
 )
 _TCP = re.compile(r" +(\d{1,12}) +(\d{1,6}(?:\.\d{1,3})?) ([KMGT]?)Bytes\b", re.ASCII)
@@ -39,7 +41,8 @@ class TextOutput:
         self._connected: set[int] = set()
         self._totals: dict[tuple[bool, bool], list[Total]] = {}
         self._receives = False
-        self._told_ways = False
+        self._omitted: set[int] = set()
+        """Streams whose last interval did not count."""
 
     def feed(self, line: str) -> tuple[Said, ...]:
         """What a line completes; () for one that says nothing."""
@@ -59,8 +62,7 @@ class TextOutput:
     def finish(self) -> tuple[Said, ...]:
         """Intervals that some stream has not told, and the totals."""
         said: list[Said] = [*self._gathering[True].finish(), *self._gathering[False].finish()]
-        for totals in self._totals.values():
-            said.append(_whole(totals))
+        said += map(_whole, self._totals.values())
         self._totals = {}
         return tuple(said)
 
@@ -88,7 +90,15 @@ class TextOutput:
             return ()
         if not way and not sends:
             self._receives = True
-        return self._gather(int(found["stream"]), _interval(start, end, rate, sends, rest), bool(way))
+        stream = int(found["stream"])
+        if "(omitted)" in rest:
+            self._omitted.add(stream)
+        elif stream in self._omitted:
+            self._omitted.discard(stream)
+            if start > 0 and end > 0:
+                # the clock was set back within this interval: it names a start of before, and a rate over both times
+                start, rate = 0.0, float(found["size"]) * BINARY_SCALE[found["size_unit"]] * 8 / end
+        return self._gather(stream, _interval(start, end, rate, sends, rest), bool(way))
 
     def _gather(self, stream: int, interval: Interval, told_way: bool) -> tuple[Said, ...]:
         gathering = self._gathering[interval.sends]

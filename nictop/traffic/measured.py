@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-STUB = 0.2
+STUB = 0.5
 """Share of an interval; what is shorter at the end of a run has an absurd rate and is no interval."""
 
 

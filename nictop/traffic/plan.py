@@ -164,13 +164,7 @@ def dscp_number(word: str) -> int | None:
 
 def problems(plan: Plan) -> tuple[str, ...]:
     """What is wrong with a plan, whatever the hosts can do; () when nothing is."""
-    return tuple(
-        (
-            *_end_problems(plan),
-            *_range_problems(plan),
-            *_protocol_problems(plan),
-        )
-    )
+    return (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
 
 
 def _end_problems(plan: Plan) -> Sequence[str]:
@@ -212,6 +206,11 @@ def _range_problems(plan: Plan) -> Iterable[str]:
 
 
 def _protocol_problems(plan: Plan) -> Iterable[str]:
+    if plan.generator == "builtin":
+        if plan.direction == "bidirectional":
+            yield "the built-in generator sends in one direction only"
+        if plan.zerocopy:
+            yield "the built-in generator has no zerocopy"
     if plan.protocol == "udp":
         for name, value in (("mss", plan.mss), ("congestion control", plan.congestion)):
             if value is not None:

@@ -187,3 +187,10 @@ class DeviceTable(ChoiceView):
         following = next((index for index in rows if self._rows[index].kind == "link"), None)
         if following is not None:
             self.choose_index(following)
+
+    def choose_link(self, ifindex: int) -> None:
+        """Choose the netdev with this ifindex, if there is one."""
+        for index, row in enumerate(self._rows):
+            if row.link is not None and row.link.ifindex == ifindex:
+                self.choose_index(index)
+                return

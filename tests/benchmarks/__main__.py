@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, pictures, probe, rules, screens, ssh
+from tests.benchmarks import counters, interrupts, pictures, probe, rules, screens, ssh, traffic
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -31,6 +31,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,
     "ssh-probe": ssh.remote_probe_at_rest,
+    "traffic-built-in": traffic.built_in_beside_iperf3,
+    "traffic-nictop": traffic.through_nictop,
+    "traffic-soon": traffic.how_soon,
     "whole-program": screens.whole_program,
 }
 

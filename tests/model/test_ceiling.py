@@ -87,15 +87,19 @@ def test_no_room_is_no_ceiling() -> None:
 
 
 @given(
-    st.integers(68, 65535),
-    st.sampled_from((4, 6)),
-    st.sampled_from(("tcp", "udp")),
-    st.integers(0, 2),
-    st.none() | st.integers(1, 65507),
-    st.none() | st.integers(1, 65507),
+    st.builds(
+        Framing,
+        mtu=st.integers(68, 65535),
+        ip_version=st.sampled_from((4, 6)),
+        protocol=st.sampled_from(("tcp", "udp")),
+        timestamps=st.booleans(),
+        vlan_tags=st.integers(0, 2),
+        mss=st.none() | st.integers(1, 65507),
+        length=st.none() | st.integers(1, 65507),
+    )
 )
-def test_payload_never_exceeds_the_wire(mtu, version, protocol, tags, mss, length) -> None:  # type: ignore[no-untyped-def]
-    payload, wire = payload_and_wire(Framing(mtu, version, protocol, True, tags, mss, length))
+def test_payload_never_exceeds_the_wire(framing: Framing) -> None:
+    payload, wire = payload_and_wire(framing)
     assert 0 <= payload < wire
 
 

@@ -80,3 +80,9 @@ def test_the_column_is_there_at_80_columns() -> None:
     assert keys == ["link", "profile", "in", "out", "drops"]
     (column,) = [column for column in COLUMNS if column.key == "profile"]
     assert column.width == len("Wired connection 1")
+
+
+def test_the_rows_of_a_table_share_one_sorting_of_the_configuration() -> None:
+    one = watched({"base": "debian-ifupdown"})
+    assert one.snapshot.configuration is one.snapshot.configuration
+    assert profile_name(one.links_by_name["ens3"], one.snapshot) == ("ifupdown", "normal")

@@ -20,11 +20,27 @@ import pytest
 from nictop.probe import generator, iperf3_command
 from nictop.probe.generator import Generators
 from nictop.probe.records import TrafficLine
+from nictop.wire.bundle import bundle
+from nictop.wire.remote_command import RemoteCommand
 from tests.support import namespaces
-from tests.support.probe import Probe, alive, wait_until
-from tests.support.traffic import IPV4, IPV6, MARK, PORT, Cable, cable, heard, marked, said, start, until_the_end
+from tests.support.probe import Probe, alive, interpreters, wait_until
+from tests.support.traffic import (
+    IPV4,
+    IPV6,
+    MARK,
+    PORT,
+    Cable,
+    cable,
+    heard,
+    marked,
+    said,
+    start,
+    strays,
+    until_the_end,
+)
 
 NO_NAMESPACES = namespaces.why_impossible()
+PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
 GENERATORS = [
     pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
     "builtin",
@@ -112,12 +128,11 @@ def test_iperf3(
     assert "error" not in report
     looks = [line for line in client if line.kind == "sockets"]
     assert len(looks) >= 5
-    moved = {"bytes_acked": 0, "bytes_received": 0}
-    for one in looks[-1].sockets:
+    for one in (one for look in looks for one in look.sockets):
         assert {one.local, one.remote} == set(addresses) and one.remote_port == PORT
-        for field in moved:
-            moved[field] += getattr(one, field)
-    last = (looks[-1].time - looks[0].time + 0.1) / (client[-1].time - client[0].time)
+    full = max(looks, key=lambda look: sum((one.bytes_acked or 0) + (one.bytes_received or 0) for one in look.sockets))
+    moved = {name: sum(getattr(one, name) for one in full.sockets) for name in ("bytes_acked", "bytes_received")}
+    last = (full.time - looks[0].time + 0.1) / (client[-1].time - client[0].time)
     directions = {"sum_sent": "bytes_acked"} if "sum_sent" in sums else {}
     if len(sums) > 1 or "sum_received" in sums:
         directions[sums[-1]] = "bytes_received"
@@ -125,9 +140,9 @@ def test_iperf3(
         whole = report["end"][name]["bytes"]
         assert 0.5 * last * whole < moved[field] <= 1.05 * whole  # a receiver may leave something unread
     if "-M" in arguments:  # timestamps take 12 bytes
-        assert {one.snd_mss for one in looks[-1].sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
+        assert {one.snd_mss for one in full.sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
     if "-P" in arguments:
-        assert len(looks[-1].sockets) == 5  # and the control connection
+        assert len(full.sockets) == 5  # and the control connection
     check_order(server)
     assert [line.kind for line in server].count("exit") == 1
 
@@ -208,7 +223,10 @@ def test_built_in_udp(ends: tuple[Probe, Probe], arguments: tuple[str, ...]) -> 
 
 
 def test_built_in_omits_the_beginning(ends: tuple[Probe, Probe]) -> None:
-    client, _ = run(ends, "builtin", "--time", "0.5", "--omit", "0.3", "--interval", "0.2")
+    client, server = run(ends, "builtin", "--time", "0.5", "--omit", "0.3", "--interval", "0.2")
+    [theirs] = events(server, "end")
+    assert theirs["seconds"] == pytest.approx(0.5, abs=0.2)
+    assert [one["omitted"] for one in events(server, "interval")].count(True) == 1
     intervals = events(client, "interval")
     omitted = [one for one in intervals if one["omitted"]]
     assert [one["start"] for one in omitted] == [0.0, pytest.approx(0.2, abs=0.1)]
@@ -242,6 +260,42 @@ def test_built_in_server_is_not_fooled_by_strangers(wire: Cable, ends: tuple[Pro
     finally:
         for stranger in strangers:
             stranger.close()
+
+
+class Travelled(Probe):
+    """A probe whose sources came over stdin, as on another machine."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        packed = bundle()
+        (folder / "python3").symlink_to(python)
+        command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", command.line()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": f"{folder}:/usr/bin:/bin"},
+        )
+        self._buffer = b""
+        self.ask(packed.first + packed.rest)
+        for line in self.raw_lines():
+            if b" ready " in line:
+                break
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_every_python_makes_traffic_from_memory(python: str, tmp_path: Path) -> None:
+    with Travelled(python, tmp_path) as probe:
+        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        tools = said(probe, "tools", "failed").tools
+        assert tools is not None and tools.congestion_controls
+        for udp in ([], ["--udp", "--bitrate", "20M"]):
+            probe.ask(start("server", "builtin", *udp[:1], address="127.0.0.1"))
+            lines = heard(probe, "server", "listening", "exit", "failed")
+            assert lines[-1].kind == "listening", lines
+            probe.ask(start("client", "builtin", "-t", "0.2", "-P", "2", *udp, address="127.0.0.1", sockets=True))
+            ended = [said(probe, "exit"), said(probe, "exit")]
+            assert {line.id for line in ended} == {"client", "server"} and {line.status for line in ended} == {0}
 
 
 # ------------------------------------------------------------------------------------------- what goes wrong
@@ -444,9 +498,7 @@ def test_a_strange_iperf3_is_survived(kind: str, fake: Callable[[str], None], ma
         probe.ask(start("server", "iperf3", address="127.0.0.1", deadline=1.0))
         lines = until_the_end(probe, "server")
         probe.until(lambda line: line.counters)
-        [child] = {line.pid for line in lines if line.kind == "started"}
-        wait_until(lambda: marked(mark) == [probe.process.pid] or len(marked(mark)) <= 2)
-        wait_until(lambda: not probe.children() or child not in probe.children())
+        wait_until(lambda: not strays(mark, probe))
         last = lines[-1]
         if kind == "prints bytes":
             assert last.status == 3 and lines[1].text.startswith("\ufffd\x1b[2J\0")
@@ -460,12 +512,12 @@ def test_a_strange_iperf3_is_survived(kind: str, fake: Callable[[str], None], ma
     wait_until(lambda: not marked(mark))
 
 
-def test_an_iperf3_that_cannot_be_run_is_said(fake: Callable[[str], None]) -> None:
+def test_an_iperf3_that_cannot_be_run_is_said(fake: Callable[[str], None], mark: str) -> None:
     fake("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
         probe.ask(start("server", "iperf3", address="127.0.0.1"))
         assert said(probe, "started", "failed").text == "cannot be started: No such file or directory"
-        wait_until(lambda: not probe.children() or True)
+        wait_until(lambda: not strays(mark, probe))
 
 
 def test_a_host_without_iperf3_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -486,11 +538,11 @@ def test_a_host_without_iperf3_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
-def test_tools_are_found() -> None:
+def test_tools_are_found(mark: str) -> None:
     with Probe("--interval", "60") as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
         tools = said(probe, "tools", "failed").tools
-        wait_until(lambda: len(probe.children()) <= 1)
+        wait_until(lambda: not strays(mark, probe))
     assert tools is not None and tools.path == shutil.which("iperf3")
     assert tools.version.startswith("iperf 3.") and {"--reverse", "--forceflush"} <= set(tools.options)
     assert tools.congestion_control in tools.congestion_controls

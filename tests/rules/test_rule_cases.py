@@ -5,8 +5,9 @@
      "silent": [{"case": "why it is healthy", "hosts": [HOST…], "findings": []}]}
 
 ``findings`` is everything that nictop says about those hosts, whatever the rule: the same cause said twice fails here.
-Of each finding the keys that are given are compared; ``commands`` are those of all its fixes that run "here", ``fixes``
-those by place. ``skipped`` (rule names) is compared when it is given. HOST: see tests/support/rule_cases.py.
+Of each finding the keys that are given are compared; ``commands`` are those of all its fixes that run "here", ``undo``
+those that take them back, ``fixes`` those by place. ``skipped`` (rule names) is compared when it is given. HOST: see
+tests/support/rule_cases.py.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def compare(finding: Finding, wanted: dict[str, Any]) -> None:
     for key, value in wanted.items():
         if key == "commands":
             assert [line for fix in finding.fixes if fix.where == "here" for line in fix.commands] == value
+        elif key == "undo":
+            assert [line for fix in finding.fixes if fix.where == "here" for line in fix.undo] == value
         elif key == "fixes":
             for place, lines in value.items():
                 assert [line for fix in finding.fixes if fix.where == place for line in fix.commands] == lines

@@ -8,9 +8,10 @@ import pytest
 from textual.geometry import Size
 from textual.widgets import Static
 
-from nictop.app import NictopApp, wants_ascii
+from nictop.app import NictopApp
 from nictop.probe.records import Line, PciFunction, Queue, Request
 from nictop.screens.live import LiveScreen
+from nictop.terminal import wants_ascii
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.line_view import LineView
 from nictop.widgets.link_panel import FactsView, TrafficChart

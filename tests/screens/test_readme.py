@@ -10,7 +10,7 @@ import pytest
 
 from nictop.report.rule_pages import rule_table
 from nictop.screens.help import key_rows
-from nictop.screens.live import ALL_BINDINGS
+from nictop.screens.live_keys import ALL_BINDINGS
 
 README = Path(__file__).parent.parent.parent / "README.md"
 

@@ -6,6 +6,7 @@ screenshots/ is what nictop draws.
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 import re
@@ -15,10 +16,13 @@ import pytest
 
 from nictop.app import NictopApp
 from nictop.probe.records import Line
+from nictop.screens.question import QuestionScreen
 from nictop.widgets.status_line import StatusLine
+from nictop.wire.authentication import Question
+from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
-from tests.support.screen import Screen, wait_until
+from tests.support.screen import Hosts, Screen, several, wait_until
 from tests.support.sources import ScriptedSource
 
 PICTURES = Path(__file__).parent.parent.parent / "screenshots"
@@ -43,6 +47,30 @@ SHOTS = {
     "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), False),
     "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), False),
     "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
+}
+
+HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-queues", "pve": ""}
+"""Name → what its probe says; nothing of the last one, which cannot be reached."""
+
+REFUSED = "no Python 3.9 or newer on pve: python3 is 3.6.8; dnf install python3.9, or python39"
+
+SEVERAL = {
+    "hosts-120x36": ((120, 36), ("h", "down"), None),
+    "hosts-80x24": ((80, 24), ("h", "down", "down"), None),
+    "overview-120x36": ((120, 36), ("0", "down"), None),
+    "overview-80x24": ((80, 24), ("0", "slash", *"driver:virtio"), None),
+    "question-80x24": (
+        (80, 24),
+        (),
+        Question(
+            "host_key",
+            "pve",
+            "The host key of pve is not known. Is ssh-ed25519 "
+            "SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br its key?",
+            secret=False,
+            fingerprint="SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br",
+        ),
+    ),
 }
 
 
@@ -71,11 +99,44 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], asc
         return without_ids(app.export_screenshot(title="nictop", simplify=True))
 
 
+async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
+    async with several(*HOSTS, size=size) as (screen, hosts):
+        for name, recording in HOSTS.items():
+            hosts[name].say(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.has_mail)
+        await wait_until(screen, lambda: "failed" in screen.drawn()[0])
+        asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
+        await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
+        await screen.press(*keys)
+        screen.app.clear_notifications()
+        await screen.settle()
+        picture = without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+        if asking is not None:
+            await screen.press("escape")
+            await asking
+        return picture
+
+
+async def _asked(hosts: Hosts, question: Question) -> str | None:
+    return await hosts.asks[question.host](question)
+
+
 @pytest.mark.parametrize("name", SHOTS)
 async def test_the_screen_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # its own cost is the one thing on the screen that a recording does not determine
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
-    svg = await draw(*SHOTS[name])
+    compare(name, await draw(*SHOTS[name]))
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    monkeypatch.setattr("nictop.followed.SILENCE", 3600.0)  # a recording says nothing after its last line
+    compare(name, await draw_several(*SEVERAL[name]))
+
+
+def compare(name: str, svg: str) -> None:
+    """Fail when the committed picture is another one."""
     path = PICTURES / f"{name}.svg"
     if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
         path.write_text(svg)

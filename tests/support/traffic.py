@@ -54,6 +54,7 @@ def start(role: str, generator: str, *arguments: str, address: str | None, **fie
         "port": PORT,
         "address": address,
         "deadline": 30.0,
+        "interval": 1.0,
     }
     return {"traffic": wish | fields}
 
@@ -92,6 +93,18 @@ def until_the_end(probe: Probe, name: str) -> list[TrafficLine]:
     """All that is said of one generator up to its exit, or up to its failure to start."""
     lines = heard(probe, name, "started", "failed")
     return lines + heard(probe, name, "exit") if lines[-1].kind == "started" else lines
+
+
+def strays(mark: str, probe: Probe) -> list[int]:
+    """Marked processes outside the session of the probe, where its inventory is made: what makes traffic."""
+    found = []
+    for pid in marked(mark):
+        try:
+            if os.getsid(pid) != probe.process.pid:
+                found.append(pid)
+        except ProcessLookupError:
+            continue
+    return found
 
 
 def marked(mark: str) -> list[int]:

@@ -1,0 +1,251 @@
+"""What was heard of a run → its `Result`: one axis for all hosts, totals, load, proof, ceiling, bottleneck.
+
+Reads nothing. The axis begins where the seconds that count begin; what was omitted is before 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nictop.model.ceiling import (
+    Ceiling,
+    Framing,
+    Limit,
+    ceiling,
+    end_limits,
+    framing_of,
+    payload_and_wire,
+    transmit_rates,
+)
+from nictop.model.pairs import pairs
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Counters
+from nictop.traffic.bottleneck import ABOVE_CEILING, bottleneck
+from nictop.traffic.ends import RunEnd, socket_figures, socket_retransmits
+from nictop.traffic.facts import facts, receive_queues
+from nictop.traffic.failures import Failure
+from nictop.traffic.generators import Side
+from nictop.traffic.host import RunHost
+from nictop.traffic.load import HostLoad, HostRole, host_load
+from nictop.traffic.measured import Total
+from nictop.traffic.plan import Place, Plan
+from nictop.traffic.proof import Proof, Watched, proof
+from nictop.traffic.result import Flow, Point, Result, SocketFigures
+from nictop.traffic.tools import differences
+
+WIRE_ONLY = 24
+"""Bytes of a frame that no netdev counts: preamble, gap and FCS."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """All that a run has left."""
+
+    plan: Plan
+    ends: Mapping[Side, RunEnd]
+    hosts: Mapping[str, RunHost]
+    wall: float
+    """Seconds since the epoch at its start."""
+    before: Mapping[str, Counters | None]
+    """Host → the last record before the first byte."""
+    after: Mapping[str, Counters | None]
+    """Host → the first record after the last byte."""
+    failure: Failure | None = None
+
+
+def result_of(heard: Heard) -> Result:
+    """The run as a value; also of one that failed, with what there is of it."""
+    plan, axis = heard.plan, zero(heard)
+    snapshots = {name: host.snapshot for name, host in heard.hosts.items()}
+    flows = tuple(_flow(heard, sender, axis) for sender in plan.senders)
+    tools = {side: end.tools for side, end in heard.ends.items() if end.tools is not None}
+    both = "client" in tools and "server" in tools
+    figures = _sockets(heard, axis)
+    result = Result(
+        plan=plan,
+        wall=heard.wall,
+        flows=flows,
+        hosts=_loads(heard, flows, axis),
+        sockets=figures,
+        ceiling=run_ceiling(plan, snapshots),
+        proof=_proof(heard, flows) if axis is not None else None,
+        failure=heard.failure,
+        facts=facts(plan, snapshots, tools),
+        notes=differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
+        clock_uncertainty=_uncertainty(heard),
+    )
+    queues = {place.host: _queues(snapshots.get(place.host), place) for place in (plan.client, plan.server)}
+    held_back = bottleneck(result, {host: number for host, number in queues.items() if number is not None})
+    return replace(result, bottleneck=held_back, notes=(*result.notes, *_notes(result)))
+
+
+def run_ceiling(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
+    """What the wire between the chosen NICs can carry; known before the run."""
+    framing = run_framing(plan, snapshots)
+    found = pairs(snapshots.values())
+    rates = transmit_rates(snapshots.values(), found)
+    limits: list[Limit] = []
+    unknown: list[str] = []
+    for place in (plan.client, plan.server):
+        snapshot = snapshots.get(place.host)
+        if snapshot is None or place.ifindex is None:
+            unknown.append(f"no NIC of {place.host} was chosen")
+            continue
+        known, why = end_limits(snapshot, place.ifindex, rates, sends=place.host in plan.senders)
+        limits += known
+        unknown += [why] if why else []
+    return ceiling(limits, framing, unknown)
+
+
+def run_framing(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Framing:
+    """How its payload is packed."""
+    base = Framing(1500, plan.ip_version, plan.protocol, mss=plan.mss)
+    if plan.protocol == "udp":
+        base = replace(base, length=plan.length or 1448)
+    ends = []
+    for place in (plan.client, plan.server):
+        snapshot = snapshots.get(place.host)
+        ends.append((snapshot if snapshot is not None else Snapshot.empty(place.host), place.ifindex or 0))
+    tags = {one.guest: one.port_vlan for one in pairs(snapshots.values()).virtual_functions if one.port_vlan}
+    return framing_of(ends[0], ends[1], base, tags)
+
+
+def zero(heard: Heard) -> float | None:
+    """Where the axis begins, in seconds of this machine's CLOCK_MONOTONIC: told by the client, else by the server."""
+    for side in ("client", "server"):
+        end = heard.ends[side]
+        anchor = end.anchor
+        if anchor is not None:
+            return anchor + end.omitted - heard.hosts[end.host].offset.seconds
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- directions
+
+
+def _flow(heard: Heard, sender: str, axis: float | None) -> Flow:
+    plan = heard.plan
+    from_client = sender == plan.client.host
+    giving, taking = heard.ends["client"], heard.ends["server"]
+    if not from_client:
+        giving, taking = taking, giving
+    sent = giving.total(sends=True, by_sender=True) or taking.total(sends=False, by_sender=True)
+    received = taking.total(sends=False, by_sender=False) or giving.total(sends=True, by_sender=False)
+    retransmits = sent.retransmits if sent is not None else None
+    if retransmits is None and plan.protocol == "tcp" and axis is not None:
+        retransmits = socket_retransmits(giving, *_window(heard, giving, axis))
+    return Flow(
+        giving.host,
+        taking.host,
+        sent,
+        received,
+        _points(heard, taking, False, axis) or _points(heard, giving, True, axis),
+        retransmits,
+    )
+
+
+def _points(heard: Heard, end: RunEnd, sends: bool, axis: float | None) -> tuple[Point, ...]:
+    anchor = end.anchor
+    if anchor is None or axis is None:
+        return ()
+    shift = anchor - heard.hosts[end.host].offset.seconds - axis
+    return tuple(
+        Point(shift + one.end + (0.0 if one.omitted else end.omitted), one)
+        for _, one in end.intervals
+        if one.sends == sends
+    )
+
+
+def _window(heard: Heard, end: RunEnd, axis: float) -> tuple[float, float]:
+    """What counts, on the clock of an end's host."""
+    since = axis + heard.hosts[end.host].offset.seconds
+    return since, since + heard.plan.time + heard.plan.interval
+
+
+def _sockets(heard: Heard, axis: float | None) -> tuple[SocketFigures, ...]:
+    if axis is None or heard.plan.protocol == "udp":
+        return ()
+    found = []
+    for end in heard.ends.values():
+        if end.host in heard.plan.senders:
+            figures = socket_figures(end, *_window(heard, end, axis))
+            found += [figures] if figures is not None else []
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------------------ load, proof
+
+
+def _loads(heard: Heard, flows: Sequence[Flow], axis: float | None) -> tuple[HostLoad, ...]:
+    goodput = sum(flow.goodput or 0.0 for flow in flows)
+    found = []
+    for name, role, place in _roles(heard):
+        host = heard.hosts.get(name)
+        if axis is None or host is None:
+            found.append(HostLoad(name, role, None))
+            continue
+        hello = host.snapshot.hello
+        found.append(
+            host_load(
+                name,
+                role,
+                tuple(host.records),
+                (0.0, float(heard.plan.time)),
+                offset=host.offset.seconds + axis,
+                clock_ticks=hello.clock_ticks if hello is not None else 100,
+                bits_per_second=goodput or None,
+                ifindex=place.ifindex if place is not None else None,
+            )
+        )
+    return tuple(found)
+
+
+def _roles(heard: Heard) -> list[tuple[str, HostRole, Place | None]]:
+    plan = heard.plan
+    ends: list[tuple[str, HostRole, Place | None]] = [(plan.client.host, "client", plan.client)]
+    if plan.server.host != plan.client.host:
+        ends.append((plan.server.host, "server", plan.server))
+    known = {name for name, _, _ in ends}
+    return ends + [(name, "observer", None) for name in heard.hosts if name not in known]
+
+
+def _proof(heard: Heard, flows: Sequence[Flow]) -> Proof:
+    moved = {flow.sender: [0.0, 0.0] for flow in flows} | {flow.receiver: [0.0, 0.0] for flow in flows}
+    for flow in flows:
+        size = max(sum(point.interval.bytes for point in flow.points), _size(flow.received))
+        moved[flow.receiver][0] += size
+        moved[flow.sender][1] += size
+    framing = run_framing(heard.plan, {name: host.snapshot for name, host in heard.hosts.items()})
+    payload, wire = payload_and_wire(framing)
+    overhead = (wire - WIRE_ONLY) / payload if payload else 1.0
+    watched = {
+        name: Watched(heard.before.get(name), heard.after.get(name), host.snapshot)
+        for name, host in heard.hosts.items()
+    }
+    return proof(heard.plan, watched, {host: (pair[0], pair[1]) for host, pair in moved.items()}, overhead)
+
+
+def _size(total: Total | None) -> float:
+    if total is None:
+        return 0.0
+    return total.bytes if total.bytes is not None else total.bits_per_second * total.seconds / 8
+
+
+def _queues(snapshot: Snapshot | None, place: Place) -> int | None:
+    link = snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
+    return receive_queues(link) if link is not None else None
+
+
+def _notes(result: Result) -> tuple[str, ...]:
+    ends = result.proof.hosts if result.proof is not None else ()
+    found = [f"{one.sentence}: more than the run, so that there was other traffic" for one in ends if one.foreign]
+    if result.of_ceiling is not None and result.of_ceiling > ABOVE_CEILING:
+        found.append("more than the wire can carry: the ceiling does not limit this path")
+    return tuple(found)
+
+
+def _uncertainty(heard: Heard) -> float | None:
+    """Of the host whose clock is known worst."""
+    known = [host.offset.uncertainty for host in heard.hosts.values()]
+    return max((one for one in known if one is not None), default=None) if None not in known else None

@@ -1,0 +1,162 @@
+"""Traffic over veth: the built-in generator beside iperf3, iperf3 through nictop beside bare, how soon all that is."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.benchmarks.probe import on_cpu
+from tests.benchmarks.results import Result
+from tests.support.probe import Probe
+from tests.support.traffic import IPV4, PORT, Cable, cable, heard, said, start, until_the_end
+
+GIGABIT = 1e9
+CONTROL = "reno"
+"""Congestion control of all runs: cubic suffers on veth in ways that differ between the two generators."""
+
+
+@contextmanager
+def two_probes(*arguments: str) -> Iterator[tuple[Cable, Probe, Probe]]:
+    """The cable, a probe at the client's end and one at the server's."""
+    if not shutil.which("iperf3"):
+        sys.exit("the benchmarks of traffic need iperf3")
+    with (
+        cable() as wire,
+        Probe(*arguments, namespace=wire.left) as client,
+        Probe(*arguments, namespace=wire.right) as server,
+    ):
+        yield wire, client, server
+
+
+def built_in_beside_iperf3(quick: bool) -> Iterator[Result]:
+    pairs, seconds = (3, 1) if quick else (12, 2)
+    goodputs, costs = [], []
+    with two_probes("--interval", "60") as (_, client, server):
+        for number in range(pairs):
+            order = ("builtin", "iperf3") if number % 2 else ("iperf3", "builtin")
+            found = {name: measured(client, server, name, seconds) for name in order}
+            goodputs.append(found["iperf3"][0] / found["builtin"][0])
+            costs.append(found["builtin"][1] / found["iperf3"][1])
+    low, high = interval(goodputs)
+    what = f"traffic: goodput of iperf3 beside the built-in, {pairs} pairs"
+    yield Result(what, statistics.median(goodputs), 1.05, "times")
+    yield Result("traffic: … 95 % interval, lower end", low, None, "times")
+    yield Result("traffic: … 95 % interval, upper end", high, None, "times")
+    low, high = interval(costs)
+    yield Result("traffic: CPU per Gbit, built-in beside iperf3", statistics.median(costs), 1.0, "times")
+    yield Result("traffic: … 95 % interval, lower end", low, None, "times")
+    yield Result("traffic: … 95 % interval, upper end", high, None, "times")
+
+
+def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[float, float]:
+    """Goodput at the receiver in bits per second, and CPU seconds of both ends per gigabit."""
+    reports = ["-J"] if name == "iperf3" else []
+    server.ask(start("server", name, *reports, address=IPV4[1]))
+    said(server, "listening")
+    client.ask(start("client", name, "-t", str(seconds), "-C", CONTROL, *reports, address=IPV4[1]))
+    mine = until_the_end(client, "client")
+    theirs = heard(server, "server", "exit")
+    if name == "iperf3":
+        end = json.loads("\n".join(line.text for line in mine if line.kind == "output"))["end"]
+        usage = end["cpu_utilization_percent"]
+        used = (usage["host_total"] + usage["remote_total"]) / 100 * end["sum_sent"]["seconds"]
+        moved, took = end["sum_received"]["bytes"], end["sum_received"]["seconds"]
+    else:
+        ends = [
+            next(event for line in reversed(lines) if line.kind == "output" for event in [json.loads(line.text)])
+            for lines in (mine, theirs)
+        ]
+        used = sum(one["cpu_user"] + one["cpu_system"] for one in ends)
+        moved, took = ends[1]["bytes"], ends[1]["seconds"]
+    return moved * 8 / took, used / (moved * 8 / GIGABIT)
+
+
+def through_nictop(quick: bool) -> Iterator[Result]:
+    """The same iperf3, started by hand and by probes that read its sockets and all counters five times a second."""
+    pairs, seconds = (3, 1) if quick else (12, 2)
+    ratios, costs = [], []
+    with two_probes("--interval", "0.2") as (wire, client, server):
+        for number in range(pairs):
+            found = {}
+            for way in ("bare", "ours") if number % 2 else ("ours", "bare"):
+                if way == "bare":
+                    found[way] = bare(wire, seconds)
+                    continue
+                cpu, begin = on_cpu(client.process.pid), time.monotonic()
+                found[way] = watched(client, server, seconds)
+                costs.append((on_cpu(client.process.pid) - cpu) / (time.monotonic() - begin))
+            ratios.append(found["bare"] / found["ours"])
+    low, high = interval(ratios)
+    yield Result(f"traffic: bare iperf3 beside ours, goodput, {pairs} pairs", statistics.median(ratios), 1.01, "times")
+    yield Result("traffic: … 95 % interval, lower end", low, None, "times")
+    yield Result("traffic: … 95 % interval, upper end", high, None, "times")
+    yield Result("traffic: probe during a run, 5 Hz", statistics.median(costs) * 100, 1.5, "% of a core")
+
+
+def bare(wire: Cable, seconds: int) -> float:
+    """Goodput of iperf3 without a probe, in bits per second."""
+    command = ["ip", "netns", "exec", wire.right.name, "iperf3", "-s", "-1", "-p", str(PORT), "-B", IPV4[1]]
+    with subprocess.Popen([*command, "--forceflush"], stdout=subprocess.PIPE, start_new_session=True) as server:
+        table = ["cat", "/proc/net/tcp"]
+        while f":{PORT:04X} 00000000:0000 0A" not in wire.right.run(table):
+            pass
+        words = ["iperf3", "-c", IPV4[1], "-p", str(PORT), "-t", str(seconds), "-C", CONTROL, "-J"]
+        report = json.loads(wire.left.run(["setsid", "-w", *words]))
+        server.communicate()
+    return float(report["end"]["sum_received"]["bits_per_second"])
+
+
+def watched(client: Probe, server: Probe, seconds: int) -> float:
+    """The same through probes."""
+    watch = {"sockets": True, "interval": 0.2}
+    server.ask(start("server", "iperf3", "--forceflush", address=IPV4[1], **watch))
+    said(server, "listening")
+    client.ask(start("client", "iperf3", "-t", str(seconds), "-C", CONTROL, "-J", address=IPV4[1], **watch))
+    lines = until_the_end(client, "client")
+    heard(server, "server", "exit")
+    report = json.loads("\n".join(line.text for line in lines if line.kind == "output"))
+    return float(report["end"]["sum_received"]["bits_per_second"])
+
+
+def how_soon(quick: bool) -> Iterator[Result]:
+    """From the request to the first byte of traffic, and from the request to stop until nothing runs."""
+    for name in ("iperf3", "builtin"):
+        begun, ended = [], []
+        with two_probes("--interval", "60") as (wire, client, server):
+            sent = "/sys/class/net/wire/statistics/tx_bytes"
+            for _ in range(3 if quick else 15):
+                before = int(wire.left.run(["cat", sent]))
+                begin = time.monotonic()
+                server.ask(start("server", name, address=IPV4[1]))
+                said(server, "listening")
+                client.ask(start("client", name, "-t", "20", address=IPV4[1]))
+                while int(wire.left.run(["cat", sent])) < before + 100_000:
+                    pass
+                begun.append(time.monotonic() - begin)
+                begin = time.monotonic()
+                for probe, role in ((client, "client"), (server, "server")):
+                    probe.ask({"traffic": {"id": role, "action": "stop"}})
+                said(client, "exit", "failed")
+                said(server, "exit", "failed")
+                ended.append(time.monotonic() - begin)
+        yield Result(f"traffic: {name}, from the request to 100 kB", statistics.median(begun), 1.0, "s")
+        yield Result(f"traffic: {name}, from stop to the end of all", statistics.median(ended), 0.5, "s")
+
+
+def interval(ratios: list[float]) -> tuple[float, float]:
+    """At least 95 % of the median, from order statistics; with fewer than six values their extremes."""
+    ordered = sorted(ratios)
+    count, below, rank = len(ordered), 0, 0
+    while rank < (count - 1) // 2:
+        below += math.comb(count, rank)
+        if 2 * (below + math.comb(count, rank + 1)) > 0.05 * 2**count:
+            break
+        rank += 1
+    return ordered[rank], ordered[-1 - rank]

@@ -1,0 +1,43 @@
+"""Results made of literal values: what the tests of the judgements look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.model.ceiling import Ceiling
+from nictop.traffic.load import Busy, HostLoad
+from nictop.traffic.measured import Total
+from nictop.traffic.proof import Proof
+from nictop.traffic.result import Flow, Result
+from tests.traffic.plans import PLAN
+
+FACTS = {"generator": "iperf3", "mtu": "1500", "client iperf3": "iperf3 3.12", "client driver": "virtio_net"}
+BUSY = Busy(10.0, 0.1, 0.3, 0.0, 0.2, 0.0, 0.0, 4, 2, 0.5, 0.2)
+PROVEN = Proof("proven", "a: ens4 carried it; b: ens5 carried it")
+
+
+def load(host: str, role: str = "client", **more: object) -> HostLoad:
+    """A host of four cores that was half idle; fields of `Busy` may be given too."""
+    busy = {name: value for name, value in more.items() if name in Busy.__dataclass_fields__}
+    rest = {name: value for name, value in more.items() if name not in busy}
+    made = HostLoad(host, role, replace(BUSY, **busy), per_gigabit=0.1)  # type: ignore[arg-type]
+    return replace(made, **rest)  # type: ignore[arg-type]
+
+
+def flow(gigabits: float, **more: object) -> Flow:
+    received = Total(False, False, 10.0, gigabits * 1e9, gigabits * 1e9 * 10 / 8)
+    return replace(Flow("a", "b", None, received, (), 0), **more)  # type: ignore[arg-type]
+
+
+def result(gigabits: float = 5.0, **more: object) -> Result:
+    """A run of 10 s from a to b that may be ranked."""
+    made = Result(
+        PLAN,
+        1_790_000_000.0,
+        (flow(gigabits),),
+        (load("a"), load("b", "server")),
+        ceiling=Ceiling(9.41e9, 8e5, "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps"),
+        proof=PROVEN,
+        facts=FACTS,
+    )
+    return replace(made, **more)  # type: ignore[arg-type]
