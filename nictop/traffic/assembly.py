@@ -58,7 +58,7 @@ def result_of(heard: Heard) -> Result:
     """The run as a value; also of one that failed, with what there is of it."""
     plan, axis = heard.plan, zero(heard)
     snapshots = {name: host.snapshot for name, host in heard.hosts.items()}
-    flows = tuple(_flow(heard, sender, axis) for sender in plan.senders)
+    flows = tuple(_flow(heard, side, axis) for side in plan.sending)
     tools = {side: end.tools for side, end in heard.ends.items() if end.tools is not None}
     both = "client" in tools and "server" in tools
     figures = _sockets(heard, axis)
@@ -124,11 +124,10 @@ def zero(heard: Heard) -> float | None:
 # ------------------------------------------------------------------------------------------------------- directions
 
 
-def _flow(heard: Heard, sender: str, axis: float | None) -> Flow:
+def _flow(heard: Heard, sender: Side, axis: float | None) -> Flow:
     plan = heard.plan
-    from_client = sender == plan.client.host
     giving, taking = heard.ends["client"], heard.ends["server"]
-    if not from_client:
+    if sender == "server":
         giving, taking = taking, giving
     sent = giving.total(sends=True, by_sender=True) or taking.total(sends=False, by_sender=True)
     received = taking.total(sends=False, by_sender=False) or giving.total(sends=True, by_sender=False)
@@ -167,10 +166,10 @@ def _sockets(heard: Heard, axis: float | None) -> tuple[SocketFigures, ...]:
     if axis is None or heard.plan.protocol == "udp":
         return ()
     found = []
-    for end in heard.ends.values():
-        if end.host in heard.plan.senders:
-            figures = socket_figures(end, *_window(heard, end, axis))
-            found += [figures] if figures is not None else []
+    for side in heard.plan.sending:
+        end = heard.ends[side]
+        figures = socket_figures(end, *_window(heard, end, axis))
+        found += [figures] if figures is not None else []
     return tuple(found)
 
 

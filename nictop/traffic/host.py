@@ -84,9 +84,7 @@ class RunHost:
         """Wait until something that is heard makes `fact` true; whether it has become so within these seconds."""
         end = time.monotonic() + seconds
         while not fact():
-            try:
-                await asyncio.wait_for(self._news.wait(), end - time.monotonic())
-            except asyncio.TimeoutError:
+            if not await is_set_within(self._news, end - time.monotonic()):
                 return bool(fact())
         return True
 
@@ -112,3 +110,14 @@ class RunHost:
     def _tell(self, item: Heard) -> None:
         for listener in tuple(self._listeners):
             listener(self.name, item)
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event. Not by `asyncio.wait_for`, which until Python 3.12 forgets that it was cancelled when the
+    event comes at the same moment: the run would go on."""
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        done, _ = await asyncio.wait({waiting}, timeout=max(0.0, seconds))
+        return bool(done)
+    finally:
+        waiting.cancel()

@@ -90,15 +90,16 @@ class Plan:
         return 6 if ":" in self.server.address else 4
 
     @property
-    def senders(self) -> tuple[str, ...]:
-        """Hosts that send payload."""
-        ends = {"forward": (self.client,), "reverse": (self.server,)}
-        return tuple(place.host for place in ends.get(self.direction, (self.client, self.server)))
+    def sending(self) -> tuple[Literal["client", "server"], ...]:
+        """Ends that send payload."""
+        if self.direction == "bidirectional":
+            return ("client", "server")
+        return ("client",) if self.direction == "forward" else ("server",)
 
     @property
-    def receivers(self) -> tuple[str, ...]:
-        ends = {"forward": (self.server,), "reverse": (self.client,)}
-        return tuple(place.host for place in ends.get(self.direction, (self.client, self.server)))
+    def senders(self) -> tuple[str, ...]:
+        """Hosts that send payload."""
+        return tuple(self.client.host if side == "client" else self.server.host for side in self.sending)
 
     @property
     def seconds(self) -> int:
@@ -177,9 +178,17 @@ def _end_problems(plan: Plan) -> Sequence[str]:
             found.append(f"{place.address!r} is no IP address")
     if len(versions) > 1:
         found.append("one end has an IPv4 address and the other one an IPv6 address")
-    if plan.client == plan.server:
+    if plan.client == plan.server and not _is_loopback(plan.client.address):
         found.append("client and server are the same end")
     return found
+
+
+def _is_loopback(address: str) -> bool:
+    """A run over it measures the machine, and says so."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _range_problems(plan: Plan) -> Iterable[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from nictop.traffic.events import Event, Finished, Limits, Measured, RunFailed, 
 from nictop.traffic.failures import Failure, failure, kind_of
 from nictop.traffic.generators import Side, arguments, output
 from nictop.traffic.host import Heard as HeardItem
-from nictop.traffic.host import RunHost
+from nictop.traffic.host import RunHost, is_set_within
 from nictop.traffic.plan import Plan, problems
 from nictop.traffic.tools import refusals
 
@@ -49,14 +50,15 @@ class Run:
         }
         self._identity = identity
         self._asked: set[Side] = set()
-        self._queue: asyncio.Queue[tuple[str, HeardItem]] = asyncio.Queue()
+        self._pending: deque[tuple[str, HeardItem]] = deque()
+        self._news = asyncio.Event()
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._failure: Failure | None = None
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early."""
-        silent = [host.listen(lambda name, item: self._queue.put_nowait((name, item))) for host in self._hosts.values()]
+        silent = [host.listen(self._hear) for host in self._hosts.values()]
         try:
             try:
                 async for event in self._stages():
@@ -231,14 +233,18 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------ what is heard
 
+    def _hear(self, name: str, item: HeardItem) -> None:
+        self._pending.append((name, item))
+        self._news.set()
+
     async def _next(self, deadline: float) -> TrafficLine | None:
         """The next line about traffic; None when none comes before the deadline. A lost end ends the run."""
         while True:
-            left = deadline - time.monotonic()
-            try:
-                name, item = await asyncio.wait_for(self._queue.get(), max(0.0, left))
-            except asyncio.TimeoutError:
-                return None
+            while not self._pending:
+                self._news.clear()
+                if not await is_set_within(self._news, deadline - time.monotonic()):
+                    return None
+            name, item = self._pending.popleft()
             if isinstance(item, TrafficLine):
                 return item
             if item.state in ("lost", "failed") and any(end.host == name for end in self._ends.values()):

@@ -102,10 +102,10 @@ async def pair(rate: str | None = "400mbit") -> AsyncIterator[Pair]:
         await both.ready()
         yield both
     finally:
+        if followers:
+            await asyncio.gather(*(one.close() for one in both.sources.values()))
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
-        if followers:
-            await asyncio.gather(*(one.close() for one in both.sources.values()))
         client.remove()
         server.remove()

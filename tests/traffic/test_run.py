@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.traffic.events import Event, Finished, Limits, Measured, Stage
+from nictop.traffic.plan import Place
 from nictop.traffic.result import Result
 from nictop.traffic.run import Run
 from tests.support.probe import wait_until
@@ -90,6 +91,15 @@ async def test_every_kind_of_run_over_one_pair() -> None:
         result, _ = await carried_out(both, generator="builtin", length=2 << 20, streams=2)
         assert result.failure is None and result.goodput == pytest.approx(HELD_TO, rel=0.03)
         assert both.generators() == []
+
+
+async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
+    async with pair(rate=None) as both:
+        loopback = Place("a", 1, "127.0.0.1")
+        result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse", time=1)
+        assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
+        assert result.proof is not None and result.proof.verdict == "failed"
+        assert result.why_not_ranked[0].startswith("the path is not proven: both ends are on one machine")
 
 
 async def test_a_port_that_is_taken_is_not_used() -> None:
