@@ -20,7 +20,7 @@ from nictop.probe import ethtool_ioctl, modules
 from nictop.probe import ethtool_messages as parse
 from nictop.probe.link_messages import number
 from nictop.probe.netlink import NETLINK_GENERIC, NetlinkError, NetlinkSocket, iterate, pack, pack_u32
-from nictop.probe.records import Ethtool, Feature, Link, Module, Unreadable
+from nictop.probe.records import DriverInfo, Ethtool, Feature, Link, Module, Unreadable
 from nictop.probe.sysfs import why_unreadable
 
 FAMILY = "ethtool"
@@ -59,6 +59,8 @@ FALLBACKS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "rss": ethtool_ioctl.read_rss,
 }
 NOT_OFFERED = Unreadable("not_offered", "EOPNOTSUPP")
+HASHES_FRAGMENTS_APART = "hv_netvsc"
+"""The driver of which a rule wants to know the hash of UDP."""
 BY_IOCTL = ("module", "driver_counter_names", "driver_counters")
 PARTS = tuple(part for part, _, _ in COMMANDS if part != "link_info")
 
@@ -213,6 +215,9 @@ def read_one(
     counters = by_ioctl(control, name, ethtool_ioctl.read_driver_counters)
     names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
     values.update(module=module, driver_counter_names=names, driver_counters=numbers)
+    driver = values["driver"]
+    if isinstance(driver, DriverInfo) and driver.driver == HASHES_FRAGMENTS_APART:
+        values["udp_hash"] = by_ioctl(control, name, ethtool_ioctl.read_udp_hash)
     unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
     readable: dict[str, Any] = {part: value for part, value in values.items() if part not in unreadable}
     return Ethtool(**readable, unreadable=unreadable)

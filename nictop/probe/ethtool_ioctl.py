@@ -36,6 +36,9 @@ GDRVINFO, GLINK, GCOALESCE, GRINGPARAM, GPAUSEPARAM = 0x03, 0x0A, 0x0E, 0x10, 0x
 GSTRINGS, GSTATS, GSSET_INFO, GFEATURES, GCHANNELS = 0x1B, 0x1D, 0x37, 0x3A, 0x3C
 GMODULEINFO, GMODULEEEPROM, GRSSH, GLINKSETTINGS = 0x42, 0x43, 0x46, 0x4C
 ETH_SS_STATS, ETH_SS_FEATURES = 1, 4
+GRXFH, UDP_V4_FLOW = 0x29, 0x02
+RXH_IP, RXH_L4 = 0x10 | 0x20, 0x40 | 0x80
+"""Bits of a receive flow hash: source and destination address; source and destination port."""
 
 HASH_FUNCTIONS = ("toeplitz", "xor", "crc32")
 SLACK = 512
@@ -84,6 +87,18 @@ def read_driver(control: socket.socket, name: str) -> DriverInfo:
 def parse_driver(value: bytes) -> DriverInfo:
     """struct ethtool_drvinfo."""
     return DriverInfo(string(value[4:36]), string(value[36:68]), string(value[68:100]), string(value[100:132]))
+
+
+def read_udp_hash(control: socket.socket, name: str) -> tuple[str, ...]:
+    """ETHTOOL_GRXFH for UDP over IPv4: ``addresses``, ``ports``, ``other``."""
+    return parse_flow_hash(call(control, name, struct.pack("=II", GRXFH, UDP_V4_FLOW), 184))
+
+
+def parse_flow_hash(value: bytes) -> tuple[str, ...]:
+    """struct ethtool_rxnfc: command, flow, RXH_* bits."""
+    bits = struct.unpack_from("=Q", value, 8)[0] if len(value) >= 16 else 0
+    words = (("addresses", RXH_IP), ("ports", RXH_L4), ("other", ~(RXH_IP | RXH_L4)))
+    return tuple(word for word, mask in words if bits & mask)
 
 
 def read_strings(control: socket.socket, name: str, string_set: int) -> tuple[str, ...]:

@@ -59,14 +59,28 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     rules = read_policy_rules()
     if isinstance(rules, Unreadable) and rules.reason != "not_offered":
         unreadable["policy_rules"] = rules
+    counted = read_text(os.path.join(proc, "net/snmp"), LARGEST_COMMAND_LINE)
     settings = Settings(
         sysctl=sysctl,
+        reassembly=parse_reassembly(counted) if isinstance(counted, str) else {},
         congestion_control=congestion,
         command_line=parse_command_line(command) or None,
         policy_rules=rules if isinstance(rules, int) else None,
         unreadable={**unreadable, **switches.unreadable},
     )
     return with_frequencies(settings, sys)
+
+
+def parse_reassembly(text: str) -> dict[str, int]:
+    """The numbers of IPv4 reassembly in /proc/net/snmp: a line of names, then one of values, both behind ``Ip:``."""
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Ip:")]
+    if len(lines) != 2 or len(lines[0]) != len(lines[1]):
+        return {}
+    return {
+        name: int(value)
+        for name, value in zip(*lines)
+        if name in ("ReasmReqds", "ReasmOKs", "ReasmFails") and value.isascii() and value.isdecimal()
+    }
 
 
 def read_sysctl(links: Iterable[Link], switches: Folder) -> dict[str, int]:

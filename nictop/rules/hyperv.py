@@ -20,6 +20,8 @@ BUSY = 100.0
 """Packets per second from which on it can be told which way they take."""
 WSL = "-microsoft-standard"
 """In the release of the kernel that Windows starts for its Linux subsystem."""
+FRAGMENTS = 1_000
+"""Fragments since boot from which on a share of them means something."""
 MANY = 1_000.0
 """Channel interrupts per second from which on it matters where they go."""
 
@@ -178,6 +180,44 @@ def hyperv_ring_is_full(host: Watched) -> Said:
             evidence=tuple(evidence),
             why="The host drains the ring too slowly: it lacks CPU, its uplink is full, or all goes by one channel.",
             fixes=larger,
+        )
+
+
+@host_rule("Hyper-V", "info")
+def fragmented_udp_is_torn_apart(host: Watched) -> Said:
+    """Fragmented UDP does not come together again, and the Hyper-V NIC spreads UDP over its queues by port.
+
+    Only the first fragment of a packet has a port, so that fragments go by different queues and arrive out of order.
+    nictop says it when the kernel has received a thousand fragments or more, a hundredth of them could not be put
+    together (ReasmFails in /proc/net/snmp, since boot), and the hash of the link has ports in it. Fragments lost on the
+    way look the same, therefore it is a note. From the kernel's netvsc.rst, which advises the hash of addresses alone.
+    """
+    counted = host.inventory.settings.reassembly
+    fragments, failures = counted.get("ReasmReqds", 0), counted.get("ReasmFails", 0)
+    if fragments < FRAGMENTS or failures * 100 < fragments:
+        return
+    for link in synthetic_links(host):
+        if "ports" not in (link.ethtool.udp_hash or ()):
+            continue
+        spread = ", ".join(link.ethtool.udp_hash or ())
+        change, undo = (command("ethtool", "-N", link.name, "rx-flow-hash", "udp4", bits) for bits in ("sd", "sdfn"))
+        yield about_link(
+            "fragmented_udp_is_torn_apart",
+            "info",
+            host,
+            link,
+            "spreads UDP by port, and fragments fail to come together",
+            evidence=(
+                Evidence("fragments received", str(fragments), "/proc/net/snmp: ReasmReqds"),
+                Evidence("packets not put together", str(failures), "/proc/net/snmp: ReasmFails"),
+                Evidence(
+                    "UDP is spread by",
+                    spread,
+                    f"ethtool -n {link.name} rx-flow-hash udp4",
+                ),
+            ),
+            why="Fragments of one packet go by different queues and come out of order. Smaller packets avoid it, too.",
+            fixes=(Fix("here", "spread UDP by address alone", (change,), persistent=False, undo=(undo,)),),
         )
 
 

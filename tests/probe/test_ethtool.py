@@ -394,3 +394,16 @@ def test_any_bytes_are_ioctl_answers(data: bytes) -> None:
     answers = ethtool.Answers()
     ethtool.add(answers, data)
     assert answers.refused == {}
+
+
+@pytest.mark.parametrize(
+    ("bits", "words"),
+    [(0x30, ("addresses",)), (0xF0, ("addresses", "ports")), (0, ()), (0x80000000, ("other",)), (0x40, ("ports",))],
+)
+def test_what_udp_is_spread_by(bits: int, words: tuple[str, ...]) -> None:
+    assert ethtool_ioctl.parse_flow_hash(struct.pack("=IIQ", 0x29, 0x02, bits) + bytes(176)) == words
+
+
+@given(st.binary(max_size=40))
+def test_any_flow_hash_is_words(value: bytes) -> None:
+    assert set(ethtool_ioctl.parse_flow_hash(value)) <= {"addresses", "ports", "other"}

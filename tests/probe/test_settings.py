@@ -22,7 +22,14 @@ from nictop.probe.route_messages import (
     RTMSG,
     is_policy_rule,
 )
-from nictop.probe.settings import directory_of, parse_command_line, parse_cpus, read_policy_rules, read_settings
+from nictop.probe.settings import (
+    directory_of,
+    parse_command_line,
+    parse_cpus,
+    parse_reassembly,
+    read_policy_rules,
+    read_settings,
+)
 from tests.support.namespaces import Namespace
 
 FRA_IIFNAME = 3
@@ -214,3 +221,24 @@ def test_without_descriptors_the_rules_say_so(monkeypatch: pytest.MonkeyPatch) -
     assert read_policy_rules() == Unreadable("failed", "rules: EMFILE")
     found = read_settings([])
     assert (found.policy_rules, found.unreadable["policy_rules"].detail) == (None, "rules: EMFILE")
+
+
+SNMP = """\
+Ip: Forwarding DefaultTTL ReasmTimeout ReasmReqds ReasmOKs ReasmFails FragOKs
+Ip: 2 64 3 50000 20000 4000 0
+Icmp: InMsgs ReasmFails
+Icmp: 1 7
+"""
+
+
+def test_reassembly() -> None:
+    assert parse_reassembly(SNMP) == {"ReasmReqds": 50000, "ReasmOKs": 20000, "ReasmFails": 4000}
+    assert parse_reassembly("Ip: ReasmFails\nIp: x\n") == {}
+    assert parse_reassembly("Ip: ReasmFails ReasmOKs\nIp: 1\n") == {}
+    with open("/proc/net/snmp") as file:
+        assert set(parse_reassembly(file.read())) == {"ReasmReqds", "ReasmOKs", "ReasmFails"}
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_numbers_or_nothing(text: str) -> None:
+    assert all(value >= 0 for value in parse_reassembly("Ip: ReasmFails\nIp:" + text).values())

@@ -193,6 +193,9 @@ class Ethtool:
     pause: Pause | None = None
     fec: Fec | None = None
     eee: Eee | None = None
+    udp_hash: tuple[str, ...] | None = None
+    """What spreads UDP over IPv4 over the queues: addresses, ports, other. ETHTOOL_GRXFH. Only hv_netvsc is asked,
+    where ports tear fragmented packets apart; None: not asked."""
     private_flags: dict[str, bool] | None = None
     module: Module | None = None
     driver_counter_names: tuple[str, ...] | None = None

@@ -164,4 +164,6 @@ class Settings:
     """CPU → (scaling_cur_freq, cpuinfo_max_freq) in kHz."""
     policy_rules: int | None = None
     """Routing policy rules beyond the kernel's own three (local, main, default), IPv4. RTM_GETRULE."""
+    reassembly: dict[str, int] = field(default_factory=dict)
+    """ReasmReqds (fragments received), ReasmOKs and ReasmFails since boot, IPv4. /proc/net/snmp"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
