@@ -192,7 +192,9 @@ def test_built_in_tcp(
     [begun], [mine], [theirs] = events(client, "start"), events(client, "end"), events(server, "end")
     intervals = events(client, "interval")
     assert mine["bytes"] == theirs["bytes"] == sum(mine["streams"])
-    assert 0.97 * mine["bytes"] <= sum(one["bytes"] for one in intervals) <= mine["bytes"]
+    # what was in flight at the last reading is in no interval: little, or as much as a socket of that window holds
+    in_flight = 2 * 256 * 1024 if "--window" in arguments else 0.03 * mine["bytes"]
+    assert mine["bytes"] - in_flight <= sum(one["bytes"] for one in intervals) <= mine["bytes"]
     assert 0 < mine["bytes"] < carried
     assert mine["seconds"] == pytest.approx(0.6, abs=0.3) and len(intervals) >= 3
     assert mine["sender"] is not theirs["sender"] and mine["sender"] is ("--reverse" not in arguments)
