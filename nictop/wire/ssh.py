@@ -144,8 +144,8 @@ class SshSource:
         task, closed = asyncio.ensure_future(work), asyncio.ensure_future(self._closed.wait())
         try:
             await asyncio.wait({task, closed}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                raise _Closed
+            if self._closed.is_set():
+                raise _Closed  # whatever `work` came to: its connection may have been taken from under it
             return task.result()
         finally:
             for waiting in (task, closed):

@@ -13,6 +13,7 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from nictop.probe.records import Line, Request
 from nictop.wire.authentication import Question
 from nictop.wire.source import Source, SourceState
 from nictop.wire.ssh import SshSource, SshTarget
+from nictop.wire.ssh_connection import Connection, connect
 from tests.support.items import Item, has, is_state, state, until
 from tests.support.probe import alive, interpreters, wait_until
 from tests.support.sshd import Sshd, command_line, free_port, new_key, public, skip_without_sshd
@@ -189,6 +191,24 @@ async def test_many_at_once_and_closed_at_any_moment(sshd: Sshd) -> None:
         await asyncio.wait_for(task, 5.0)
 
     await asyncio.gather(*(briefly(0.06 * number) for number in range(16)))
+    wait_until(lambda: not sshd.sessions())
+
+
+async def test_closed_when_the_connection_is_there_and_the_probe_is_not(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = SshSource(sshd.target(), 0.1)
+    closing: list[asyncio.Future[None]] = []
+
+    async def connected(*arguments: Any) -> Connection:
+        connection = await connect(*arguments)
+        closing.append(asyncio.ensure_future(source.close()))
+        return connection
+
+    monkeypatch.setattr("nictop.wire.ssh.connect", connected)
+    async with following(source) as items:
+        assert [item.state async for item in items if isinstance(item, SourceState)] == ["connecting"]
+    await asyncio.gather(*closing)
     wait_until(lambda: not sshd.sessions())
 
 
