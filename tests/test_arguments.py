@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.arguments import parse
+from nictop.commands.arguments import parse
 
 
 @pytest.mark.parametrize(

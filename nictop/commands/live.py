@@ -1,0 +1,25 @@
+"""``nictop [HOST …]``: the live screen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from nictop.commands.observed import wanted_hosts
+from nictop.errors import NictopError
+
+
+def run(options: argparse.Namespace) -> int:
+    wanted = wanted_hosts(options.hosts)
+    for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
+        if stream is None or not stream.isatty():
+            raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
+    from nictop.app import run as run_app
+
+    return run_app(
+        wanted,
+        interval=options.interval,
+        ascii_only=options.ascii,
+        sudo=options.sudo,
+        accept_new_host_keys=options.accept_new_host_keys,
+    )
