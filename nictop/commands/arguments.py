@@ -52,7 +52,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:
-    """The first one that is neither an option nor its value: a command, or a host (``--``: hosts follow). None: there is
+    """The first one that is neither an option nor its value: a command, or a host (``--``: one follows). None: there is
     none before an option that ends everything."""
     words = iter(arguments)
     for word in words:

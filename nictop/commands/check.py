@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--skipped", action="store_true", help="list the rules that could not look, and why")
     parser.add_argument("--explain", nargs="?", const="", metavar="RULE", help="print the page of a rule, or all names")
-    parser.add_argument(
-        "--schema", action="store_true", help="print only the JSON schema of --format json"
-    )
+    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 
 
 def run(options: argparse.Namespace) -> int:

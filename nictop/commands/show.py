@@ -14,9 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print what the live screen shows, once. stdout is data only."
     add_hosts(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
-    parser.add_argument(
-        "--schema", action="store_true", help="print only the JSON schema of --format json"
-    )
+    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 
 
 def run(options: argparse.Namespace) -> int:
