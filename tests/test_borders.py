@@ -29,7 +29,10 @@ def loaded_by(module: str) -> set[str]:
     [
         ("nictop.report.show", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.metrics.service", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.commands.metrics", {"prometheus_client", "asyncio", "msgspec", "textual"}),
         ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.traffic.run", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
         ("nictop.app", {"msgspec", "psutil", "pyroute2"}),
         ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "pyudev", "ctypes", "typing"}),

@@ -9,5 +9,10 @@ from __future__ import annotations
 SUMMARIES = {
     "show": "print the facts once, for scripts",
     "check": "print what is wrong and what to type, for scripts",
+    "record": "keep what hosts say in a file, for later or for somebody else",
+    "report": "write one page for a ticket: hosts, findings, runs with their charts",
+    "metrics": "offer counters and findings to Prometheus, over HTTP",
+    "traffic": "measure between two hosts: what arrives, what holds it back, what it costs",
+    "compare": "tell two kept set-ups apart",
 }
 """Name of the command, which is that of its module, → what ``nictop --help`` says of it."""

@@ -37,7 +37,11 @@ examples:
   nictop show --schema              what the JSON means
   nictop show vm1 pve=root@pve      of other hosts
   nictop check                      what is wrong and what to type; exit code 1 when there is something
+  nictop metrics vm1 vm2            counters and findings for Prometheus, on port 9807
   nictop check --explain            all rules; with the name of one: its page
+  nictop traffic vm1 vm2            what arrives from vm1 at vm2, and what it costs
+  nictop traffic --self-test        the same without a second host
+  nictop compare RESULT RESULT      whether two set-ups differ
 """
 
 

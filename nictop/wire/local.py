@@ -2,7 +2,8 @@
 
 The child runs isolated (`-I -S`) with just the directories that hold nictop, pyudev and jeepney, so that neither the
 user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
-whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later.
+whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later. Its
+CLOCK_MONOTONIC is the one of this process, which is told as an exact estimate after each hello.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nictop.errors import NictopError
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Clock, Line, Request
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.hearing import Hearing
+from nictop.wire.patience import within
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
 
@@ -102,7 +104,7 @@ class LocalSource:
             delay = retry_delay(failures, *self._retry)
             yield SourceState("lost", run.epitaph(), delay)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), delay)
+                await within(delay, self._closed.wait())
 
     async def request(self, request: Request) -> None:
         """See `Source.request`."""
@@ -192,11 +194,13 @@ class _Run:
         try:
             while True:
                 limit = self._silence + 3 * self.interval if hearing.heard else FIRST_WORD
-                part = await asyncio.wait_for(stream.read(READ), min(limit, self._silence + 3 * self.interval))
+                part = await within(min(limit, self._silence + 3 * self.interval), stream.read(READ))
                 if not part:
                     break
                 for item in hearing.feed(part):
                     await self.queue.put(item)
+                    if isinstance(item, Line) and item.hello is not None:
+                        await self.queue.put(Line(clock=Clock(time.monotonic(), offset=0.0, uncertainty=0.0)))
         except asyncio.TimeoutError:
             self._reason = "the probe has fallen silent" if hearing.heard else "the probe did not say anything"
         except OSError as error:
@@ -253,7 +257,7 @@ async def _drain(stream: asyncio.StreamReader | None) -> None:
 
 async def _gone(process: Process, seconds: float) -> bool:
     try:
-        await asyncio.wait_for(process.wait(), seconds)
+        await within(seconds, process.wait())
     except asyncio.TimeoutError:
         return False
     return True

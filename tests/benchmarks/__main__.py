@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, pictures, probe, rules, screens, ssh, traffic
+from tests.benchmarks import counters, interrupts, metrics, pictures, probe, rules, run_charts, screens, ssh, traffic
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -23,9 +23,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inventory-networkmanager": probe.inventory_with_networkmanager,
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
+    "metrics": metrics.scrape,
     "probe": probe.probe_at_rest,
     "rules": rules.all_rules,
     "heat-picture": pictures.heat_picture,
+    "run-charts": run_charts.run_charts,
     "first-paint": screens.first_paint,
     "ssh-first-counters": ssh.first_counters,
     "ssh-many-at-once": ssh.many_at_once,

@@ -1,0 +1,155 @@
+"""Follows some hosts, asks the rules about them now and then, and answers scrapes from what is known at that moment.
+
+Reads the sources of the hosts, and the cost of this process (/proc/self, through prometheus-client).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import ProcessCollector
+
+from nictop import __version__
+from nictop.hosts import Host
+from nictop.metrics.catalogue import PLACES
+from nictop.metrics.collector import finding_samples
+from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
+from nictop.metrics.layout import Sample, sample
+from nictop.metrics.listening import Listening
+from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
+from nictop.metrics.server import Answer, MetricsServer
+from nictop.rules import Diagnosis, Watched, diagnose
+
+DIAGNOSE_EVERY = 5.0
+"""Seconds from one diagnosis to the next."""
+
+LOOK_EVERY = 0.5
+"""Seconds until it is looked again whether there is a host to diagnose."""
+
+DIAGNOSE_PAUSE = 50.0
+"""At least so many times as long as a diagnosis takes: of hundreds of hosts, too, it costs two per cent of a CPU."""
+
+START_SPACING = 0.02
+"""Seconds between the starts of two hosts: each connection costs this process about so much cryptography."""
+
+FRESH = 0.1
+"""Seconds for which an answer is given again: numbers come no more often, and a flood of requests costs little."""
+
+
+class MetricsService:
+    """The hosts, the newest diagnosis of all together, and answers."""
+
+    def __init__(self, hosts: Sequence[Host], connect: Connect, interval: float, say: Say) -> None:
+        self.hosts = tuple(ScrapedHost(host, connect, interval, say) for host in hosts)
+        self._diagnosis: Diagnosis | None = None
+        self._diagnosed: tuple[str, ...] = ()
+        """Names of the hosts that it is about."""
+        self._diagnoses, self._diagnosis_seconds = 0, 0.0
+        self._scrapes, self._scrape_seconds = 0, 0.0
+        self._process = ProcessCollector(namespace="nictop", registry=None)
+        self._answered: dict[tuple[bool, bool], tuple[float, bytes]] = {}
+        """(OpenMetrics, gzip) → when it was made, and the answer."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        tasks = [asyncio.ensure_future(host.follow(number * START_SPACING)) for number, host in enumerate(self.hosts)]
+        tasks.append(asyncio.ensure_future(self._diagnose_for_ever()))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            await asyncio.gather(*(host.close() for host in self.hosts), return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -------------------------------------------------------------------------------------------------- diagnosis
+
+    async def _diagnose_for_ever(self) -> None:
+        while True:
+            took = await self._diagnose()
+            await asyncio.sleep(max(DIAGNOSE_EVERY if self._diagnosed else LOOK_EVERY, DIAGNOSE_PAUSE * took))
+
+    async def _diagnose(self) -> float:
+        """Ask all rules about the hosts that are up, beside the answers; the seconds that it took."""
+        now = time.monotonic()
+        known = [one for one in self.hosts if one.is_up(now) and one.snapshot.inventory is not None]
+        if not known:
+            self._diagnosis, self._diagnosed = None, ()
+            return 0.0
+        watched = [Watched(one.snapshot, one.window.parts) for one in known]
+        self._diagnosis, seconds = await asyncio.to_thread(_diagnosed, watched)
+        self._diagnosed = tuple(one.name for one in known)
+        self._diagnoses += 1
+        self._diagnosis_seconds += seconds
+        return time.monotonic() - now
+
+    # --------------------------------------------------------------------------------------------------- answers
+
+    def answer(self, accept: str, accept_encoding: str) -> Answer:
+        """Everything known now, in the format and the encoding that are asked for."""
+        kind = openmetrics, gzip = wants_openmetrics(accept), wants_gzip(accept_encoding)
+        made, body = self._answered.get(kind, (0.0, b""))
+        now = time.monotonic()
+        if not body or now - made > FRESH:
+            start = time.thread_time()
+            body = text(self._samples(now), openmetrics=openmetrics)
+            body = compressed(body) if gzip else body
+            self._answered[kind] = (now, body)
+            self._scrapes += 1
+            self._scrape_seconds += time.thread_time() - start
+        return Answer(200, content_type(openmetrics), body, encoding="gzip" if gzip else "")
+
+    def _samples(self, now: float) -> Iterator[Sample]:
+        for host in self.hosts:
+            up = host.is_up(now)
+            if up:
+                try:
+                    yield from host.samples(now)
+                except Exception as error:  # the other hosts go on
+                    up = False
+                    host.say_failure(error)
+            yield sample("nictop_host_up", (host.name,), int(up))
+            if up and self._diagnosis is not None and host.name in self._diagnosed:
+                yield from finding_samples(host.name, self._diagnosis)
+        yield sample("nictop_hosts", (), len(self.hosts))
+        yield sample("nictop_build", (__version__,), 1)
+        yield sample("nictop_scrapes", (), self._scrapes)
+        yield sample("nictop_scrape_cpu_seconds", (), self._scrape_seconds)
+        yield sample("nictop_diagnoses", (), self._diagnoses)
+        yield sample("nictop_diagnosis_cpu_seconds", (), self._diagnosis_seconds)
+        for family in self._process.collect():
+            if family.name in PLACES and family.samples:
+                yield sample(family.name, (), family.samples[0].value)
+
+
+def _diagnosed(hosts: list[Watched]) -> tuple[Diagnosis, float]:
+    """What the rules say, and the seconds of CPU that it took."""
+    start = time.thread_time()
+    return diagnose(hosts), time.thread_time() - start
+
+
+async def serve(hosts: Sequence[Host], connect: Connect, listening: Listening, *, interval: float, say: Say) -> None:
+    """Answer until SIGTERM or SIGINT comes; then everything that was started is ended. Raises NictopError when the
+    address cannot be listened at."""
+    service = MetricsService(hosts, connect, interval, say)
+    server = MetricsServer(service.answer)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    address = await server.listen(listening)
+    say(f"http://{address}/metrics of {len(hosts)} host{'s' if len(hosts) != 1 else ''}")
+    following = asyncio.ensure_future(service.run())  # ends only by cancellation, or by a fault of its own
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((following, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            following.result()
+    finally:
+        stopped.cancel()
+        await server.close()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)

@@ -1,0 +1,219 @@
+"""The HTTP side, over real sockets: what is served, what is refused, and that nobody keeps anybody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.errors import NictopError
+from nictop.metrics import server as bounds
+from nictop.metrics.listening import Listening, parse_listening
+from nictop.metrics.server import HELP, MOST_REQUEST, Answer, HttpRequest, MetricsServer, parse_request
+
+LIMIT = 15.0
+LOOPBACK = Listening("127.0.0.1", 0)
+LARGE = b"x" * 8_000_000
+"""More than the buffers of a socket on loopback hold."""
+
+
+def metrics(accept: str, encoding: str) -> Answer:
+    return Answer(200, "text/plain", LARGE if accept == "large" else f"{accept}|{encoding}".encode())
+
+
+@asynccontextmanager
+async def serving(**options: float) -> AsyncIterator[tuple[str, int]]:
+    server = MetricsServer(metrics, **options)
+    address, _, port = (await server.listen(LOOPBACK)).rpartition(":")
+    try:
+        yield address, int(port)
+    finally:
+        await asyncio.wait_for(server.close(), LIMIT)
+        with pytest.raises(OSError):
+            await asyncio.open_connection(address, int(port))
+
+
+async def everything(place: tuple[str, int], sent: bytes) -> bytes:
+    """What is answered until the server closes the connection."""
+    reader, writer = await asyncio.open_connection(*place)
+    writer.write(sent)
+    said = await asyncio.wait_for(reader.read(), LIMIT)
+    writer.close()
+    return said
+
+
+def get(path: str, *headers: str, version: str = "HTTP/1.1") -> bytes:
+    return "\r\n".join([f"GET {path} {version}", "Host: here", *headers, "", ""]).encode()
+
+
+# ------------------------------------------------------------------------------------------------------- requests
+
+
+async def test_metrics_and_help() -> None:
+    async with serving() as place:
+        said = await everything(place, get("/metrics?x=1", "ACCEPT: a", "accept-encoding: gzip", "Connection: close"))
+        head, _, body = said.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\nContent-Length: 6\r\n" in head
+        assert body == b"a|gzip"
+        assert (await everything(place, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP)
+
+
+async def test_a_connection_is_used_again() -> None:
+    async with serving() as place:
+        said = await everything(place, get("/metrics") + get("/no") + get("/metrics", "Connection: close"))
+        assert [part.split(b"\r\n")[0] for part in said.split(b"HTTP/1.1 ")[1:]] == [
+            b"200 OK",
+            b"404 Not Found",
+            b"200 OK",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 405),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"GET /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc", 413),
+        (b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+        (b"GET /metrics HTTP/2.0\r\n\r\n", 505),
+        (b"GET  /metrics HTTP/1.1\r\n\r\n", 400),
+        (b"GET /metrics\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\nAccept : a\r\n\r\n", 400),
+        (b"GET /metrics HTTP/1.1\r\n folded\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /" + b"a" * MOST_REQUEST + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * MOST_REQUEST, 431),
+        (b"GET /../../etc/passwd HTTP/1.0\r\n\r\n", 404),
+    ],
+)
+async def test_what_is_refused(sent: bytes, status: int) -> None:
+    async with serving() as place:
+        said = await everything(place, sent)
+        assert said.startswith(f"HTTP/1.1 {status} ".encode())
+        assert b"\r\nConnection: close\r\n" in said
+        assert (b"Allow: GET" in said) is (status == 405)
+
+
+@given(head=st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
+    said = parse_request(head + b"\r\n\r\n")
+    assert isinstance(said, HttpRequest) or (said.status >= 400 and not said.keep)
+
+
+# ---------------------------------------------------------------------------------------------------- slow clients
+
+
+async def test_who_does_not_finish_a_request_is_told_so() -> None:
+    async with serving(patience=0.05) as place:
+        assert (await everything(place, b"GET /metr")).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_who_says_nothing_is_let_go() -> None:
+    async with serving(idle=0.05) as place:
+        assert await everything(place, b"") == b""
+
+
+async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
+    async with serving(patience=0.5) as place:
+        greedy = socket.create_connection(place)
+        try:
+            greedy.sendall(get("/metrics", "Accept: large"))
+            for _ in range(3):
+                assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
+            reader, writer = await asyncio.open_connection(sock=greedy)
+            await asyncio.sleep(0)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            await until_closed(place)
+            writer.transport.resume_reading()  # type: ignore[attr-defined]
+            try:
+                taken = len(await asyncio.wait_for(reader.read(), LIMIT))
+            except ConnectionResetError:
+                taken = 0
+            assert taken < len(LARGE)
+            writer.close()
+        finally:
+            greedy.close()
+
+
+async def until_closed(place: tuple[str, int]) -> None:
+    """Wait until the server has no other connection than the one that asks."""
+    while len([task for task in asyncio.all_tasks() if "_converse" in repr(task)]) > 0:
+        assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
+
+
+async def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 3)
+    async with serving() as place:
+        silent = [await asyncio.open_connection(*place) for _ in range(5)]
+        assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
+        assert await asyncio.wait_for(silent[0][0].read(), LIMIT) == b""
+        for _, writer in silent:
+            writer.close()
+
+
+async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 1)
+    async with serving(patience=0.5) as place:
+        _, busy = await asyncio.open_connection(*place)
+        busy.write(b"GET /me")
+        while not (said := await everything(place, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
+            assert said == b"" or said.endswith(HELP)
+        busy.close()
+
+
+async def test_a_large_answer_arrives_whole() -> None:
+    async with serving() as place:
+        said = await everything(place, get("/metrics", "Accept: large", "Connection: close"))
+        assert said.partition(b"\r\n\r\n")[2] == LARGE
+
+
+# --------------------------------------------------------------------------------------------------------- address
+
+
+@pytest.mark.parametrize(
+    ("word", "address", "port", "loopback"),
+    [
+        ("127.0.0.1:9807", "127.0.0.1", 9807, True),
+        ("[::1]:9807", "::1", 9807, True),
+        ("localhost:0", "127.0.0.1", 0, True),
+        ("0.0.0.0:9807", "0.0.0.0", 9807, False),
+        ("[::]:1", "::", 1, False),
+        ("[fe80::1%lo]:1", "fe80::1%lo", 1, False),
+        ("192.0.2.1:65535", "192.0.2.1", 65535, False),
+    ],
+)
+def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
+    listening = parse_listening(word)
+    assert (listening.address, listening.port, listening.is_loopback) == (address, port, loopback)
+    assert str(listening) == word.replace("localhost", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", ":", "9807", ":9807", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:9807", "[::1]", "host:1", "1:²"],
+)
+def test_what_is_no_address(word: str) -> None:
+    with pytest.raises(NictopError) as error:
+        parse_listening(word)
+    assert error.value.exit_code == 2 and "cannot be listened at" in error.value.message
+
+
+@given(word=st.text(max_size=40))
+def test_any_words_are_an_address_or_said_to_be_none(word: str) -> None:
+    try:
+        assert 0 <= parse_listening(word).port <= 65535
+    except NictopError as error:
+        assert error.hint
+
+
+async def test_a_taken_port_is_a_sentence() -> None:
+    async with serving() as (address, port):
+        with pytest.raises(NictopError) as error:
+            await MetricsServer(metrics).listen(Listening(address, port))
+        assert error.value.message == f"cannot listen at {address}:{port}: Address already in use"
+        assert error.value.exit_code == 2
