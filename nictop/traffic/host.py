@@ -8,16 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nictop.errors import HostUnreachable, NictopError
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.records import Counters, Line, Request, TrafficLine, TrafficRequest
+from nictop.model.wording.text import clean
+from nictop.probe.records import Counters, Line, Request, TrafficLine, TrafficRequest, TrafficTools
 from nictop.wire.source import Source, SourceState
 
 MOST_RECORDS = 60_000
 """Counter records that are kept of a run: an hour and a half at 10 Hz."""
+
+ANSWER = 10.0
+"""Seconds that a probe may take for a check of its generators, or for an inventory."""
+
+USUAL = Request(interval=1.0, watch=())
+"""What a probe does that nobody has asked for anything."""
+
+MOST_WATCHED = 64
+"""As many links as a probe accepts to watch."""
 
 Heard = TrafficLine | SourceState
 Listener = Callable[[str, Heard], None]
@@ -34,14 +46,18 @@ class Offset:
 
 
 class RunHost:
-    """One host. Times are seconds of CLOCK_MONOTONIC: the host's in its lines, this machine's in `now`."""
+    """One host. Times are seconds of CLOCK_MONOTONIC: the host's in its lines, this machine's in `now`.
 
-    def __init__(self, source: Source, snapshot: Snapshot | None = None) -> None:
+    `usual`: the interval and the watched links that it has when no run attends it."""
+
+    def __init__(self, source: Source, snapshot: Snapshot | None = None, usual: Request = USUAL) -> None:
         self.name = source.name
+        self.attended = False
         self.snapshot = snapshot if snapshot is not None else Snapshot.empty(source.name)
         self.records: deque[Counters] = deque(maxlen=MOST_RECORDS)
         """Since `begin`."""
         self._source = source
+        self._usual = usual
         self._listeners: list[Listener] = []
         self._quickest: float | None = None
         self._news = asyncio.Event()
@@ -53,21 +69,21 @@ class RunHost:
         if newest is not None:
             self.records.append(newest)
 
-    def hear(self, item: Line | SourceState, now: float | None = None) -> None:
-        """Take one item of the source."""
-        self._take(item, time.monotonic() if now is None else now)
+    def hear(self, item: Line | SourceState, now: float | None = None, snapshot: Snapshot | None = None) -> None:
+        """Take one item of the source. `snapshot`: the picture after it, where somebody has made that already."""
+        self._take(item, time.monotonic() if now is None else now, snapshot)
         self._news.set()
         self._news = asyncio.Event()
 
-    def _take(self, item: Line | SourceState, now: float) -> None:
+    def _take(self, item: Line | SourceState, now: float, snapshot: Snapshot | None) -> None:
         if isinstance(item, SourceState):
-            self.snapshot = with_state(self.snapshot, item.state, item.message)
+            self.snapshot = snapshot or with_state(self.snapshot, item.state, item.message)
             self._tell(item)
             return
         known = self.snapshot.hello
         if item.hello is not None and known is not None and item.hello.boot_id != known.boot_id:
             self._quickest = None
-        self.snapshot = advance(self.snapshot, item)
+        self.snapshot = snapshot or advance(self.snapshot, item)
         if item.counters is not None:
             self.records.append(item.counters)
             self._compare(item.counters.time, now)
@@ -90,6 +106,62 @@ class RunHost:
 
     async def ask(self, traffic: TrafficRequest) -> None:
         await self._source.request(Request(traffic=traffic))
+
+    async def attend(self, interval: float, ifindex: int | None) -> None:
+        """Read at least so often (seconds), and count the queues of that NIC too, until `release`."""
+        self.attended = True
+        usual = self._usual.watch or ()
+        watch = usual if ifindex is None else tuple(dict.fromkeys((ifindex, *usual)))
+        interval = min(interval, self._usual.interval or interval)
+        await self._source.request(Request(interval=interval, watch=watch[:MOST_WATCHED]))
+
+    async def release(self) -> None:
+        """Go on as usual."""
+        self.attended = False
+        await self._source.request(
+            Request(interval=self._usual.interval or USUAL.interval, watch=self._usual.watch or USUAL.watch)
+        )
+
+    async def settle(self, usual: Request) -> None:
+        """Another interval and other links are the usual ones from now on: at once, or after the run that attends."""
+        self._usual = usual
+        if not self.attended:
+            await self.release()
+
+    async def tools(self, seconds: float = ANSWER) -> TrafficTools:
+        """Which generators it has. NictopError when its probe does not tell, HostUnreachable when it is away."""
+        request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
+        answers: list[TrafficLine] = []
+
+        def take(_: str, item: Heard) -> None:
+            if isinstance(item, TrafficLine) and item.id == request.id:
+                answers.append(item)
+
+        end_listening = self.listen(take)
+        try:
+            await self.ask(request)
+            await self.until(lambda: answers or self.snapshot.state in ("lost", "failed"), seconds)
+        finally:
+            end_listening()
+        answer = answers[0] if answers else None
+        if answer is not None and answer.tools is not None:
+            return answer.tools
+        name = clean(self.name)
+        if answer is not None:
+            raise NictopError(f"{name}: {clean(answer.text)}")
+        if self.snapshot.state != "live":
+            raise HostUnreachable(f"{name}: {clean(self.snapshot.message) or 'it is not connected'}")
+        raise NictopError(f"{name}: the probe does not say which generators it has", "it may be of an older nictop")
+
+    async def look(self, seconds: float = ANSWER) -> bool:
+        """Ask for a new inventory; whether one that was begun after that has come within these seconds."""
+        asked = time.monotonic() + self.offset.seconds
+        await self._source.request(Request(inventory=True))
+
+        def has_come() -> bool:
+            return self.snapshot.inventory is not None and self.snapshot.inventory.time >= asked
+
+        return await self.until(has_come, seconds)
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Give it everything about traffic and connection from now on; returns what ends that."""

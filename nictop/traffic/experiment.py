@@ -1,0 +1,309 @@
+"""One run or several that belong together: repeats, a sweep, a comparison; each step made known as it goes.
+
+`carry_out` runs the steps of an `Experiment` (`steps`) between watched hosts, waits for changes that somebody else
+makes, hands on every result, and leaves every host as it was, whatever ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from statistics import mean
+
+from nictop import __version__
+from nictop.errors import NictopError
+from nictop.traffic.changes import Waits, away, back, looked, missing, run_between, until_shown
+from nictop.traffic.events import Event, Finished, Limits, Stage
+from nictop.traffic.failures import Failure
+from nictop.traffic.host import RunHost
+from nictop.traffic.kept import Kept
+from nictop.traffic.plan import Place
+from nictop.traffic.result import Result
+from nictop.traffic.run import Run
+from nictop.traffic.steps import AROUND, Experiment, Step, experiment_of, prepared
+
+__all__ = [
+    "ChangeWanted",
+    "Experiment",
+    "ExperimentEnded",
+    "ExperimentEvent",
+    "NotKept",
+    "Resting",
+    "Step",
+    "StepBegan",
+    "StepEnded",
+    "Waits",
+    "carry_out",
+    "experiment_of",
+    "prepared",
+]
+
+READING = 0.2
+"""Seconds between two counter records of every host meanwhile: CPU shares come in steps of 10 ms of their windows."""
+
+
+@dataclass(frozen=True)
+class StepBegan:
+    """A step begins. It comes a second time for a step whose NICs are others after a change."""
+
+    number: int
+    """From 1."""
+    total: int
+    step: Step
+    seconds_left: float
+    """Of the whole experiment, about; what people need for changes is not in it."""
+
+
+@dataclass(frozen=True)
+class Resting:
+    """Nothing is done for a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ChangeWanted:
+    """Somebody must change something now; it goes on when `change` has answered."""
+
+    step: Step
+    sentence: str
+    """What must be so, and how it is now where that is known; clean."""
+
+
+@dataclass(frozen=True)
+class StepEnded:
+    """A run is over, or a step could not be run: its result has a failure then."""
+
+    number: int
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class NotKept:
+    """A result could not be written to disk; the experiment goes on with it in memory."""
+
+    number: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ExperimentEnded:
+    """The last event."""
+
+    results: tuple[Kept, ...]
+    why: str = ""
+    """Why it ended before its last step; "" when it did not. Clean."""
+
+
+ExperimentEvent = StepBegan | Event | Resting | ChangeWanted | StepEnded | NotKept | ExperimentEnded
+
+Change = Callable[[Step], Awaitable[bool]]
+Keep = Callable[[Kept], object]
+
+
+async def carry_out(
+    experiment: Experiment,
+    hosts: Mapping[str, RunHost],
+    *,
+    change: Change | None = None,
+    keep: Keep | None = None,
+    limits: Limits | None = None,
+    waits: Waits | None = None,
+) -> AsyncGenerator[ExperimentEvent, None]:
+    """To be closed (`contextlib.aclosing`) when it is left early. `hosts`: more than take part may be in it.
+
+    `change`: whether somebody has made the change of that step (False: nobody will, and it ends); None: nobody can be
+    asked. `keep` writes a result; it is called in a thread, and may raise NictopError.
+    """
+    course = _Course(experiment, hosts, change=change, keep=keep, limits=limits, waits=waits or Waits())
+    try:
+        async with aclosing(course.events()) as events:
+            async for event in events:
+                yield event
+    finally:
+        await course.release()
+
+
+class _Ended(Exception):
+    """The experiment cannot go on; the sentence says why."""
+
+
+class _Course:
+    """An experiment that is being carried out."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        hosts: Mapping[str, RunHost],
+        *,
+        change: Change | None,
+        keep: Keep | None,
+        limits: Limits | None,
+        waits: Waits,
+    ) -> None:
+        self._experiment = experiment
+        self._hosts = {name: hosts[name] for name in experiment.hosts if name in hosts}
+        self._change, self._keep, self._limits, self._waits = change, keep, limits, waits
+        self._results: list[Kept] = []
+        self._value: str | None = None
+        """To which somebody has set what is varied; None: not known."""
+        self._refusal = ""
+        """Why the step at hand cannot be run."""
+        self._result: Result | None = None
+        """Of the step at hand."""
+        self._around: list[float] = []
+        """Seconds that each run took beside its own."""
+
+    async def events(self) -> AsyncGenerator[ExperimentEvent, None]:
+        why = ""
+        try:
+            for number, step in enumerate(self._experiment.steps, 1):
+                if number > 1 and self._experiment.rest > 0:
+                    yield Resting(self._experiment.rest)
+                    await asyncio.sleep(self._experiment.rest)
+                async with aclosing(self._step(number, step)) as events:
+                    async for event in events:
+                        yield event
+        except _Ended as error:
+            why = str(error)
+        yield ExperimentEnded(tuple(self._results), why)
+
+    async def release(self) -> None:
+        """Every host goes on as before."""
+        for host in self._hosts.values():
+            if host.attended:
+                await host.release()
+
+    # ------------------------------------------------------------------------------------------------------ a step
+
+    async def _step(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
+        self._result, self._refusal = None, ""
+        wall = time.time()
+        yield self._began(number, step)
+        async with aclosing(self._reach(step)) as waiting:
+            async for event in waiting:
+                yield event
+        if step.change:
+            changing = self._make_change(number, step)
+            async with aclosing(changing) as changes:
+                async for change in changes:
+                    yield change
+                    step = change.step if isinstance(change, StepBegan) else step
+        if self._refusal:
+            self._result = Result(step.plan, wall, failure=Failure("other", self._refusal))
+        else:
+            async with aclosing(self._run(step)) as events:
+                async for event in events:
+                    yield event
+        assert self._result is not None
+        kept = self._kept(number, step, self._result)
+        self._results.append(kept)
+        if self._keep is not None:
+            try:
+                await asyncio.to_thread(self._keep, kept)
+            except NictopError as error:
+                yield NotKept(number, error.message)
+        yield StepEnded(number, kept)
+
+    def _began(self, number: int, step: Step) -> StepBegan:
+        left = self._experiment.seconds_from(number, mean(self._around) if self._around else AROUND)
+        return StepBegan(number, len(self._experiment.steps), step, left)
+
+    async def _run(self, step: Step) -> AsyncGenerator[Event, None]:
+        for host in self._hosts.values():
+            places = (step.plan.client, step.plan.server)
+            await host.attend(READING, next((one.ifindex for one in places if one.host == host.name), None))
+        begun = time.monotonic()
+        run = Run(step.plan, self._hosts, limits=self._limits)
+        async with aclosing(run.events()) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    self._result = event.result
+                yield event
+        if self._result is not None and self._result.failure is None:
+            self._around.append(max(0.0, time.monotonic() - begun - step.plan.seconds))
+
+    def _kept(self, number: int, step: Step, result: Result) -> Kept:
+        return Kept(
+            f"{self._experiment.identity}-{number}",
+            self._experiment.identity,
+            result,
+            time.time(),
+            __version__,
+            self._experiment.kind,
+            self._experiment.label,
+            step.group,
+            self._experiment.variable,
+            step.value,
+            number,
+        )
+
+    # --------------------------------------------------------------------------------------------- before a step
+
+    async def _reach(self, step: Step) -> AsyncGenerator[Event, None]:
+        """Both ends are there, or it ends."""
+        why = away(step.plan, self._hosts)
+        if why:
+            yield Stage("waiting", f"waiting for a host to come back: {why}")
+            why = await back(step.plan, self._hosts, self._waits.back)
+        if why:
+            raise _Ended(why)
+
+    async def _make_change(self, number: int, step: Step) -> AsyncGenerator[ExperimentEvent, None]:
+        """Have it made where it is not made already, and look whether it is."""
+        variable = self._experiment.variable
+        yield Stage("changing", f"looking whether it is so: {step.change}")
+        plan = await looked(step.plan, self._hosts, self._waits.shown)
+        why = missing(variable, step.value, plan, self._hosts)
+        if why or (variable == "setup" and self._value != step.value):
+            self._value = None
+            async with aclosing(self._have_made(number, step, why)) as events:
+                async for event in events:
+                    yield event
+            if self._refusal:
+                return
+            async with aclosing(self._reach(step)) as waiting:
+                async for event in waiting:
+                    yield event
+            yield Stage("changing", f"waiting until it is so: {step.change}")
+            plan, self._refusal = await until_shown(variable, step.value, plan, self._hosts, self._waits.shown)
+            if self._refusal:
+                self._refusal = f"the change was not made: {self._refusal}"
+                return
+            self._value = step.value
+        if plan != step.plan:
+            yield self._began(number, replace(step, plan=plan))
+
+    async def _have_made(self, number: int, step: Step, why: str) -> AsyncGenerator[ExperimentEvent, None]:
+        """By the command, or by somebody who is asked."""
+        if self._experiment.between:
+            yield Stage("changing", f"the command between the runs makes it so: {step.change}")
+            words = self._environment(number, step)
+            self._refusal = await run_between(self._experiment.between, words, self._waits.between)
+            return
+        yield ChangeWanted(step, f"{step.change} (now: {why})" if why else step.change)
+        if self._change is None:
+            raise _Ended(f"somebody has to change something, and nobody can be asked: {step.change}")
+        if not await self._change(step):
+            raise _Ended(f"nobody makes the change: {step.change}")
+
+    def _environment(self, number: int, step: Step) -> dict[str, str]:
+        """What the command is told. Names are those of hosts as they are watched."""
+        return {
+            "NICTOP_VARIABLE": self._experiment.variable,
+            "NICTOP_VALUE": step.value,
+            "NICTOP_GROUP": step.group,
+            "NICTOP_STEP": str(number),
+            "NICTOP_CLIENT": step.plan.client.host,
+            "NICTOP_SERVER": step.plan.server.host,
+            "NICTOP_CLIENT_NIC": self._nic(step.plan.client),
+            "NICTOP_SERVER_NIC": self._nic(step.plan.server),
+        }
+
+    def _nic(self, place: Place) -> str:
+        host = self._hosts.get(place.host)
+        link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None
+        return link.name if link is not None else ""
