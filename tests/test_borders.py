@@ -31,6 +31,7 @@ def loaded_by(module: str) -> set[str]:
         ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.metrics.service", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.commands.metrics", {"prometheus_client", "asyncio", "msgspec", "textual"}),
+        ("nictop.report.html_page", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.traffic.run", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
         ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),

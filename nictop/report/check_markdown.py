@@ -67,17 +67,18 @@ def _chapter(finding: Finding, several: bool) -> Iterator[str]:
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
     yield f"**{escaped(fix.title)}** ({escaped(place_words(finding, fix))})"
-    yield from _fenced(fix.commands)
+    yield from fenced(fix.commands)
     if fix.note:
         yield ""
         yield escaped(fix.note)
     if fix.undo:
         yield ""
         yield "To undo it:"
-        yield from _fenced(fix.undo)
+        yield from fenced(fix.undo)
 
 
-def _fenced(commands: Sequence[str]) -> Iterator[str]:
+def fenced(commands: Sequence[str]) -> Iterator[str]:
+    """Clean commands between fences that none of them can end, a blank line before; nothing of none."""
     if commands:
         shown = [clean(command) for command in commands]
         fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTES.findall(one)), default=0))

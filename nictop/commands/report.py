@@ -1,0 +1,122 @@
+"""``nictop report``: what hosts say, now or in a recording, and runs that were kept, as one page for somebody else."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import TYPE_CHECKING
+
+from nictop.commands import output
+from nictop.commands.arguments import add_rights, seconds
+from nictop.commands.recorded import add_moment
+from nictop.errors import HostUnreachable, NictopError
+
+if TYPE_CHECKING:
+    from nictop.commands.report_subjects import Subjects
+    from nictop.watch import Answer
+
+SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
+DEFAULT_WATCH = 10.0
+"""Seconds of rates: as many as the rules want that look the longest."""
+ENDINGS = {"html": "html", "markdown": "md"}
+
+EPILOG = """\
+RECORDING is a file that nictop record wrote. RUN is a file, a run or an
+experiment as nictop traffic --list names them (at least four characters of it),
+or a label. Every other word is a host; none: this host. FILE is written whole,
+for you alone to read (0600), and replaces nothing unless --force is given; - is
+stdout.
+
+examples:
+  nictop report vm1 vm2 -o ticket.html
+  nictop report 5d0c -o sweep.html       an experiment that nictop traffic kept
+  nictop report vm1 vm2 --redact         without names and addresses
+  nictop report --format markdown -o -
+
+Exit codes: 0 it is written, 2 usage, 3 a host gave no answer (the page says so).
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = "nictop report [OPTIONS] [HOST|RECORDING|RUN ...]"
+    parser.description = "Write one page for a ticket: hosts, findings with commands, runs with their charts."
+    parser.epilog = EPILOG
+    parser.add_argument("hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="what it is about; default: this host")
+    add_rights(parser)
+    add_moment(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--format", choices=tuple(ENDINGS), default="html", help="default: %(default)s")
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="put aliases in the place of host and profile names, addresses, MACs, serials and UUIDs",
+    )
+    parser.add_argument(
+        "--watch",
+        type=_watch,
+        default=DEFAULT_WATCH,
+        metavar="SECONDS",
+        help=f"how long to look at rates of hosts, {SHORTEST_WATCH:g} to {LONGEST_WATCH:g} (default {DEFAULT_WATCH:g})",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.commands.report_subjects import subjects
+    from nictop.report.new_file import refuse_taken
+    from nictop.report.page import report_of
+    from nictop.watch import Unreachable
+
+    named = subjects(options.hosts)
+    wall = time.time()
+    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[options.format]}"
+    if path != "-" and not options.force:
+        refuse_taken(path)  # before anybody waits for hosts
+    answers, runs = _answers(named, options), named.runs
+    hidden: tuple[str, ...] = ()
+    if options.redact:
+        from nictop.report.redaction import redacted
+
+        answers, runs, hidden = redacted(answers, runs)
+    report = report_of(answers, runs, wall=wall, hidden=hidden)
+    if options.format == "html":
+        from nictop.report.html_page import html_page as page
+    else:
+        from nictop.report.page_markdown import markdown_page as page
+    _write(page(report), path, options)
+    for sentence in hidden:
+        output.narrate(sentence)
+    return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
+
+
+def _answers(named: Subjects, options: argparse.Namespace) -> tuple[Answer, ...]:
+    """What the hosts say, and what they had said in the recordings; of runs alone no host is asked."""
+    from nictop.commands.observed import answers
+    from nictop.commands.recorded import recorded_answers
+
+    at: str | None = options.at
+    if at is not None and not named.recordings:
+        raise NictopError("--at wants a recording", "nictop report FILE --at TIME")
+    found = tuple(answer for path in named.recordings for answer in recorded_answers(path, at))
+    if named.asks_hosts:
+        options.hosts, options.at = list(named.hosts), None
+        found += answers(options, options.watch)
+    return found
+
+
+def _write(page: str, path: str, options: argparse.Namespace) -> None:
+    from nictop.model.wording.text import clean
+    from nictop.report.new_file import write_new_file
+
+    if path == "-":
+        output.write(page)
+        return
+    write_new_file(path, page, replace=options.force)
+    output.narrate(f"written: {clean(path)}")
+
+
+def _watch(text: str) -> float:
+    return seconds(text, SHORTEST_WATCH, LONGEST_WATCH)

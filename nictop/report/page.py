@@ -1,0 +1,114 @@
+"""What stands in a report, whatever it is written as: hosts with their findings, runs by experiment, comparisons.
+
+Reads nothing. `report_of` takes what hosts answered (live or from a recording) and runs that were kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nictop.model.wording.text import clean
+from nictop.report.run_words import moment_words
+from nictop.report.show_hosts import UnreachableHost
+from nictop.rules import Diagnosis, Watched, diagnose
+from nictop.traffic.comparison import Comparison, compare
+from nictop.traffic.kept import Kept, SetUp, set_ups
+from nictop.traffic.variables import VARIABLES
+from nictop.watch import Answer, Unreachable
+
+NO_INVENTORY = "it had told nothing of its devices yet"
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """Runs that belong together, in their order."""
+
+    runs: tuple[Kept, ...]
+    """(): of a comparison between experiments that stand by themselves."""
+    names: tuple[str, str] = ("", "")
+    """Of the two set-ups of a comparison."""
+    comparison: Comparison | None = None
+    """None: it is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Everything that a page tells."""
+
+    wall: float
+    """Seconds since the epoch when it was made."""
+    hosts: tuple[Watched, ...] = ()
+    unreachable: tuple[UnreachableHost, ...] = ()
+    diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis((), ()))
+    experiments: tuple[Experiment, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Sentences about what was hidden in it; () when nothing was."""
+
+
+def report_of(
+    answers: Sequence[Answer], runs: Sequence[Kept] = (), *, wall: float, hidden: Sequence[str] = ()
+) -> Report:
+    """Asks all rules about the hosts that answered, and puts runs of one experiment together."""
+    hosts, unreachable = [], []
+    for answer in answers:
+        if isinstance(answer, Unreachable):
+            unreachable.append(UnreachableHost(answer.host, answer.sentence))
+        elif answer[0].inventory is None:
+            unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY))
+        else:
+            hosts.append(Watched(answer[0], answer[1].parts))
+    told = by_experiment(runs)
+    experiments = *map(experiment_of, told), *across_experiments([run for together in told for run in together])
+    return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments, tuple(hidden))
+
+
+def by_experiment(runs: Sequence[Kept]) -> tuple[tuple[Kept, ...], ...]:
+    """Experiments as they first come, each with its runs by number; a run that is named twice stands there once."""
+    found: dict[str, dict[str, Kept]] = {}
+    for one in runs:
+        found.setdefault(one.experiment, {})[one.identity] = one
+    return tuple(tuple(sorted(some.values(), key=lambda one: one.number)) for some in found.values())
+
+
+def experiment_of(runs: Sequence[Kept]) -> Experiment:
+    """With the comparison, where it is one of exactly two set-ups."""
+    found = set_ups(runs) if runs[0].kind == "compare" else []
+    return _compared(found, runs) if len(found) == 2 else Experiment(tuple(runs))
+
+
+def across_experiments(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
+    """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two."""
+    found = set_ups(runs)
+    if len(found) != 2 or len({run.experiment for run in runs}) != 2:
+        return ()
+    return (_compared(found, ()),)
+
+
+def _compared(found: Sequence[SetUp], runs: Sequence[Kept]) -> Experiment:
+    """A against B; what was varied on purpose may differ."""
+    (first, a), (second, b) = found
+    variables = sorted({one.variable for one in (*a, *b)} & VARIABLES.keys())
+    said = compare(
+        [one.result for one in a],
+        [one.result for one in b],
+        names=(first, second),
+        compared=[fact for name in variables for fact in VARIABLES[name].facts],
+    )
+    return Experiment(tuple(runs), (first, second), said)
+
+
+def title_words(report: Report) -> str:
+    """``vm1, vm2``: whom it is about; of many the first ones."""
+    names = [host.name for host in report.hosts] + [host.host for host in report.unreachable]
+    for experiment in report.experiments:
+        for one in experiment.runs:
+            names += (one.result.plan.client.host, one.result.plan.server.host)
+    known = list(dict.fromkeys(clean(name)[:80] for name in names))
+    more = f" and {len(known) - 4} more" if len(known) > 4 else ""
+    return (", ".join(known[:4]) + more) or "nothing"
+
+
+def moment(report: Report) -> str:
+    """``2026-11-21 08:01:40 UTC``"""
+    return moment_words(report.wall)

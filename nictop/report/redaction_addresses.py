@@ -1,0 +1,170 @@
+"""Aliases of addresses: an address that means nothing to anybody, the same one wherever the same address stood.
+
+Reads nothing. The network part is replaced, by one that is meant for documents where there is room (RFC 5737, RFC 2544,
+RFC 3849, RFC 6598), the last part stays: what was in one subnet still is, and ``.1`` still is the gateway. Of a MAC
+address (RFC 7042) the vendor stays; one that somebody made up keeps the byte that says so. No alias is an address that
+was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain
+
+SMALL_POOL = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "198.18.0.0/15", "240.0.0.0/4")
+"""Networks from which a /24 is replaced, in order."""
+MIDDLE_POOL = ("100.64.0.0/10", "10.128.0.0/9", "240.0.0.0/4")
+"""For networks of /16 to /23, a /16 for each."""
+WIDE_POOL = ("10.0.0.0/9", "240.0.0.0/4")
+"""For a /16 out of a larger network, so that several of them still are in one."""
+
+NOBODY = IPv4Address("169.254.169.254")
+"""The metadata service of every cloud."""
+UNIQUE_LOCAL = IPv6Network("fc00::/7")
+GROUP_BIT, LOCAL_BIT = 1, 2
+"""Of the first byte of a MAC address: multicast, and not given by a vendor."""
+KNOWN_LOCAL = (b"\x54\x00", b"\x42\x00")
+"""Second and third byte of addresses that QEMU and libvirt (52:54:00, fe:54:00) make up."""
+SMALL_IDENTIFIER = 0xFFFF
+"""Interface identifiers up to this were given by hand, and tell nothing: ``::1``."""
+
+
+class AddressAliases:
+    """Given once what was seen: `originals` are addresses in any order, `networks` those that are known by prefix."""
+
+    def __init__(self, originals: Collection[str] = (), networks: Iterable[str] = ()) -> None:
+        self.counted: dict[str, dict[object, None]] = {"IPv4": {}, "IPv6": {}, "MAC": {}}
+        """Kind → the different addresses that were replaced."""
+        self._macs_seen = {one.lower().replace("-", ":") for one in originals}
+        seen = [one for one in map(parsed, originals) if one is not None]
+        self._fours = {int(one) for one in seen if one.version == 4}
+        self._sixteens = {one >> 16 for one in self._fours}
+        self._twenty_fours = {one >> 8 for one in self._fours}
+        self._prefixes_seen = {int(one) >> 64 for one in seen if one.version == 6}
+        known = (_network(one) for one in networks)
+        self._wide = sorted({one for one in known if one is not None and 8 <= one.prefixlen < 24})
+        self._pools = {
+            24: _parts(SMALL_POOL, 24, self._twenty_fours),
+            16: _parts(MIDDLE_POOL, 16, self._sixteens),
+            8: _parts(WIDE_POOL, 16, self._sixteens),
+        }
+        self._blocks: dict[IPv4Network, int] = {}
+        self._numbers: dict[object, int] = {}
+        self._used: dict[str, int] = {}
+
+    def ip(self, address: IPv4Address | IPv6Address) -> str:
+        """Loopback, unspecified and multicast addresses and net masks stay as they are."""
+        alias = self._four(address) if isinstance(address, IPv4Address) else self._six(address)
+        if alias != address:
+            self.counted[f"IPv{address.version}"][address] = None
+        return str(alias)
+
+    # ----------------------------------------------------------------------------------------------------- IPv4
+
+    def _four(self, address: IPv4Address) -> IPv4Address:
+        if address.is_loopback or address.is_multicast or int(address) >> 24 in (0, 255) or address == NOBODY:
+            return address
+        if address.is_link_local:
+            number = self._number("link-local IPv4", int(address), lambda n: 0xA9FE_0100 + n in self._fours)
+            return IPv4Address(0xA9FE_0100 + number % 0xFE00) if int(address) & 0xFFFF else address
+        block, pool = self._block_of(address)
+        if block not in self._blocks:
+            self._blocks[block] = next(self._pools[pool])
+        return IPv4Address(self._blocks[block] | int(address) & int(block.hostmask))
+
+    def _block_of(self, address: IPv4Address) -> tuple[IPv4Network, int]:
+        """What of it is replaced together, and from which pool."""
+        widest = next((one for one in self._wide if address in one), None)
+        if widest is None:
+            return IPv4Network((int(address) >> 8 << 8, 24)), 24
+        if widest.prefixlen >= 16:
+            return widest, 16
+        return IPv4Network((int(address) >> 16 << 16, 16)), 8
+
+    # ----------------------------------------------------------------------------------------------------- IPv6
+
+    def _six(self, address: IPv6Address) -> IPv6Address:
+        if address.is_loopback or address.is_unspecified:
+            return address
+        if address.ipv4_mapped is not None:
+            return IPv6Address(0xFFFF_0000_0000 | int(self._four(address.ipv4_mapped)))
+        value = int(address)
+        if address.is_multicast:
+            return IPv6Address(value >> 112 << 112 | self._identifier(value & (1 << 112) - 1))
+        identifier = self._identifier(value & (1 << 64) - 1)
+        if value >> 64 == 0xFE80 << 48:
+            return IPv6Address(0xFE80 << 112 | identifier)
+        return IPv6Address(self._prefix(value >> 64, local=address in UNIQUE_LOCAL) << 64 | identifier)
+
+    def _identifier(self, value: int) -> int:
+        if value <= SMALL_IDENTIFIER:
+            return value
+        return 0x53 << 16 | self._number("interface identifier", value)
+
+    def _prefix(self, upper: int, *, local: bool) -> int:
+        """The same first 48 bits for the same ones; the subnet below them by number."""
+        site = self._number("site", upper >> 16)
+        subnet = self._number(f"subnet of {site}", upper & 0xFFFF) if upper & 0xFFFF else 0
+        head = (0xFD00_0000 << 16 if local else 0x2001_0DB8 << 16) | site & 0xFFFF
+        made = head << 16 | subnet & 0xFFFF
+        while made in self._prefixes_seen:
+            made += 1 << 12
+        return made
+
+    # ------------------------------------------------------------------------------------------------------ MAC
+
+    def mac(self, address: str) -> str:
+        """Of any number of bytes, in the notation it has; all zeros and all ones stay as they are."""
+        separator = "-" if "-" in address else ":"
+        plain = bytes.fromhex(address.replace(separator, ""))
+        if not any(plain) or all(byte == 255 for byte in plain) or len(plain) < 6:
+            return address
+        self.counted["MAC"][plain] = None
+        alias = self._mac(plain).hex(separator)
+        return alias.upper() if address.upper() == address != address.lower() else alias
+
+    def _mac(self, plain: bytes) -> bytes:
+        """Addresses that differ in their first byte alone stay so: a tap's is that of its guest's NIC with ``fe``."""
+        made_up = plain[0] & (LOCAL_BIT | GROUP_BIT) and plain[1:3] not in KNOWN_LOCAL
+        head = plain[:1] + (b"\x00\x00" if made_up else plain[1:3]) + bytes(len(plain) - 6)
+        first = 0x5E_5300
+
+        def taken(number: int) -> bool:
+            return any((bytes([one]) + head[1:] + (first + number).to_bytes(3, "big")).hex(":") in self._macs_seen
+                       for one in (plain[0], 0xFE))  # fmt: skip
+
+        number = self._number("MAC", plain[1:], taken)
+        return head + ((first + number) & 0xFFFFFF).to_bytes(3, "big")
+
+    def _number(self, kind: str, original: object, taken: Callable[[int], bool] = lambda number: False) -> int:
+        """From 1, the same one for the same original; `taken(number)`: not this one."""
+        key = (kind, original)
+        if key not in self._numbers:
+            number = self._used.get(kind, 0) + 1
+            while taken(number):
+                number += 1
+            self._used[kind] = self._numbers[key] = number
+        return self._numbers[key]
+
+
+def parsed(text: str) -> IPv4Address | IPv6Address | None:
+    """None for what is no IP address."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> IPv4Network | None:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return None
+    return network if isinstance(network, IPv4Network) else None
+
+
+def _parts(pool: Iterable[str], length: int, seen: Collection[int]) -> Iterator[int]:
+    """First addresses of the networks of that length in the pool in which nothing was seen."""
+    networks = chain.from_iterable(IPv4Network(one).subnets(new_prefix=length) for one in pool)
+    return (int(one.network_address) for one in networks if int(one.network_address) >> (32 - length) not in seen)

@@ -1,0 +1,138 @@
+"""A real browser reads the page as it is meant: nothing in a name runs, loads or becomes an element; both colour
+schemes and paper show it. Skipped where there is no Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from html import unescape
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from nictop.model.wording import clean
+from nictop.report.html_page import html_page
+from tests.report.test_html_page import ALLOWED, Outline
+from tests.support.reports import HOSTILE, hostile_report, rich_report
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+TIMEOUT = 120
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium (apt-get install chromium)")
+
+Browse = Callable[..., bytes]
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Browse:
+    """Chromium's standard output for a page, with options; nothing of it is left."""
+
+    def run(page: str, *options: str) -> bytes:
+        (tmp_path / "page.html").write_text(page)
+        command = [
+            *(
+                str(CHROMIUM),
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+            ),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1000,1500", *options),
+            (tmp_path / "page.html").as_uri(),
+        ]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path, start_new_session=True
+        )
+        try:
+            return process.communicate(timeout=TIMEOUT)[0]
+        finally:
+            with suppress(ProcessLookupError):  # its children are in its own group
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    return run
+
+
+def test_nothing_in_a_name_runs_or_becomes_an_element(browse: Browse) -> None:
+    page = html_page(hostile_report())
+    dom = browse(page, "--dump-dom").decode()
+    seen = Outline(dom)
+    assert seen.tags <= ALLOWED
+    assert clean(HOSTILE) in seen.words
+    assert titled(dom) == titled(page) != "owned"  # which every script in a name would make of it
+
+
+def titled(page: str) -> str:
+    found = re.search(r"<title>(.*?)</title>", page, re.S)
+    return unescape(found[1]) if found is not None else ""
+
+
+def test_the_policy_holds_even_where_a_script_got_in(browse: Browse, server: tuple[str, list[str]]) -> None:
+    """The second wall: a page that does contain a script and an image runs and loads neither; without the policy it
+    would, so that this test can fail."""
+    address, asked = server
+    intruders = (
+        "<p id='told'>quiet</p><script>document.getElementById('told').textContent = 'loud'</script>"
+        f"<img src='{address}'></body>"
+    )
+    page = html_page(rich_report()).replace("</body>", intruders)
+    unguarded = page.replace("default-src", "font-src")
+    assert unguarded != page
+    assert ">quiet</p>" in browse(page, "--dump-dom").decode()
+    assert asked == []
+    assert ">loud</p>" in browse(unguarded, "--dump-dom").decode()
+    assert asked == ["/x.png"]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """An address on this machine, and what was asked of it."""
+    asked: list[str] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as one:
+        thread = Thread(target=one.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{one.server_port}/x.png", asked
+        one.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [(0, True), (1, False)])
+def test_it_keeps_to_the_colour_scheme_of_the_reader(browse: Browse, tmp_path: Path, scheme: int, dark: bool) -> None:
+    browse(html_page(rich_report()), f"--blink-settings=preferredColorScheme={scheme}", "--screenshot=seen.png")
+    assert (max(corner(tmp_path / "seen.png")) < 80) == dark
+
+
+def corner(path: Path) -> bytes:
+    """Red, green and blue of the upper left pixel of a PNG: there every filter adds nothing."""
+    data, at, packed = path.read_bytes(), 8, b""
+    while at < len(data):
+        (length,) = struct.unpack(">I", data[at : at + 4])
+        if data[at + 4 : at + 8] == b"IDAT":
+            packed += data[at + 8 : at + 8 + length]
+        at += length + 12
+    return zlib.decompress(packed)[1:4]
+
+
+def test_it_prints(browse: Browse, tmp_path: Path) -> None:
+    browse(html_page(rich_report()), "--print-to-pdf=seen.pdf", "--no-pdf-header-footer")
+    printed = (tmp_path / "seen.pdf").read_bytes()
+    assert printed.startswith(b"%PDF-") and printed.count(b"/Type /Page\n") >= 2

@@ -1,0 +1,193 @@
+"""``nictop report``: what it is about, where it goes, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from nictop.cli import main
+from nictop.commands.report_subjects import subjects
+from nictop.errors import NictopError
+from nictop.report.new_file import write_new_file
+from nictop.traffic.kept import directory, keep
+from nictop.wire.source import SourceState
+from tests.support.findings import lines_of_case
+from tests.support.recordings import a_host, record
+from tests.support.reports import experiments
+from tests.support.sources import ScriptedSource
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs that are kept, and a directory to write to; neither is the user's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
+    """A source in the place of the local probe, whose host has "Wired connection 1"."""
+    source = ScriptedSource("guest")
+    source.say(*lines_of_case("profiles", "profile_is_generated"))
+    monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
+    return source
+
+
+def keep_all() -> None:
+    place = directory(os.environ)
+    for one in experiments():
+        keep(one, place)
+
+
+# ------------------------------------------------------------------------------------------------------- a report
+
+
+def test_a_live_host(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert main(["report", "-o", "a.html", "--watch", "5"]) == 0
+    written = home / "here" / "a.html"
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    page = written.read_text("ascii")
+    assert "Wired connection 1" in page and "nmcli con mod uuid" in page and "rates over 5.00 s" in page
+    streams = capsys.readouterr()
+    assert streams.out == "" and streams.err == "written: a.html\n"
+    assert scripted.closed
+
+
+def test_without_a_name_the_file_is_called_after_the_moment(scripted: ScriptedSource, home: Path) -> None:
+    assert main(["report", "--watch", "1", "--format", "markdown"]) == 0
+    (written,) = (home / "here").iterdir()
+    assert written.name.startswith("nictop-report-2") and written.suffix == ".md"
+    assert written.read_text().startswith("# nictop report: ")
+
+
+def test_to_stdout(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert main(["report", "-o", "-", "--watch", "1"]) == 0
+    streams = capsys.readouterr()
+    assert streams.out.startswith("<!DOCTYPE html>") and streams.err == ""
+    assert list((home / "here").iterdir()) == []
+
+
+def test_runs_alone_ask_no_host(capsys: pytest.CaptureFixture[str]) -> None:
+    keep_all()
+    assert main(["report", "sweep", "pair-1", "-o", "-", "--sudo"]) == 0
+    page = capsys.readouterr().out
+    assert "sweep of length" in page and page.count("<svg") == 1 + 4 + 1
+    assert 'id="host-1"' not in page
+
+
+def test_a_file_of_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    path = keep(experiments()[0], directory(os.environ))
+    assert main(["report", str(path), "-o", "-"]) == 0
+    assert "5.00 Gb/s arrived at b" in capsys.readouterr().out
+
+
+def test_a_recording(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    path = home / "here" / "monday.nictop"
+    record(path, [*a_host("vm1", 8), *a_host("vm2", 8)])
+    assert main(["report", str(path), "-o", "-"]) == 0
+    page = capsys.readouterr().out
+    assert page.count('id="host-') == 2 and "ens192" in page
+    assert main(["report", "monday.nictop", "--at", "+0", "-o", "-"]) == 3
+    assert "unreachable" in capsys.readouterr().out
+
+
+def test_redacted(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "--redact", "--watch", "1", "-o", "-"]) == 0
+    streams = capsys.readouterr()
+    assert "198.51.100.11" not in streams.out and "77777777-7777" not in streams.out
+    for told in (streams.err, streams.out):
+        assert re.search(r"Hidden: \d host names?, ", told) is not None and "3 IPv4 addresses" in told
+
+
+def test_a_host_that_is_lost_stands_in_the_page(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ScriptedSource("guest")
+    source.say(SourceState("lost", "it went away"))
+    monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
+    assert main(["report", "-o", "-"]) == 3
+    assert "guest · unreachable: it went away" in capsys.readouterr().out.replace("&#183;", "·")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["./absent.json"], "absent.json"),
+        (["--at", "end"], "--at wants a recording"),
+        (["-o", "absent/x.html", "one"], "cannot write absent/x.html"),
+    ],
+)
+def test_what_cannot_be_is_said(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_all()
+    assert main(["report", *arguments]) == 2
+    streams = capsys.readouterr()
+    assert sentence in streams.err and streams.out == ""
+
+
+# --------------------------------------------------------------------------------------------------------- subjects
+
+
+def test_words_are_runs_hosts_or_files(home: Path) -> None:
+    path = keep(experiments()[0], directory(os.environ))
+    found = subjects(["one-1", "vm1", "root@vm2:2222", "one", str(path), "local"])
+    assert found.hosts == ("vm1", "root@vm2:2222", "local")
+    assert [run.identity for run in found.runs] == ["one-1"] * 3
+    assert found.asks_hosts and not subjects(["one"]).asks_hosts and subjects([]).asks_hosts
+
+
+def test_a_foreign_file_is_a_sentence(home: Path) -> None:
+    foreign = home / "here" / "x.json"
+    foreign.write_bytes(b"\x00\xff{")
+    with pytest.raises(NictopError):
+        subjects(["x.json"])
+
+
+def test_where_nothing_can_be_kept_every_word_is_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.delenv("HOME")
+    assert subjects(["beef1234"]).hosts == ("beef1234",)
+
+
+# --------------------------------------------------------------------------------------------------------- the file
+
+
+def test_nothing_is_replaced_unless_that_is_wanted(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keep_all()
+    written = home / "here" / "a.html"
+    written.write_text("mine")
+    assert main(["report", "one", "-o", "a.html"]) == 2
+    assert written.read_text() == "mine" and "--force replaces it" in capsys.readouterr().err
+    assert main(["report", "one", "-o", "a.html", "--force"]) == 0
+    assert written.read_text().startswith("<!DOCTYPE") and stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert [one.name for one in written.parent.iterdir()] == ["a.html"]
+
+
+def test_a_link_is_not_followed(home: Path) -> None:
+    target, link = home / "target", home / "here" / "link"
+    target.write_text("mine")
+    link.symlink_to(target)
+    with pytest.raises(NictopError, match="there already"):
+        write_new_file(str(link), "new")
+    write_new_file(str(link), "new", replace=True)
+    assert target.read_text() == "mine" and link.read_text() == "new" and not link.is_symlink()
+
+
+@pytest.mark.parametrize("path", ["", "absent/x", "x\x00y", "n" * 300])
+def test_a_path_that_cannot_be_is_a_sentence_and_leaves_nothing(path: str, home: Path) -> None:
+    with pytest.raises(NictopError, match="cannot write"):
+        write_new_file(path, "text")
+    assert list((home / "here").iterdir()) == []
+
+
+def test_a_directory_is_not_replaced(home: Path) -> None:
+    (home / "here" / "d").mkdir()
+    with pytest.raises(NictopError):
+        write_new_file("d", "text", replace=True)
+    assert [one.name for one in (home / "here").iterdir()] == ["d"]

@@ -1,0 +1,124 @@
+"""What a report is made of: recorded hosts, runs with intervals, and values in which every text is hostile."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.model.window import RatesWindow
+from nictop.report.page import Report, report_of
+from nictop.rules import Diagnosis, Evidence, Skipped
+from nictop.traffic.kept import ExperimentKind, Kept
+from nictop.traffic.measured import Interval
+from nictop.traffic.result import Point, Result
+from nictop.watch import Unreachable
+from tests.support.findings import RENAME, finding
+from tests.support.recorded import recorded
+from tests.traffic.runs import BUSY, flow, load, result
+
+T = TypeVar("T")
+
+RECORDED = ("wired-connection-1", "igb-vfs-vmxnet3-virtio", "virtio-4-queues")
+WALL = 1_790_000_000.0
+
+HOSTILE = (
+    "ev</title></pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "'\"`&lt;\x1b[31m\x00\r\n\u202eil\u2066]]><svg onload=document.title='owned'>"
+)
+
+
+def recorded_answer(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
+    """A recorded guest, watched under that name."""
+    snapshot, window = with_state(Snapshot.empty(host), "live", ""), RatesWindow()
+    for line in recorded(name):
+        snapshot = advance(snapshot, line)
+        window.take(snapshot)
+    return snapshot, window
+
+
+def full_result(gigabits: float, seconds: int = 4) -> Result:
+    """A run from a to b with intervals of half a second, two omitted ones, and CPUs over time."""
+    points = tuple(
+        Point(
+            number / 2 + 0.5,
+            Interval(number / 2, number / 2 + 0.5, gigabits * 1e9 * (1 + math.sin(number) / 10), False),
+        )
+        for number in range(-2, seconds * 2)
+    )
+    series = tuple(replace(BUSY, time=float(second), hottest_busy=0.5) for second in range(seconds))
+    return result(
+        gigabits,
+        flows=(flow(gigabits, points=points),),
+        hosts=(load("a", series=series), load("b", "server", series=series)),
+        bottleneck="held back by the receiver: CPU 2 of b is 98 % busy",
+    )
+
+
+def kept(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> Kept:
+    return Kept(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
+
+
+def experiments() -> list[Kept]:
+    """One run, a sweep with a failed run, a comparison of three and three."""
+    runs = [kept(1, "one", full_result(5.0))]
+    for number, (value, gigabits) in enumerate((("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1):
+        runs.append(kept(number, "sweep", full_result(gigabits), "sweep", variable="length", value=value))
+    for number, (group, gigabits) in enumerate(zip("ABBAAB", (4.0, 6.0, 6.3, 4.2, 4.1, 6.2), strict=True), 1):
+        queues = "1" if group == "A" else "4"
+        more = {"variable": "queues", "value": queues, "group": group}
+        runs.append(kept(number, "pair", full_result(gigabits), "compare", **more))
+    return runs
+
+
+def rich_report() -> Report:
+    """Two recorded guests, an unreachable host, and every kind of experiment."""
+    answers = [recorded_answer(name, f"guest-{number}") for number, name in enumerate(RECORDED[:2], 1)]
+    return report_of([*answers, Unreachable("vm3", "203.0.113.7 port 22 does not answer")], experiments(), wall=WALL)
+
+
+def hostile_report() -> Report:
+    """Every text of a recorded guest and of a run that is no word of the program is hostile."""
+    snapshot, window = recorded_answer(RECORDED[0], "guest")
+    runs = [hostile(one) for one in experiments()[:1]]
+    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE, HOSTILE), undo=(HOSTILE,), note=HOSTILE)
+    found = finding(
+        rule=HOSTILE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),),
+        fixes=(fix,),
+    )  # fmt: skip
+    made = report_of([(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, wall=WALL)
+    return replace(made, diagnosis=Diagnosis((found,), (Skipped(*[HOSTILE] * 4),)), hidden=(HOSTILE,))
+
+
+def hostile(value: T, text: str = HOSTILE) -> T:
+    """`value` with `text` in every field that may hold any text."""
+    return _hostile(value, type(value), text)  # type: ignore[no-any-return]
+
+
+def _hostile(value: Any, kind: Any, text: str) -> Any:
+    if isinstance(value, str):
+        return value if _is_word(kind) else text
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = typing.get_type_hints(type(value), localns=_names(type(value)))
+        names = [one.name for one in dataclasses.fields(value)]
+        return replace(value, **{name: _hostile(getattr(value, name), hints[name], text) for name in names})
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_hostile(one, type(one), text) for one in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_hostile(one, kind, text) for one in value)
+    if isinstance(value, dict):
+        return {key: _hostile(one, kind, text) for key, one in value.items()}
+    return value
+
+
+def _is_word(kind: Any) -> bool:
+    """The annotation allows certain words alone."""
+    return typing.get_origin(kind) is Literal or any(map(_is_word, typing.get_args(kind)))
+
+
+def _names(kind: type) -> dict[str, Any]:
+    """What its annotations name although its module imports it for the type checker alone."""
+    return {"LinkConfiguration": object} if kind is Snapshot else {}
