@@ -9,7 +9,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.benchmarks import counters, interrupts, metrics, pictures, probe, rules, run_charts, screens, ssh, traffic
+from tests.benchmarks import (
+    counters,
+    interrupts,
+    metrics,
+    pictures,
+    probe,
+    recordings,
+    rules,
+    run_charts,
+    runs,
+    screens,
+    ssh,
+    traffic,
+)
 from tests.benchmarks.results import HEAD, Benchmark, line
 from tests.support.namespaces import why_impossible
 
@@ -25,10 +38,15 @@ BENCHMARKS: dict[str, Benchmark] = {
     "first-words": probe.first_words,
     "metrics": metrics.scrape,
     "probe": probe.probe_at_rest,
+    "recording-size": recordings.recording_size,
+    "recording-cost": recordings.recording_cost,
+    "recording-day": recordings.recording_day,
     "rules": rules.all_rules,
     "heat-picture": pictures.heat_picture,
     "run-charts": run_charts.run_charts,
     "first-paint": screens.first_paint,
+    "runs-bare": runs.beside_bare,
+    "runs-soon": runs.how_soon,
     "ssh-first-counters": ssh.first_counters,
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,

@@ -1,0 +1,233 @@
+"""Recordings: their size, what writing costs, and how soon one of a whole day shows its first picture.
+
+A host with 10 NICs of 8 queues each and 16 CPUs, whose numbers move as on a real one: a NIC that carries 100,000
+packets per second in each direction, two that carry a little, seven that hear a broadcast now and then. The chosen NIC
+is watched, as on the screen; `all` are watched by ``nictop record``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from random import Random
+
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
+from nictop.wire.recording import Recording
+from nictop.wire.recording_playback import WINDOW, Playback
+from nictop.wire.recording_segments import HostFrames, encoded
+from nictop.wire.recording_writer import Recorder
+from tests.benchmarks.results import Result
+from tests.benchmarks.rules import nic
+from tests.support.lines import hello, inventory
+from tests.support.probe import wait_until
+
+NICS, QUEUES, CPUS = 10, 8, 16
+LOADS = ([12_500.0] * QUEUES, *[[1000.0, 1000.0, 3.0, *[0.0] * 5]] * 2, *[[0.5, *[0.0] * 7]] * 7)
+"""Packets per second in each queue of each NIC."""
+LIVED = 600
+"""Seconds that are made up; a longer recording repeats them."""
+HOUR = 3600
+
+
+class Host:
+    """Makes counters that move by chance, the same chances in every run."""
+
+    def __init__(self, watched: int, busy: bool = False) -> None:
+        self._random, self._values = Random(1), dict[tuple[object, ...], int]()
+        self._watched, self._loads = watched, [LOADS[0]] * NICS if busy else LOADS
+
+    def more(self, rate: float, *key: object) -> int:
+        """A counter that grows by about `rate`."""
+        known = self._values.setdefault(key, self._random.randrange(10**9) if rate else 0)
+        if rate > 20:
+            known += max(0, int(self._random.gauss(rate, rate * 0.05 + rate**0.5)))
+        elif rate:
+            known += sum(self._random.random() < rate / 4 for _ in range(4))
+        self._values[key] = known
+        return known
+
+    def bytes_of(self, packets: int, size: int, *key: object) -> int:
+        known = self._values.setdefault(key, self._random.randrange(10**9))
+        self._values[key] = known + int(packets * size * (self._random.gauss(1, 0.02) if packets > 50 else 1))
+        return self._values[key]
+
+    def counters(self, second: int) -> Counters:
+        links, queues, interrupts = {}, {}, {}
+        for number, loads in enumerate(self._loads):
+            ifindex = number + 2
+            links[ifindex], told = self._nic(ifindex, loads)
+            if number < self._watched:
+                queues[ifindex] = told
+            for queue, load in enumerate(loads):
+                hot = (number + queue) % CPUS
+                interrupts[10 * ifindex + queue] = {hot: self.more(min(load, 8000.0) / 2, "irq", ifindex, queue)}
+        busy = self._loads[0][0]
+        ticks = (3.0, 0.0, 4.0, 80.0, 0.0, 0.0, 6.0, 1.0, 0.0, 0.0)
+        return Counters(
+            time=round(1000.0 + second + self._random.random() * 2e-3, 9),
+            links=links,
+            cpus={cpu: tuple(self.more(rate, "cpu", cpu, n) for n, rate in enumerate(ticks)) for cpu in range(CPUS)},
+            queues=queues,
+            interrupts=interrupts,
+            softirqs={cpu: (self.more(0.3, "tx", cpu), self.more(900.0, "rx", cpu)) for cpu in range(CPUS)},
+            softnet={cpu: (self.more(busy, "net", cpu), 0, self.more(0.2, "late", cpu), 0, 0) for cpu in range(CPUS)},
+        )
+
+    def _nic(
+        self, ifindex: int, loads: list[float]
+    ) -> tuple[tuple[int, ...], tuple[tuple[str, int, tuple[int | None, ...]], ...]]:
+        told: list[tuple[str, int, tuple[int | None, ...]]] = []
+        sums = dict.fromkeys(LINK_COUNTERS, 0)
+        for way, size in (("rx", 1400), ("tx", 66)):
+            for queue, load in enumerate(loads):
+                before = self._values.get((way, ifindex, queue))
+                packets = self.more(load, way, ifindex, queue)
+                data = self.bytes_of(packets - (before or packets), size, way, ifindex, queue, "bytes")
+                sums[f"{way}_packets"] += packets
+                sums[f"{way}_bytes"] += data
+                numbers = (packets, data, None, None, 0, None)
+                told.append((way, queue, numbers if way == "rx" else (None, None, packets, data, None, 0)))
+        return tuple(sums.values()), tuple(told)
+
+
+@lru_cache(maxsize=4)
+def lived(watched: int, busy: bool = False, seconds: int = LIVED) -> tuple[Counters, ...]:
+    host = Host(watched, busy)
+    return tuple(host.counters(second) for second in range(seconds))
+
+
+def facts() -> Line:
+    """An inventory of so many NICs."""
+    made: Inventory | None = inventory().inventory
+    assert made is not None
+    links: list[Link] = []
+    for number in range(NICS):
+        one = nic(f"0000:{number + 1:02x}:00.0")
+        links.append(replace(one, ifindex=number + 2, name=f"ens{number + 1}", queues=one.queues[: 2 * QUEUES]))
+    return Line(inventory=replace(made, links=tuple(links)))
+
+
+def size(watched: int, busy: bool = False) -> float:
+    """MB that an hour takes at 1 Hz, key frames and a re-scan every five minutes included."""
+    frames, written, inventory_line = HostFrames(1, "a"), 0, facts()
+    for second in range(HOUR):
+        items = [hello(), inventory_line] if second == 0 else [inventory_line] if second % 300 == 0 else []
+        record = lived(watched, busy)[second % LIVED]
+        moved = replace(record, time=record.time + second // LIVED * LIVED)
+        for item in (*items, Line(counters=moved)):
+            told = encoded(item)
+            assert told is not None
+            written += sum(len(frame.data) for frame in frames.take(item, *told, moved.time))
+    return (written + sum(len(frame.data) for frame in frames.end())) / 1e6
+
+
+def recording_size(quick: bool) -> Iterator[Result]:
+    yield Result("recording: one NIC of ten watched, an hour at 1 Hz", size(1), 2.0, "MB")
+    yield Result("recording: all ten watched (nictop record)", size(NICS), 2.0, "MB")
+    if not quick:
+        yield Result("recording: all ten watched and all of them busy", size(NICS, busy=True), None, "MB")
+
+
+def recording_cost(quick: bool) -> Iterator[Result]:
+    """CPU of taking, packing and writing, all threads together, per second of recording."""
+    seconds = 120 if quick else 600
+    inventory_line, records = facts(), lived(NICS)[:seconds]
+    for rate, bound in ((1, 0.5), (10, 3.0)):
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.process_time()
+            asyncio.run(written(os.path.join(folder, "r"), inventory_line, records, rate))
+            used = time.process_time() - begin
+        share = 100 * used * rate / len(records)
+        yield Result(f"recording: ten NICs watched at {rate} Hz: CPU", share, bound, "% of a core")
+
+
+async def written(path: str, inventory_line: Line, records: tuple[Counters, ...], rate: int) -> None:
+    recorder = Recorder(path)
+    recorder.hear("a", hello(), 1000.0)
+    recorder.hear("a", inventory_line, 1000.0)
+    for number, record in enumerate(records):
+        recorder.hear("a", Line(counters=record), 1000.0 + number / rate)
+        await asyncio.sleep(0)
+    await recorder.close()
+    assert not recorder.dropped, recorder.trouble
+
+
+def recording_day(quick: bool) -> Iterator[Result]:
+    """Opening, seeking and memory with a day in the file (quick: three hours)."""
+    hours = 3 if quick else 24
+    with tempfile.TemporaryDirectory() as folder:
+        whole, cut = os.path.join(folder, "r"), os.path.join(folder, "cut")
+        asyncio.run(written_for_long(whole, hours))
+        yield Result(f"recording of {hours} h: its size", os.path.getsize(whole) / 1e6, None, "MB")
+        with open(whole, "rb") as file, open(cut, "wb") as other:
+            other.write(file.read()[:-30])
+        for path, which in ((whole, "with its index"), (cut, "cut, without one")):
+            begin = time.perf_counter()
+            with Recording.open(path) as recording:
+                pictured(recording, recording.begin + WINDOW)
+            yield Result(
+                f"recording of {hours} h, {which}: to the first picture", time.perf_counter() - begin, 1.0, "s"
+            )
+        yield from seeks(whole, hours)
+
+
+def seeks(path: str, hours: int) -> Iterator[Result]:
+    took, random = [], Random(2)
+    tracemalloc.start()
+    with Recording.open(path) as recording:
+        opened, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        for _ in range(20):
+            place = recording.begin + random.random() * (recording.end - recording.begin)
+            begin = time.perf_counter()
+            pictured(recording, place)
+            took.append(time.perf_counter() - begin)
+        tracemalloc.start()
+        pictured(recording, recording.end)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    yield Result(f"recording of {hours} h: a seek, median", statistics.median(took), 0.2, "s")
+    yield Result(f"recording of {hours} h: a seek, longest of {len(took)}", max(took), 0.4, "s")
+    yield Result(f"recording of {hours} h: memory of the open index", opened / 1e6, 5.0, "MB")
+    yield Result(f"recording of {hours} h: most memory while seeking", peak / 1e6, 50.0, "MB")
+
+
+def pictured(recording: Recording, place: float) -> Snapshot:
+    """What a playback does on a jump: the facts, then a window of counters."""
+
+    async def picture() -> Snapshot:
+        playback = Playback(recording)
+        playback.seek(place)
+        snapshot, (source,) = Snapshot.empty("a"), playback.sources()
+        last = recording.counted("a", place - WINDOW, playback.now())[-1]
+        async for item in source.items():
+            if isinstance(item, Line):
+                snapshot = advance(snapshot, item)
+                if item.counters is not None and item.counters.time >= last - 0.01:
+                    break
+        return snapshot
+
+    return asyncio.run(picture())
+
+
+async def written_for_long(path: str, hours: int) -> None:
+    recorder = Recorder(path)
+    inventory_line, records = facts(), lived(NICS)
+    recorder.hear("a", hello(), 1000.0)
+    for second in range(hours * HOUR):
+        if second % 300 == 0:
+            recorder.hear("a", inventory_line, 1000.0 + second)
+        moved = replace(records[second % LIVED], time=1000.0 + second)
+        recorder.hear("a", Line(counters=moved), moved.time)
+        if second % 500 == 0:
+            await asyncio.to_thread(wait_until, lambda: recorder._waiting_bytes < 4_000_000)
+    await recorder.close()
+    assert not recorder.dropped, recorder.trouble

@@ -1,0 +1,109 @@
+"""The charts of a run that goes on: ten minutes of it, four hosts, 120×36, a picture every fifth of a second."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from textual.app import App, ComposeResult
+
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Counters, Hello, Line
+from nictop.traffic.events import Measured
+from nictop.traffic.host import RunHost
+from nictop.traffic.measured import Interval
+from nictop.traffic.picture import Watching
+from nictop.traffic.plan import Plan
+from nictop.widgets.run_chart import RunChart
+from nictop.widgets.run_hosts import RunHosts
+from tests.benchmarks.results import Result
+from tests.support.sources import ScriptedSource
+from tests.traffic.plans import PLAN
+
+SECONDS, PICTURES, INTERVAL = 600, 5, 0.5
+HOSTS = ("a", "b", "c", "d")
+CPUS = 16
+HELLO = Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, "boot", 100, 0.0, 0.0, 0.2)
+
+
+class Charts(App[None]):
+    """Both, and nothing else."""
+
+    CSS_PATH = "../../nictop/nictop.tcss"
+
+    def compose(self) -> ComposeResult:
+        yield RunChart()
+        yield RunHosts()
+
+    def on_mount(self) -> None:
+        self.query_one(RunChart).styles.height = 20
+        self.query_one(RunHosts).styles.height = 16
+
+
+class LongRun:
+    """A run whose every interval and every second has another value. Its axis begins at 0 of all clocks."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.now = plan, 0.0
+        self.hosts = {name: RunHost(ScriptedSource(name), Snapshot.empty(name)) for name in HOSTS}
+        for one in self.hosts.values():
+            one.hear(Line(hello=HELLO), now=0.0)
+        self.watching = Watching(plan, self.hosts)
+
+    def go_on(self) -> None:
+        """What comes in a fifth of a second."""
+        before, self.now = self.now, self.now + 1 / PICTURES
+        for number, one in enumerate(self.hosts.values()):
+            one.hear(Line(counters=self._counters(number)), now=self.now)
+        end = self.now // INTERVAL * INTERVAL
+        if end > before:
+            for end_of_run, sends in (("b", False), ("a", True)):
+                rate = 8e9 + 1e9 * ((7 * end) % 1)
+                told = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
+                self.watching.take(Measured(end_of_run, self.now, told), now=self.now)
+                if self.plan.direction == "bidirectional":
+                    back = replace(told, sends=not sends)
+                    self.watching.take(Measured(end_of_run, self.now, back), now=self.now)
+
+    def _counters(self, number: int) -> Counters:
+        ticks = round(self.now * 100)
+        busy = round(ticks * (0.3 + 0.1 * number))
+        times: tuple[int, ...] = (busy // 2, 0, busy // 4, ticks - busy, 0, 0, busy // 4, 0, 0, 0)
+        packets = round(8e5 * self.now)
+        return Counters(
+            time=self.now, links={4: (packets,) * 25, 5: (packets,) * 25}, cpus=dict.fromkeys(range(CPUS), times)
+        )
+
+
+def run_charts(quick: bool) -> Iterator[Result]:
+    for name, directions in (("one direction", "forward"), ("both directions", "bidirectional")):
+        plan = replace(PLAN, time=SECONDS, direction=directions)  # type: ignore[arg-type]
+        drawn, second = asyncio.run(repainted(LongRun(plan), 4 if quick else 20))
+        what = f"charts of 10 min, 4 hosts, {name}, {PICTURES} Hz"
+        yield Result(f"{what}: CPU", 100 * second, 3.0, "% of a core")
+        yield Result(f"… {name}: the dearest picture of each second", drawn * 1e3, None, "ms CPU")
+
+
+async def repainted(run: LongRun, seconds: int) -> tuple[float, float]:
+    """CPU seconds of (the dearest picture of a second, all pictures of a second), medians."""
+    app = Charts()
+    while run.now < SECONDS - seconds - 2:
+        run.go_on()
+    dearest, sums = [], []
+    async with app.run_test(size=(120, 36)) as pilot:
+        chart, hosts = app.query_one(RunChart), app.query_one(RunHosts)
+        for _ in range(seconds):
+            spent = []
+            for _ in range(PICTURES):
+                run.go_on()
+                begin = time.process_time()
+                chart.show(run.watching.picture(run.now))
+                hosts.show(chart.shown, chart.time)
+                await pilot.pause()
+                spent.append(time.process_time() - begin)
+            dearest.append(max(spent))
+            sums.append(sum(spent))
+    return statistics.median(dearest[1:]), statistics.median(sums[1:])

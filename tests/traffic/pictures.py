@@ -1,0 +1,72 @@
+"""Pictures of runs made of literal values: what the tests of the charts look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from nictop.model.ceiling import Ceiling
+from nictop.traffic.flow_picture import Arrival, FlowPicture, Sending
+from nictop.traffic.host_picture import Carrying, HostPicture, Packets
+from nictop.traffic.load import Busy, HostRole
+from nictop.traffic.picture import RunPicture
+from nictop.traffic.plan import Plan
+from tests.traffic.plans import PLAN
+
+CEILING = Ceiling(9.41e9, 8e5, "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps")
+NO_CEILING = Ceiling(None, None, "no ceiling: ens4 does not know its speed (virtio_net)")
+
+
+def steady(value: float) -> Callable[[float], float]:
+    return lambda time: value
+
+
+def busy(time: float, share: float = 0.5, cores: int = 4) -> Busy:
+    """Of all cores this share, a tenth of it each in user and steal, the rest half and half in system and softirq."""
+    total = share * cores
+    return Busy(time, 0.1 * total, 0.45 * total, 0.0, 0.45 * total, 0.1 * total, 0.0, cores, 2, min(1.0, total), 0.4)
+
+
+def flow(
+    rate: Callable[[float], float],
+    *,
+    begin: float = 0.0,
+    until: float = 10.0,
+    interval: float = 0.5,
+    back: bool = False,
+) -> FlowPicture:
+    """From a to b, or back."""
+    count = round((until - begin) / interval)
+    ends = [begin + (number + 1) * interval for number in range(count)]
+    return FlowPicture(
+        "b" if back else "a",
+        "a" if back else "b",
+        "server" if back else "client",
+        tuple(Arrival(end, interval, rate(end)) for end in ends),
+        tuple(Sending(end, interval, 3, 310, 1_258_291) for end in ends),
+    )
+
+
+def host(
+    name: str, role: HostRole, share: Callable[[float], float], *, until: float = 10.0, cores: int = 4
+) -> HostPicture:
+    times = [float(number + 1) for number in range(int(until))]
+    nic = "" if role == "observer" else "ens4"
+    return HostPicture(
+        role,
+        name,
+        nic,
+        tuple(busy(time, share(time), cores) for time in times),
+        tuple(Packets(time, 1.0, 812e3, 40.1e3, 0) for time in times) if nic else (),
+        tuple(Carrying(time, 0, 0.97, 4, (2,)) if nic else Carrying(time, vhost=0.9) for time in times),
+    )
+
+
+def picture(
+    *flows: FlowPicture, plan: Plan | None = None, seconds: float = 10.0, hosts: tuple[HostPicture, ...] | None = None
+) -> RunPicture:
+    """A run of ten seconds from a to b that goes on, under a ceiling of 9.41 Gb/s."""
+    if hosts is None:
+        hosts = (host("a", "client", steady(0.25), until=seconds), host("b", "server", steady(0.5), until=seconds))
+    chosen = plan or replace(PLAN, time=10, direction="bidirectional" if len(flows) > 1 else "forward")
+    return RunPicture(chosen, "waiting for the first byte", seconds, flows, hosts, CEILING)
