@@ -7,6 +7,7 @@ import argparse
 from nictop.commands import output
 from nictop.commands.arguments import add_hosts, seconds
 from nictop.commands.observed import answers, reached
+from nictop.commands.recorded import add_moment
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Look at hosts with all rules, and print what is wrong and what to type. Changes nothing."
     parser.epilog = "Exit codes: 0 nothing at or above the threshold, 1 something, 2 usage, 3 no answer from a host."
     add_hosts(parser)
+    add_moment(parser)
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
     parser.add_argument(
         "--fail-on",

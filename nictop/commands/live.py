@@ -22,4 +22,4 @@ def run(options: argparse.Namespace) -> int:
         ascii_only=options.ascii,
         sudo=options.sudo,
         accept_new_host_keys=options.accept_new_host_keys,
-    )
+    ).code

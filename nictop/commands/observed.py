@@ -1,6 +1,7 @@
 """The hosts of a command line: which ones are meant, and what each of them says when it is looked at once.
 
-Reads nictop's configuration. Nothing is connected to before every word is known to be a host.
+Reads nictop's configuration, or the recording that stands in the place of the hosts. Nothing is connected to before
+every word is known to be a host.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from nictop.commands.recorded import recorded_answers, recording_word
 from nictop.errors import HostUnreachable
 
 if TYPE_CHECKING:
@@ -29,8 +31,11 @@ def wanted_hosts(words: Sequence[str]) -> tuple[Host, ...]:
 
 
 def answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, ...]:
-    """What the hosts of the command line say, this one when there are none. Raises NictopError for a word that is no
-    host, before anything is connected to."""
+    """What the hosts of the command line say, this one when there are none; of a recording, what they had said at the
+    moment that is wanted. Raises NictopError for a word that is no host, before anything is connected to."""
+    file = recording_word(options)
+    if file is not None:
+        return recorded_answers(file, options.at)
     import asyncio
 
     from nictop.connect import connect

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 
 from nictop.errors import NictopError
 
@@ -46,6 +47,18 @@ def columns() -> int:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (AttributeError, OSError, ValueError):  # closed: None
         return 120
+
+
+def narrate(text: str) -> None:
+    """A line of progress to stderr, in the characters that it takes; lost when nobody reads it. The text is clean."""
+    from nictop.model.wording.text import ascii_only
+
+    if sys.stderr is None:
+        return
+    plain = not (sys.stderr.encoding or "").lower().replace("-", "").startswith("utf")
+    with suppress(OSError):
+        sys.stderr.write(f"{ascii_only(text) if plain else text}\n")
+        sys.stderr.flush()
 
 
 def complain(message: str, hint: str = "") -> None:

@@ -7,12 +7,14 @@ import argparse
 from nictop.commands import output
 from nictop.commands.arguments import add_hosts
 from nictop.commands.observed import answers, reached
+from nictop.commands.recorded import add_moment
 from nictop.errors import HostUnreachable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print what the live screen shows, once. stdout is data only."
     add_hosts(parser)
+    add_moment(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 

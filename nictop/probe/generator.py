@@ -35,6 +35,11 @@ CHECK_DEADLINE = 8.0
 """Seconds for the search for tools."""
 LINES, LINES_PER_SECOND = 20_000, 5_000
 """How much one may print: at once, and for long. 128 streams at 10 Hz both ways print 2 600 lines a second."""
+BYTES, BYTES_PER_SECOND = 16 * 1024 * 1024, 4 * 1024 * 1024
+"""The same of what is passed on. As JSON those streams take 1 MB a second. Both stay far below what the reader of a
+probe bears (`wire.hearing`), who would give up the whole probe."""
+ESCAPED = 6
+"""Bytes of a character in JSON that is not ASCII, at most but for the rare ones outside of the first plane."""
 LOOKS = 0.01, 0.1
 """Seconds between two looks for a listening socket: in its first two seconds (iperf3 takes 13 to 26 ms), and later."""
 
@@ -48,13 +53,15 @@ class Generator:
         self.failure = ""
         self.next_look = now
         self.next_sockets: float | None = None
-        self._credit, self._counted = float(LINES), now
+        self._lines, self._bytes, self._counted = float(LINES), float(BYTES), now
 
-    def may_print(self, lines: int, now: float) -> bool:
-        """Whether so many lines are still no flood."""
-        self._credit = min(float(LINES), self._credit + (now - self._counted) * LINES_PER_SECOND) - lines
-        self._counted = now
-        return self._credit > 0
+    def may_print(self, lines: list[str], now: float) -> bool:
+        """Whether these lines are still no flood."""
+        elapsed, self._counted = now - self._counted, now
+        size = sum(len(line) if line.isascii() else ESCAPED * len(line) for line in lines)
+        self._lines = min(float(LINES), self._lines + elapsed * LINES_PER_SECOND) - len(lines)
+        self._bytes = min(float(BYTES), self._bytes + elapsed * BYTES_PER_SECOND) - size
+        return self._lines > 0 and self._bytes > 0
 
 
 class Generators:
@@ -108,8 +115,9 @@ class Generators:
         if generator.wish.action == "check":
             self._take_tools(generator, lines, now)
             return
-        if not generator.may_print(len(lines), now):
-            self._end(generator, f"it prints more than {LINES_PER_SECOND} lines a second and was stopped", now)
+        if not generator.may_print(lines, now):
+            most = f"{LINES_PER_SECOND} lines or {BYTES_PER_SECOND >> 20} MiB"
+            self._end(generator, f"it prints more than {most} a second and was stopped", now)
             for output in list(child.outputs):
                 self._forget(output)
             child.close()

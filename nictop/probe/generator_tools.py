@@ -1,7 +1,8 @@
-"""Which generators of traffic a host has: iperf3 in PATH, its version and options, and what the kernel offers them.
+"""Which generators of traffic a host has: iperf3 in PATH, its version and options, what the kernel offers them.
 
-Runs ``iperf3 --version`` and ``iperf3 --help`` and reads net.ipv4.tcp_*congestion_control; yields
-`records.TrafficTools`. Runs in a child process of the probe, because a program of that name may hang.
+Runs ``iperf3 --version`` and ``iperf3 --help``, reads net.ipv4.tcp_*congestion_control and which firewalls there are
+(`firewalls`); yields `records.TrafficTools`. Runs in a child process of the probe, because a program of that name may
+hang.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 import subprocess
 
+from nictop.probe.firewalls import read_firewalls
 from nictop.probe.iperf3_command import find_iperf3
 from nictop.probe.parent_death import die_with
 from nictop.probe.records import TrafficTools, Unreadable
@@ -59,6 +61,7 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         allowed_congestion_controls=words["allowed_congestion_controls"],
         congestion_control="".join(words["congestion_control"][:1]),
         cpus=tuple(sorted(os.sched_getaffinity(0))),
+        firewalls=read_firewalls(proc),
         unreadable=unreadable,
     )
 

@@ -121,6 +121,16 @@ def zero(heard: Heard) -> float | None:
     return None
 
 
+def first_after(host: RunHost, moment: float) -> Counters | None:
+    """The first counter record of a moment on the host's clock, or later; None: it has not come."""
+    return next((record for record in host.records if record.time >= moment), None)
+
+
+def has_told(host: RunHost, moment: float) -> bool:
+    """That record is there, or will not come."""
+    return first_after(host, moment) is not None or host.snapshot.state != "live"
+
+
 # ------------------------------------------------------------------------------------------------------- directions
 
 

@@ -62,8 +62,10 @@ class RunEnd:
                 self.ended = line.time
         elif line.kind == "exit":
             self.ended = line.time
-            if self.output is not None:
-                return self._sort(line.time, self.output.finish())
+            last = self._sort(line.time, self.output.finish()) if self.output is not None else ()
+            if not self.totals and not self.problems:
+                self.failed = self.failed or _cut_off(line)
+            return last
         return ()
 
     @property
@@ -96,6 +98,13 @@ class RunEnd:
     def _place(self, time: float, one: Interval) -> None:
         begun = time - one.end - (0.0 if one.omitted else self.omitted)
         self.anchor = begun if self.anchor is None else min(self.anchor, begun)
+
+
+def _cut_off(line: TrafficLine) -> str:
+    """How a child ended that has told neither a result nor a reason; "" when it did so as if all were well."""
+    if line.signal is not None:
+        return f"it was ended by signal {line.signal}"
+    return f"it ended with status {line.status}" if line.status else ""
 
 
 def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | None:

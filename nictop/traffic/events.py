@@ -22,6 +22,8 @@ class Limits:
     """Without payload, once some has come; at least four intervals."""
     grace: float = 10.0
     """On top of the planned seconds, for the whole run."""
+    settle: float = 0.3
+    """For the other end to say what an end has noticed of it."""
     stop: float = 3.0
     """For both children to end."""
     counters: float = 3.0

@@ -2,15 +2,19 @@
 
 Reads nothing. ICMP from a firewall (admin- or host-prohibited) and a neighbour that does not answer are the same errno,
 EHOSTUNREACH (net/ipv4/icmp.c, icmp_err_convert): they are told apart by time, as the kernel asks three times, a second
-apart, before it gives a neighbour up (net.ipv4.neigh.default.retrans_time_ms).
+apart, before it gives a neighbour up (net.ipv4.neigh.default.retrans_time_ms). ICMPv6 makes it EACCES (net/ipv6/icmp.c,
+tab_unreach), which is also what an ordinary user gets who wants a port below 1024.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from nictop.model.wording.text import clean
+from nictop.probe.records import FilterChain, Firewalls
 from nictop.rules.quoting import word
 from nictop.traffic.plan import Plan
 
@@ -23,6 +27,11 @@ Kind = Literal[
 NEIGHBOUR_TIME = 1.0
 """Seconds: an answer of a firewall is there long before, a neighbour is given up after three."""
 
+USUAL_CHAIN = FilterChain("inet", "filter", "input", "drop")
+"""Of most rule sets that are written by hand."""
+NFT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9/\\_.]{0,63}", re.ASCII)
+"""What nft takes as a name; those that only a program can have made are not for the command line."""
+
 _SAID: tuple[tuple[str, Kind], ...] = (
     ("the server is busy", "busy"),
     ("address already in use", "address_in_use"),
@@ -30,14 +39,14 @@ _SAID: tuple[tuple[str, Kind], ...] = (
     ("connection refused", "refused"),
     ("network is unreachable", "no_route"),
     ("timed out", "timeout"),
+    ("unable to receive", "control_message"),
+    ("unable to send", "control_message"),
     ("control socket has closed", "control_message"),
     ("control message", "control_message"),
     ("the client has unexpectedly closed", "control_message"),
     ("the client has terminated", "interrupted"),
     ("the server has terminated", "interrupted"),
     ("interrupt", "interrupted"),
-    ("unable to receive cookie", "control_message"),
-    ("unable to send cookie", "control_message"),
     ("connection reset by peer", "control_message"),
     ("unable to set", "option"),
     ("unrecognized option", "option"),
@@ -57,7 +66,7 @@ class Failure:
     sentence: str
     """What happened, and what to do next; clean."""
     commands: tuple[str, ...] = ()
-    """To be typed on `host`: they open the port for the length of the run."""
+    """Lines for a root shell on `host`: they open the port for the length of the run."""
     host: str = ""
 
 
@@ -66,6 +75,8 @@ def kind_of(text: str, seconds: float) -> Kind:
     text = text.lower()
     if "no route to host" in text or "host is unreachable" in text:
         return "prohibited" if seconds < NEIGHBOUR_TIME else "no_neighbour"
+    if "permission denied" in text:
+        return "cannot_bind" if any(words in text for words in ("listen", "bind")) else "prohibited"
     for words, kind in _SAID:
         if words in text:
             return kind
@@ -73,10 +84,16 @@ def kind_of(text: str, seconds: float) -> Kind:
 
 
 def failure(
-    plan: Plan, text: str, seconds: float, *, link: str | None = None, services: frozenset[str] = frozenset()
+    plan: Plan,
+    text: str,
+    seconds: float,
+    *,
+    link: str | None = None,
+    firewalls: Firewalls | None = None,
+    listens: bool = False,
 ) -> Failure:
-    """An error text of a generator, `seconds` after its start. `link`: the server's, by name; `services`: which
-    firewalls it has (see `opening`)."""
+    """An error text of a generator, `seconds` after its start. `link`: the server's, by name; `firewalls`: those of its
+    host (see `opening`); `listens`: a server is known to listen, so that nobody but a firewall can refuse."""
     kind = kind_of(text, seconds)
     where, server, client = f"{plan.server.address} port {plan.port}", clean(plan.server.host), clean(plan.client.host)
     said = clean(text)[:200]
@@ -88,38 +105,79 @@ def failure(
         "refused": f"{server} refused the connection at {where}: the server had ended, or something else refuses it",
         "busy": f"another client is being served at {where}: {said}",
         "address_in_use": f"{where} is taken on {server}",
-        "cannot_bind": f"an end does not have the address it was to use: {said}",
+        "cannot_bind": f"an end does not have the address, or the right to the port, that it was to use: {said}",
         "control_message": f"the ends lost each other: {said}",
         "interrupted": f"it was interrupted: {said}",
         "option": f"an option was refused: {said}",
     }
-    opens = opening(plan, link, services) if kind in ("timeout", "prohibited") else ()
-    return Failure(
-        kind, sentences.get(kind, said or "it ended without a word"), opens, plan.server.host if opens else ""
-    )
+    by_firewall = kind in ("timeout", "prohibited")
+    if kind == "refused" and listens:
+        by_firewall = True
+        sentences["refused"] = f"a firewall resets connections to {where}: the server listens there, and was not asked"
+    sentence = sentences.get(kind, said or "it ended without a word")
+    if by_firewall and firewalls is not None and _runs_none(firewalls):
+        sentence += f"; none was found on {server}, so that it is one on the way"
+    opens = opening(plan, link, firewalls) if by_firewall else ()
+    return Failure(kind, sentence, opens, plan.server.host if opens else "")
 
 
-def opening(plan: Plan, link: str | None, services: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Commands for the server's host that let the run in and close again: by themselves after the run (firewalld), or
-    by the last command given. `services`: firewalld, ufw, nft; without them all three are shown."""
-    seconds = plan.seconds + 30
-    port = f"{plan.port}"
-    kinds = ("tcp", "udp") if plan.protocol == "udp" else ("tcp",)
+def opening(plan: Plan, link: str | None, firewalls: Firewalls | None = None) -> tuple[str, ...]:
+    """Lines for a root shell on the server's host that let the run in, and close again by themselves when it is over.
+
+    `firewalls`: the one that rules there is told (firewalld and ufw rule over chains that they have made themselves);
+    () when there is none, and all three kinds when it is not known.
+    """
     found: list[str] = []
-    if "firewalld" in services or not services:
-        zone = f' --zone="$(firewall-cmd --get-zone-of-interface={word(link)})"' if link else ""
-        found += (f"firewall-cmd{zone} --add-port={port}/{kind} --timeout={seconds}" for kind in kinds)
-    source = word(plan.client.address.partition("%")[0])
-    if "ufw" in services or not services:
-        for kind in kinds:
-            rule = f"allow proto {kind} from {source} to any port {port}"
-            found.append(f"ufw {rule}; sleep {seconds}; ufw delete {rule}")
-    if "nft" in services or not services:
-        family = "ip6" if plan.ip_version == 6 else "ip"
-        for kind in kinds:
-            rule = f"{family} saddr {source} {kind} dport {port} accept"
-            found.append(
-                f"h=$(nft -e -a insert rule inet filter input {rule} | grep -o 'handle [0-9]*'); "
-                f"sleep {seconds}; nft delete rule inet filter input $h"
-            )
+    unknown = firewalls is None or (_runs_none(firewalls) and bool(firewalls.unreadable))
+    if unknown or (firewalls is not None and firewalls.firewalld is not None):
+        found += _firewalld(plan, link)
+    if unknown or (not found and firewalls is not None and firewalls.ufw):
+        found += _ufw(plan)
+    if unknown or (not found and firewalls is not None):
+        chains = (USUAL_CHAIN,) if unknown or firewalls is None else firewalls.chains
+        found += [line for chain in chains for line in _nft(plan, chain)]
     return tuple(found)
+
+
+def _runs_none(firewalls: Firewalls) -> bool:
+    return firewalls.firewalld is None and not firewalls.ufw and not firewalls.chains
+
+
+def _seconds(plan: Plan) -> int:
+    """How long the port is open: time to start the run is in it."""
+    return plan.seconds + 30
+
+
+def _protocols(plan: Plan) -> tuple[str, ...]:
+    """A run over UDP agrees over TCP."""
+    return ("tcp", "udp") if plan.protocol == "udp" else ("tcp",)
+
+
+def _firewalld(plan: Plan, link: str | None) -> Iterable[str]:
+    zone = f' --zone="$(firewall-cmd --get-zone-of-interface={word(link)})"' if link else ""
+    for protocol in _protocols(plan):
+        yield f"firewall-cmd{zone} --add-port={plan.port}/{protocol} --timeout={_seconds(plan)}"
+
+
+def _ufw(plan: Plan) -> Iterable[str]:
+    source = word(plan.client.address.partition("%")[0])
+    for protocol in _protocols(plan):
+        rule = f"allow proto {protocol} from {source} to any port {plan.port}"
+        yield _for_a_while(f"ufw {rule}", plan, f"ufw delete {rule}")
+
+
+def _nft(plan: Plan, chain: FilterChain) -> Iterable[str]:
+    family = "ip6" if plan.ip_version == 6 else "ip"
+    if chain.family not in ("inet", family) or not all(map(NFT_NAME.fullmatch, (chain.table, chain.name))):
+        return
+    place = f"{chain.family} {chain.table} {chain.name}"
+    source = word(plan.client.address.partition("%")[0])
+    for protocol in _protocols(plan):
+        rule = f"{family} saddr {source} {protocol} dport {plan.port} accept"
+        handle = f"h=$(nft -e -a insert rule {place} {rule} | grep -o 'handle [0-9]*')"
+        yield _for_a_while(handle, plan, f"nft delete rule {place} $h")
+
+
+def _for_a_while(opens: str, plan: Plan, closes: str) -> str:
+    """In the background, and deaf to the end of the terminal: otherwise Ctrl-C would leave the port open."""
+    return f"(trap '' HUP; {opens}; sleep {_seconds(plan)}; {closes}) &"

@@ -18,10 +18,11 @@ from functools import partial
 
 from nictop.model.wording.text import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.assembly import Heard, result_of, zero
+from nictop.traffic.assembly import Heard, first_after, has_told, result_of, zero
+from nictop.traffic.endings import SEEN_FROM_AFAR, first_cause, hung, why, without_result
 from nictop.traffic.ends import RunEnd
 from nictop.traffic.events import Event, Finished, Limits, Measured, RunFailed, Sockets, Stage
-from nictop.traffic.failures import Failure, failure, kind_of
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, arguments, output
 from nictop.traffic.host import Heard as HeardItem
 from nictop.traffic.host import RunHost, is_set_within
@@ -29,8 +30,6 @@ from nictop.traffic.plan import Plan, problems
 from nictop.traffic.tools import refusals
 
 SIDES: tuple[Side, Side] = ("server", "client")
-TRICKLE = 64 * 1024
-"""Bytes: what small packets carry while no full one gets through."""
 
 
 class Run:
@@ -55,6 +54,8 @@ class Run:
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._failure: Failure | None = None
+        self._lost: set[str] = set()
+        """Hosts whose probe has gone meanwhile: it has taken its children with it."""
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early."""
@@ -93,10 +94,11 @@ class Run:
         yield Stage("ending", "waiting for the last counters")
 
     async def _check(self) -> None:
+        deadline = time.monotonic() + self._limits.check
         for side in SIDES:
             end = self._ends[side]
+            await self._is_there(self._hosts[end.host], deadline)
             await self._hosts[end.host].ask(TrafficRequest(f"{end.identity}-check", "check"))
-        deadline = time.monotonic() + self._limits.check
         while missing := [end for end in self._ends.values() if end.tools is None]:
             item = await self._next(deadline)
             if item is None:
@@ -113,6 +115,13 @@ class Run:
         refused = refusals(self.plan, client, server)
         if refused:
             raise RunFailed(Failure("option", "; ".join(refused)))
+
+    async def _is_there(self, host: RunHost, deadline: float) -> None:
+        """A request to a probe that is not there would be lost without a word."""
+        await host.until(lambda: host.snapshot.state != "connecting", deadline - time.monotonic())
+        if host.snapshot.state != "live":
+            words = clean(host.snapshot.message) or f"it is {host.snapshot.state}"
+            raise RunFailed(Failure("unreachable", f"{clean(host.name)}: {words}"))
 
     async def _start_server(self) -> AsyncGenerator[Event, None]:
         first = self.plan.port
@@ -131,9 +140,9 @@ class Run:
             if end.listening:
                 yield Stage("listening", f"the server listens on {where}")
                 return
-            why = self._why(end, 0.0)
-            if why.kind != "address_in_use":
-                raise RunFailed(why)
+            reason = why(self._so_far(), end)
+            if reason.kind != "address_in_use":
+                raise RunFailed(reason)
             tools = end.tools
             end = self._ends["server"] = RunEnd("server", end.host, f"{self._identity}-s{number + 2}", self.plan.omit)
             assert tools is not None
@@ -168,68 +177,51 @@ class Run:
         hard = begun + self.plan.seconds + self._limits.grace
         stall = max(self._limits.stall, 4 * self.plan.interval)
         moved, last = 0.0, begun
+        alone: float | None = None
+        """Since when one end only is there: it must see that soon, and may wait for ever."""
         yield Stage("running", "waiting for the first byte")
         while any(end.ended is None for end in self._ends.values()):
             patience = last + stall if moved else begun + self._limits.first_byte
             if moved and time.monotonic() > begun + self.plan.seconds:
                 patience = hard  # the totals are exchanged at the end, and nothing else moves meanwhile
+            if alone is not None:
+                patience = min(patience, alone + stall)
             line = await self._next(min(hard, patience))
             if line is None:
-                raise RunFailed(self._hung(moved, time.monotonic() - begun))
+                raise RunFailed(hung(self._so_far(), self._limits, moved, time.monotonic() - begun))
             for event in self._sort(line):
                 yield event
                 if isinstance(event, Measured) and not event.interval.sends and event.interval.bits_per_second > 0:
                     moved, last = moved + event.interval.bytes, time.monotonic()
-            self._give_up()
-        for side in SIDES[::-1]:
-            end = self._ends[side]
+            await self._give_up()
+            if alone is None and any(end.ended is not None for end in self._ends.values()):
+                alone = time.monotonic()
+        for end in sorted(self._client_first, key=lambda end: not end.failed):
             if end.failed or end.problems:
-                raise RunFailed(self._why(end, end.first_problem[0] if end.first_problem else 0.0))
+                raise RunFailed(why(self._so_far(), end))
         if not any(end.totals for end in self._ends.values()):
-            said = next((line for end in self._ends.values() for line in end.complaints), "")
-            more = f": {clean(said)[:200]}" if said else ""
-            raise RunFailed(Failure("other", f"both ends are done, and neither has told a result{more}"))
+            raise RunFailed(without_result(self._so_far()))
 
-    def _give_up(self) -> None:
+    @property
+    def _client_first(self) -> tuple[RunEnd, RunEnd]:
+        return self._ends["client"], self._ends["server"]
+
+    async def _give_up(self) -> None:
         """An end that failed takes the run with it: the other one may wait for it for ever."""
-        for side in SIDES[::-1]:
-            end, other = self._ends[side], self._ends["server" if side == "client" else "client"]
+        for end, other in (self._client_first, self._client_first[::-1]):
             over = end.ended is not None or end.failed
             if over and (end.failed or end.problems) and other.ended is None:
-                raise RunFailed(self._why(end, end.first_problem[0] if end.first_problem else 0.0))
+                raise RunFailed(await self._cause(end, other))
 
-    def _hung(self, moved: float, seconds: float) -> Failure:
-        sent = any(one.sends and one.bits_per_second for end in self._ends.values() for _, one in end.intervals)
-        where = f"between {clean(self.plan.client.host)} and {clean(self.plan.server.host)}"
-        if seconds >= self.plan.seconds + self._limits.grace:
-            return Failure("deadline", f"the run did not come to its end within {seconds:.0f} s")
-        if sent and moved < TRICKLE:
-            return Failure(
-                "black_hole",
-                f"the connection stood and then nothing full-sized came through {where}: an MTU black hole (a smaller "
-                "MTU on the way, or jumbo frames on one side only)",
-            )
-        if moved:
-            return Failure("stall", f"nothing arrived any more {where}: the link or the way died after {seconds:.0f} s")
-        problem = next((end.first_problem for end in self._ends.values() if end.first_problem), None)
-        if problem is not None:
-            return self._failure_of(problem[1], problem[0])
-        return Failure("start", f"not one byte arrived {where} within {seconds:.0f} s")
-
-    def _why(self, end: RunEnd, seconds: float) -> Failure:
-        problem = end.first_problem
-        if problem is not None:
-            return self._failure_of(problem[1], seconds)
-        kind = kind_of(end.failed, seconds)
-        if kind == "other":
-            said = f": {clean(end.complaints[-1])[:200]}" if end.complaints else ""
-            return Failure("other", f"{clean(end.host)}: {clean(end.failed) or 'it ended without a word'}{said}")
-        return self._failure_of(end.failed, seconds)
-
-    def _failure_of(self, text: str, seconds: float) -> Failure:
-        host = self._hosts.get(self.plan.server.host)
-        link = host.snapshot.links.get(self.plan.server.ifindex or 0) if host is not None else None
-        return failure(self.plan, text, seconds, link=link.name if link is not None else None)
+    async def _cause(self, end: RunEnd, other: RunEnd) -> Failure:
+        """Why an end failed. Where it only noticed what had happened to the other one, that is waited for a moment."""
+        deadline = time.monotonic() + self._limits.settle
+        while why(self._so_far(), end).kind in SEEN_FROM_AFAR and other.ended is None:
+            line = await self._next(deadline)
+            if line is None:
+                break
+            self._sort(line)
+        return why(self._so_far(), other if other.failed and not end.failed else end)
 
     # ------------------------------------------------------------------------------------------------ what is heard
 
@@ -248,6 +240,7 @@ class Run:
             if isinstance(item, TrafficLine):
                 return item
             if item.state in ("lost", "failed") and any(end.host == name for end in self._ends.values()):
+                self._lost.add(name)
                 raise RunFailed(Failure("unreachable", f"{clean(name)}: {clean(item.message)}"))
 
     def _sort(self, line: TrafficLine) -> list[Event]:
@@ -274,13 +267,15 @@ class Run:
         """Stop the children that still run, and wait for their end."""
         running = [end for side, end in self._ends.items() if side in self._asked and end.ended is None]
         for end in running:
-            await self._hosts[end.host].ask(TrafficRequest(end.identity, "stop"))
+            if end.host not in self._lost:
+                await self._hosts[end.host].ask(TrafficRequest(end.identity, "stop"))
         deadline = time.monotonic() + self._limits.stop
-        while any(end.ended is None for end in running):
+        while any(end.ended is None and end.host not in self._lost for end in running):
             try:
                 line = await self._next(deadline)
-            except RunFailed:
-                return  # the probe of a lost host ends its children by itself
+            except RunFailed as error:  # a host is lost; the other one may still have something to stop
+                self._failure = first_cause(self._failure, error.failure)
+                continue
             if line is None:
                 return
             self._sort(line)
@@ -292,8 +287,9 @@ class Run:
         finish = {name: self._end_on(host) for name, host in self._hosts.items()}
         deadline = time.monotonic() + self._limits.counters
         for name, host in self._hosts.items():
-            await host.until(partial(_after, host, finish[name]), deadline - time.monotonic())
-        after = {name: _after(host, finish[name]) for name, host in self._hosts.items()}
+            if name not in self._lost:
+                await host.until(partial(has_told, host, finish[name]), deadline - time.monotonic())
+        after = {name: first_after(host, finish[name]) for name, host in self._hosts.items()}
         return replace(self._so_far(), after=after)
 
     def _end_on(self, host: RunHost) -> float:
@@ -302,7 +298,3 @@ class Run:
             end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended is not None
         ]
         return max(ended, default=time.monotonic()) + host.offset.seconds
-
-
-def _after(host: RunHost, moment: float) -> Counters | None:
-    return next((record for record in host.records if record.time >= moment), None)

@@ -18,8 +18,9 @@ BAD_LINES = 5
 """Lines in a row that make no sense, after which the probe is given up."""
 FLOOD, FLOOD_RATE = 64 * 1024 * 1024, 8 * 1024 * 1024
 """Bytes at once, and per second in the long run: 256 CPUs at 10 Hz with every interrupt line stay far below."""
-LEAST = 4096
-"""Bytes that each line counts as: many short ones cost as much."""
+LEAST = 1024
+"""Bytes that each line counts as: many short ones cost as much. So 8192 lines per second, of which a generator of
+traffic may take 5000 (`probe.generator`)."""
 
 
 class Hearing:

@@ -21,6 +21,7 @@ from nictop.wire.bundle import Bundle
 from nictop.wire.clock import PingClock
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.hearing import Hearing
+from nictop.wire.patience import within
 from nictop.wire.remote_command import NOISE, RemoteCommand
 from nictop.wire.sentences import Lost, Refused, last_line, plain
 from nictop.wire.source import SourceState
@@ -119,7 +120,7 @@ class RemoteProbe:
             if self._paused:
                 self._channel.resume_reading()
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), patience)
+            await within(patience, self._gone.wait())
         self._channel.abort()
 
     async def awaken(self, ssh: asyncssh.SSHClientConnection, patience: float = 1.0) -> None:
@@ -128,7 +129,7 @@ class RemoteProbe:
 
         if self.silent and self.pid > 1 and not self._gone.is_set():
             with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
-                await asyncio.wait_for(ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None), patience)
+                await within(patience, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
 
     # ------------------------------------------------------------------------------- what the channel says
 
@@ -202,7 +203,7 @@ class RemoteProbe:
     async def _outlive_output(self) -> None:
         """Nothing more will be heard: wait for the status, which comes soon after, but not for ever."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._gone.wait(), PATIENCE)
+            await within(PATIENCE, self._gone.wait())
         self._fail(self._epitaph(None))
 
     def finish(self, error: Exception | None) -> None:

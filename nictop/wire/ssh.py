@@ -18,6 +18,7 @@ from nictop.probe.records import Clock, Line, Request
 from nictop.wire.authentication import Answers, Ask
 from nictop.wire.bundle import bundle
 from nictop.wire.host_keys import Policy
+from nictop.wire.patience import within
 from nictop.wire.remote_command import RemoteCommand
 from nictop.wire.remote_probe import HEARTBEAT, RemoteProbe, Rights
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
@@ -104,7 +105,7 @@ class SshSource:
             delay = retry_delay(failures, *self._retry)
             yield SourceState("lost", sentence(error), delay)
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._closed.wait(), delay)
+                await within(delay, self._closed.wait())
 
     async def request(self, request: Request) -> None:
         """See `Source.request`."""

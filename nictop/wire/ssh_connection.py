@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from nictop.errors import HostUnreachable
 from nictop.wire.authentication import DEFAULT_KEYS, Answers, Login, Question
 from nictop.wire.host_keys import GLOBAL_FILES, USER_FILES, HostKeys, Known, Policy, PublicKey, UnknownKey
+from nictop.wire.patience import within
 from nictop.wire.sentences import Lost, Refused, plain, unreachable
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Connection:
             hop = self.hops.pop()
             hop.close()
             with contextlib.suppress(asyncio.TimeoutError, OSError):
-                await asyncio.wait_for(hop.wait_closed(), patience)
+                await within(patience, hop.wait_closed())
             hop.abort()
 
 

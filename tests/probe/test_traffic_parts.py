@@ -441,8 +441,8 @@ def test_lines_are_cut_at_their_limit() -> None:
 def test_a_flood_is_told_from_a_report() -> None:
     wish = TrafficWish(START)
     made = Generator(wish, TrafficChild(0, -1, {}, 0.0), [], 0.0)
-    assert all(made.may_print(260, number / 10) for number in range(1000))
-    assert not all(made.may_print(2000, 100 + number / 10) for number in range(1000))
+    assert all(made.may_print(["x" * 400] * 260, number / 10) for number in range(1000))
+    assert not all(made.may_print(["x"] * 2000, 100 + number / 10) for number in range(1000))
 
 
 def test_connections_are_what_was_asked_for() -> None:

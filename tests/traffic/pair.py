@@ -1,21 +1,30 @@
-"""Two network namespaces joined by a veth, with a real probe in each: a client's and a server's host."""
+"""Two network namespaces joined by veths, with a real probe in each: a client's and a server's host."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from nictop.traffic.host import RunHost
 from nictop.traffic.plan import Place, Plan
 from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.source import Source
+from nictop.wire.ssh import SshSource
 from tests.support.namespaces import Namespace, why_impossible
+from tests.support.sshd import Sshd
 
 LIMIT = 60.0
+WIRE = "nictopt"
+RETRY = (0.01, 0.05)
+"""Seconds until a probe that was killed is started again."""
 
 
 def why_not() -> str | None:
@@ -26,21 +35,25 @@ def why_not() -> str | None:
 
 
 class Pair:
-    """Both hosts, followed."""
+    """Both hosts, followed: "a" in the client's namespace and "b" in the server's."""
 
-    def __init__(self, client: Namespace, server: Namespace) -> None:
+    def __init__(self, client: Namespace, server: Namespace, sources: Sequence[Source]) -> None:
         self.client, self.server = client, server
-        self.sources = {"a": source(client, "a"), "b": source(server, "b")}
+        self.sources = {one.name: one for one in sources}
         self.hosts = {name: RunHost(one) for name, one in self.sources.items()}
 
-    def plan(self, **more: object) -> Plan:
+    def place(self, name: str, wire: str = WIRE, address: str = "") -> Place:
+        """The end of a wire; its IPv4 address unless another one is given."""
+        links = self.hosts[name].snapshot.links.values()
+        link = next(link for link in links if link.name == wire)
+        if not address:
+            address = next(one.address for one in link.addresses if one.family == "ipv4")
+        return Place(name, link.ifindex, address)
+
+    def plan(self, wire: str = WIRE, **more: Any) -> Plan:
         """A short run between them."""
-        places = []
-        for name, address in (("a", "198.18.0.1"), ("b", "198.18.0.2")):
-            links = self.hosts[name].snapshot.links.values()
-            places.append(Place(name, next(link.ifindex for link in links if link.name == "nictopt"), address))
-        plan = Plan(places[0], places[1], time=2, interval=0.2)
-        return replace(plan, **more)  # type: ignore[arg-type]
+        plan = Plan(self.place("a", wire), self.place("b", wire), time=1, interval=0.2)
+        return replace(plan, **more)
 
     async def ready(self) -> None:
         """Both probes have told their inventory and counters."""
@@ -58,14 +71,14 @@ class Pair:
         for host in self.hosts.values():
             assert await host.until(partial(counted, host), LIMIT)
 
-    def generators(self) -> list[str]:
-        """Processes in both namespaces that are no probe."""
+    def generators(self) -> list[int]:
+        """Processes in both namespaces that are a server or a client of iperf3."""
         found = []
         for namespace in (self.client, self.server):
-            for pid in namespace.run(["ip", "netns", "pids", namespace.name]).split():
-                with suppress(OSError), open(f"/proc/{pid}/comm") as file:
-                    name = file.read().strip()
-                    found += [name] if name == "iperf3" else []
+            for pid in map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()):
+                with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+                    words = file.read().split("\0")
+                    found += [pid] if words[0].endswith("iperf3") and {"-s", "-c"} & set(words) else []
         return found
 
 
@@ -73,39 +86,78 @@ def _is_known(host: RunHost) -> bool:
     return host.snapshot.inventory is not None and host.snapshot.counters is not None
 
 
-def source(namespace: Namespace, name: str) -> LocalSource:
+def source(namespace: Namespace, name: str, tools: str = "") -> LocalSource:
+    """A probe in a namespace. `tools`: a directory that comes first in its PATH."""
     probe = probe_command(sys.executable, "--interval", "0.2")
-    return LocalSource(0.2, name=name, command=["ip", "netns", "exec", namespace.name, *probe])
+    path = ["env", f"PATH={tools}:{os.environ['PATH']}"] if tools else []
+    return LocalSource(0.2, name=name, command=["ip", "netns", "exec", namespace.name, *path, *probe], retry=RETRY)
 
 
-def joined(client: Namespace, server: Namespace, rate: str | None = None) -> None:
-    """A veth between them, held to `rate` in both directions."""
-    client.run(["ip", "link", "add", "nictopt", "type", "veth", "peer", "name", "nictopt", "netns", server.name])
-    for namespace, address in ((client, "198.18.0.1/24"), (server, "198.18.0.2/24")):
-        namespace.run(["ip", "address", "add", address, "dev", "nictopt"])
-        namespace.run(["ip", "link", "set", "nictopt", "up"])
-        if rate is not None:
-            shaped = ["rate", rate, "burst", "128k", "latency", "50ms"]
-            namespace.run(["tc", "qdisc", "add", "dev", "nictopt", "root", "tbf", *shaped])
+def joined(client: Namespace, server: Namespace, shape: Sequence[str] = (), *, wire: str = WIRE, net: int = 0) -> None:
+    """A veth between them, 198.18.`net`.0/24, fd00:`net`::/64 and fe80::/64, with a queueing discipline (of tc) at both
+    ends."""
+    client.run(["ip", "link", "add", wire, "type", "veth", "peer", "name", wire, "netns", server.name])
+    for number, namespace in enumerate((client, server), 1):
+        namespace.run(["ip", "address", "add", f"198.18.{net}.{number}/24", "dev", wire])
+        namespace.run(["ip", "address", "add", f"fd00:{net}::{number}/64", "dev", wire, "nodad"])
+        namespace.run(["ip", "link", "set", wire, "addrgenmode", "none"])
+        namespace.run(["ip", "address", "add", f"fe80::{number}/64", "dev", wire, "nodad"])
+        namespace.run(["ip", "link", "set", wire, "up"])
+        if shape:
+            namespace.run(["tc", "qdisc", "add", "dev", wire, "root", *shape])
+
+
+def held_to(rate: str) -> tuple[str, ...]:
+    """A shaper that counts frames as a netdev does: without preamble, FCS and gap."""
+    return ("tbf", "rate", rate, "burst", "128k", "latency", "50ms")
 
 
 @asynccontextmanager
-async def pair(rate: str | None = "400mbit") -> AsyncIterator[Pair]:
-    """Both hosts, until they are left; nothing of them stays."""
-    client = Namespace()
-    server = Namespace()
-    followers = []
+async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", "")) -> AsyncIterator[Pair]:
+    """Both hosts, until they are left; nothing of them stays. `tools`: see `source`, the client's and the server's."""
+    with namespaces() as (client, server):
+        joined(client, server, held_to(rate) if rate is not None else ())
+        async with followed(client, server, [source(client, "a", tools[0]), source(server, "b", tools[1])]) as both:
+            yield both
+
+
+@asynccontextmanager
+async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
+    """The same, each host behind a real sshd of its own: on loopback here, its sessions in the namespace."""
+    with namespaces() as (client, server), ExitStack() as stack:
+        joined(client, server, held_to(rate) if rate is not None else ())
+        doors = {}
+        for name, namespace in (("a", client), ("b", server)):
+            command = f'exec {shutil.which("ip")} netns exec {namespace.name} sh -c "$SSH_ORIGINAL_COMMAND"'
+            doors[name] = door = Sshd(folder / name, options=(f"ForceCommand {command}",))
+            stack.callback(door.stop)
+            door.python(sys.executable)
+        sources = [SshSource(door.target(label=name), 0.2, retry=RETRY) for name, door in doors.items()]
+        async with followed(client, server, sources) as both:
+            yield both, doors
+
+
+@contextmanager
+def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
+    """Two of them, removed at the end."""
+    client, server = Namespace(), Namespace()
     try:
-        joined(client, server, rate)
-        both = Pair(client, server)
-        followers = [asyncio.ensure_future(host.follow()) for host in both.hosts.values()]
+        yield client, server
+    finally:
+        client.remove()
+        server.remove()
+
+
+@asynccontextmanager
+async def followed(client: Namespace, server: Namespace, sources: Sequence[Source]) -> AsyncIterator[Pair]:
+    """The sources, named "a" and "b", as the two hosts of a pair."""
+    both = Pair(client, server, sources)
+    followers = [asyncio.ensure_future(host.follow()) for host in both.hosts.values()]
+    try:
         await both.ready()
         yield both
     finally:
-        if followers:
-            await asyncio.gather(*(one.close() for one in both.sources.values()))
+        await asyncio.gather(*(one.close() for one in sources))
         for follower in followers:
             follower.cancel()
         await asyncio.gather(*followers, return_exceptions=True)
-        client.remove()
-        server.remove()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nictop.model.pairs import pairs
 from nictop.probe.built_in_options import parse_options
 from nictop.probe.iperf3_command import checked_options
-from nictop.probe.records import Address, TrafficTools, Unreadable
+from nictop.probe.records import Address, FilterChain, Firewalls, TrafficTools, Unreadable
 from nictop.traffic.built_in import client_words, server_words
 from nictop.traffic.failures import failure, kind_of, opening
 from nictop.traffic.iperf3 import client_arguments, server_arguments
@@ -222,11 +222,46 @@ def test_any_complaint_is_a_failure_fit_for_a_terminal(text: str, seconds: float
     assert found.sentence and found.sentence.isprintable()
 
 
+INPUT = FilterChain("inet", "fence", "in", "drop")
+
+
 def test_a_port_is_opened_for_the_length_of_the_run_and_names_are_quoted() -> None:
     plan = replace(PLAN, time=30, omit=2)
-    (command,) = opening(plan, "ens4; reboot", frozenset({"firewalld"}))
+    (command,) = opening(plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT,)))
     zone = "\"$(firewall-cmd --get-zone-of-interface='ens4; reboot')\""
     assert command == f"firewall-cmd --zone={zone} --add-port=5201/tcp --timeout=62"
-    both = opening(replace(plan, protocol="udp"), None, frozenset({"ufw"}))
-    assert [command.split()[3] for command in both] == ["tcp", "udp"] and all("delete" in one for one in both)
-    assert len(opening(plan, None)) == 3
+    both = opening(replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT,)))
+    rules = [f"allow proto {protocol} from 192.0.2.1 to any port 5201" for protocol in ("tcp", "udp")]
+    assert list(both) == [f"(trap '' HUP; ufw {rule}; sleep 62; ufw delete {rule}) &" for rule in rules]
+
+
+def test_each_chain_of_the_address_family_is_opened() -> None:
+    chains = (INPUT, FilterChain("ip6", "filter", "INPUT", "accept"), FilterChain("inet", "a; reboot", "in", "drop"))
+    (command,) = opening(PLAN, None, Firewalls(chains=chains))
+    assert "insert rule inet fence in ip saddr 192.0.2.1 tcp dport 5201 accept" in command
+    assert "nft delete rule inet fence in $h" in command
+    local = replace(PLAN, client=replace(PLAN.client, address="fe80::1%ens4"), server=Place("b", 5, "fe80::2%ens4"))
+    found = opening(local, None, Firewalls(chains=chains))
+    assert "inet fence in ip6 saddr fe80::1 " in found[0] and "ip6 filter INPUT ip6 saddr" in found[1]
+    assert len(found) == 2
+
+
+def test_firewalls_that_are_not_known_and_none_at_all() -> None:
+    assert [command.split()[0] for command in opening(PLAN, None)] == ["firewall-cmd", "(trap", "(trap"]
+    unreadable = Firewalls(unreadable={"chains": Unreadable("needs_root", "nf_tables: EPERM")})
+    assert opening(PLAN, None, unreadable) == opening(PLAN, None)
+    found = failure(PLAN, "Connection timed out", 5.0, firewalls=Firewalls())
+    assert (found.commands, found.host) == ((), "") and "none was found on b" in found.sentence
+
+
+def test_what_may_not_be_done_and_what_may_not_pass() -> None:
+    assert kind_of("iperf3: error - unable to connect to server: Permission denied", 0.1) == "prohibited"
+    assert kind_of("iperf3: error - unable to start listener for connections: Permission denied", 0.1) == "cannot_bind"
+
+
+def test_who_listens_does_not_refuse() -> None:
+    text = "unable to connect to server: Connection refused"
+    assert not failure(PLAN, text, 0.1).commands
+    found = failure(PLAN, text, 0.1, firewalls=Firewalls(chains=(INPUT,)), listens=True)
+    assert found.sentence.startswith("a firewall resets connections to 192.0.2.2 port 5201") and found.commands
+    assert (found.kind, found.host) == ("refused", "b")

@@ -1,23 +1,25 @@
-"""Real runs between two real probes: the numbers are iperf3's, and whatever happens, nothing stays behind."""
+"""Real runs between two real probes: every kind, beside what iperf3 itself wrote of the same run as JSON."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import shutil
-import signal
 import subprocess
-from contextlib import aclosing
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from nictop.traffic.events import Event, Finished, Limits, Measured, Stage
+from nictop.traffic.assembly import run_framing
+from nictop.traffic.events import Stage
 from nictop.traffic.plan import Place
 from nictop.traffic.result import Result
-from nictop.traffic.run import Run
-from tests.support.probe import wait_until
-from tests.traffic.pair import LIMIT, Pair, pair, why_not
+from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
+from tests.traffic.real_runs import carried_out
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -26,40 +28,13 @@ HELD_TO = 382.4e6
 """Payload bits per second of 400 Mb/s of frames, as tc charges them (without preamble, FCS and gap)."""
 
 
-async def carried_out(both: Pair, *, limits: Limits | None = None, **more: object) -> tuple[Result, list[Event]]:
-    events = [event async for event in Run(both.plan(**more), both.hosts, limits=limits).events()]
-    assert isinstance(events[-1], Finished)
-    return events[-1].result, events
-
-
-async def after_first_byte(both: Pair, run: Run) -> list[Event]:
-    """Events until something has arrived; then the iterator is closed."""
-    seen: list[Event] = []
-    async with aclosing(run.events()) as events:
-        async for event in events:
-            seen.append(event)
-            if isinstance(event, Measured) and not event.interval.sends:
-                break
-    return seen
-
-
-def other_server(both: Pair) -> subprocess.Popen[bytes]:
-    command = ["ip", "netns", "exec", both.server.name, "iperf3", "-s", "-1", "-p", "5201"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
-
-
-async def test_every_kind_of_run_over_one_pair() -> None:
+async def test_a_run_and_what_is_told_of_it() -> None:
     async with pair() as both:
-        result, events = await carried_out(both)
-        assert result.failure is None
+        result, events = await carried_out(both, time=2)
+        assert result.failure is None and both.generators() == []
         assert result.goodput == pytest.approx(HELD_TO, rel=0.02)
-        assert [event.name for event in events if isinstance(event, Stage)] == [
-            "checking",
-            "starting",
-            "listening",
-            "running",
-            "ending",
-        ]
+        stages = [event.name for event in events if isinstance(event, Stage)]
+        assert stages == ["checking", "starting", "listening", "running", "ending"]
         (flow,) = result.flows
         assert (flow.sender, flow.receiver, flow.retransmits) == ("a", "b", 0)
         assert [round(point.time, 1) for point in flow.points] == [round(0.2 * n, 1) for n in range(1, 11)]
@@ -72,134 +47,134 @@ async def test_every_kind_of_run_over_one_pair() -> None:
         assert result.proof is not None and result.proof.verdict == "failed" and result.why_not_ranked
         assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
         assert result.facts["client driver"] == "veth" and result.facts["mtu"] == "1500"
+        assert result.clock_uncertainty == 0.0  # both hosts have the clock of this machine
 
-        result, _ = await carried_out(both, direction="reverse", streams=4, omit=1)
-        (flow,) = result.flows
-        assert (flow.sender, flow.receiver) == ("b", "a") and flow.goodput == pytest.approx(HELD_TO, rel=0.03)
-        assert flow.points[0].time < 0 and flow.points[-1].time == pytest.approx(2.0, abs=0.1)
+
+async def test_several_runs_at_once_on_the_same_hosts() -> None:
+    """Over one wire, each with its own pair of children of the same two probes."""
+    async with pair("200mbit") as both:
+        kinds: tuple[dict[str, Any], ...] = (
+            {"generator": "builtin", "length": 2 << 20, "streams": 2},
+            {"generator": "builtin", "protocol": "udp", "bitrate": 10_000_000, "port": 5301},
+            {"direction": "reverse", "streams": 4, "omit": 1, "port": 5401},
+            {"protocol": "udp", "bitrate": 5_000_000, "port": 5501},
+        )
+        runs = await asyncio.gather(*(carried_out(both, **kind) for kind in kinds))
+        large, datagrams, reverse, slow = (result for result, _ in runs)
+        assert all(result.failure is None and result.goodput for result, _ in runs)
+        # datagrams are dropped where the others have filled the queue of the shaper
+        assert datagrams.goodput == pytest.approx(10e6, rel=0.2)
+        assert slow.goodput == pytest.approx(5e6, rel=0.2)
+        (flow,) = reverse.flows
+        assert (flow.sender, flow.receiver) == ("b", "a")
+        assert flow.points[0].time < 0 and flow.points[-1].time == pytest.approx(1.0, abs=0.15)
         assert flow.points[0].interval.streams == 4
-
-        result, _ = await carried_out(both, direction="bidirectional")
-        assert [flow.sender for flow in result.flows] == ["a", "b"]
-        assert result.goodput == pytest.approx(2 * HELD_TO, rel=0.05)
-
-        result, _ = await carried_out(both, protocol="udp", bitrate=50_000_000)
-        assert result.goodput == pytest.approx(50e6, rel=0.01)
-        assert result.flows[0].received is not None and result.flows[0].received.lost == 0
-        assert result.bottleneck == "the bitrate that was asked for: 50.0 Mb/s"
-
-        result, _ = await carried_out(both, generator="builtin", length=2 << 20, streams=2)
-        assert result.failure is None and result.goodput == pytest.approx(HELD_TO, rel=0.03)
+        # each has the wire nearly for itself, in its own direction
+        assert 100e6 < (large.goodput or 0.0) < 200e6 and 100e6 < (reverse.goodput or 0.0) < 200e6
         assert both.generators() == []
+
+
+# ------------------------------------------------------------------------------------------ beside iperf3's own JSON
+
+KEEPING = """#!/bin/sh
+for word; do
+    case $before in -p) port=$word;; esac
+    before=$word
+done
+case "$*" in *--version*|*--help*) exec {iperf3} "$@";; esac
+exec {iperf3} "$@" -J > {folder}/$port.json
+"""
+"""iperf3 whose report goes to a file, named by the port: nictop hears nothing of this end, only of the other one."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One run of the comparison."""
+
+    name: str
+    options: dict[str, Any]
+    addresses: str = "ipv4"
+    streams: int = 1
+    mss: int | None = None
+
+
+KINDS = (
+    Kind("tcp", {}),
+    Kind("reverse", {"direction": "reverse"}),
+    Kind("bidirectional", {"direction": "bidirectional"}),
+    Kind("udp", {"protocol": "udp", "bitrate": 20_000_000}),
+    Kind("udp both ways", {"protocol": "udp", "bitrate": 5_000_000, "direction": "bidirectional"}),
+    Kind("four streams", {"streams": 4}, streams=4),
+    Kind("MSS 100", {"mss": 100}, mss=88),
+    Kind("IPv6", {}, "ipv6", mss=1428),
+    Kind("IPv6 with a zone", {"direction": "reverse"}, "link-local", mss=1428),
+)
+
+
+@pytest.mark.parametrize("silent", ["client", "server"])
+async def test_every_kind_beside_the_report_of_the_end_that_nictop_does_not_hear(silent: str, tmp_path: Path) -> None:
+    script = tmp_path / "iperf3"
+    script.write_text(KEEPING.format(iperf3=shutil.which("iperf3"), folder=tmp_path))
+    script.chmod(0o755)
+    tools = (str(tmp_path), "") if silent == "client" else ("", str(tmp_path))
+    async with pair("100mbit", tools=tools) as both:
+        plans = [
+            replace(both.plan(port=5210 + 10 * number, **kind.options), **places(both, kind.addresses))
+            for number, kind in enumerate(KINDS)
+        ]
+        runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans))
+        assert both.generators() == []
+    for kind, (result, _) in zip(KINDS, runs, strict=True):
+        assert result.failure is None, (kind, result.failure)
+        report = json.loads((tmp_path / f"{result.plan.port}.json").read_text())
+        assert "error" not in report, kind
+        compare(kind, result, report["end"])
+        assert all(point.interval.streams == kind.streams for flow in result.flows for point in flow.points), kind
+        assert kind.mss is None or [one.snd_mss for one in result.sockets] == [kind.mss], kind
+
+
+def places(both: Pair, addresses: str) -> dict[str, Any]:
+    if addresses == "ipv4":
+        return {}
+    found = {"a": "fd00:0::1", "b": "fd00:0::2"}
+    if addresses == "link-local":
+        found = {"a": f"fe80::1%{WIRE}", "b": f"fe80::2%{WIRE}"}
+    return {"client": both.place("a", address=found["a"]), "server": both.place("b", address=found["b"])}
+
+
+def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
+    """Each direction: what the server counted of it, which both of its report and the client's know."""
+    for flow in result.flows:
+        back = flow.sender == "b"
+        name = ("sum_sent" if back else "sum_received") + ("_bidir_reverse" if back and len(result.flows) == 2 else "")
+        counted, told = flow.sent if back else flow.received, end[name]
+        assert counted is not None, (kind, flow)
+        # the text gives seconds in hundredths, and the two ends' own durations differ by some of them
+        size = counted.bits_per_second * counted.seconds / 8
+        assert size == pytest.approx(told["bytes"], rel=0.008), (kind, flow.sender)
+        assert counted.seconds == pytest.approx(told["seconds"], abs=0.1), (kind, flow.sender)
+        if result.plan.protocol == "udp" and not back:
+            assert (counted.lost, counted.packets) == (told["lost_packets"], told["packets"]), kind
+        if back and flow.goodput is not None:  # all but what was on its way at the end
+            assert 0.5 * told["bits_per_second"] < flow.goodput < 1.01 * told["bits_per_second"], kind
+
+
+# ------------------------------------------------------------------------------------------------------- which way
 
 
 async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
     async with pair(rate=None) as both:
         loopback = Place("a", 1, "127.0.0.1")
-        result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse", time=1)
+        result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse")
         assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
         assert result.proof is not None and result.proof.verdict == "failed"
         assert result.why_not_ranked[0].startswith("the path is not proven: both ends are on one machine")
 
 
-async def test_a_port_that_is_taken_is_not_used() -> None:
-    async with pair() as both:
-        listener = other_server(both)
-        try:
-            both.server.run(["sh", "-c", "until grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"])
-            result, _ = await carried_out(both, time=1)
-            assert result.failure is None and result.plan.port == 5202
-        finally:
-            listener.kill()
-            listener.wait(LIMIT)
-
-
-async def test_nothing_stays_when_the_iterator_is_left_or_the_task_cancelled() -> None:
-    async with pair() as both:
-        plan = both.plan(time=60)
-        seen = await after_first_byte(both, Run(plan, both.hosts))
-        assert any(isinstance(event, Measured) for event in seen)
-        assert both.generators() == []
-        for stage in ("checking", "starting", "listening", "running"):
-            reached = asyncio.Event()
-            task = asyncio.ensure_future(until_stage(Run(plan, both.hosts), stage, reached))
-            await reached.wait()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert both.generators() == [], stage
-
-
-async def until_stage(run: Run, stage: str, reached: asyncio.Event) -> None:
-    """Follow a run; tell when it has come to a stage."""
-    async with aclosing(run.events()) as events:
-        async for event in events:
-            if isinstance(event, Stage) and event.name == stage:
-                reached.set()
-
-
-async def test_a_link_that_dies_ends_the_run() -> None:
-    async with pair() as both:
-        run = Run(both.plan(time=60), both.hosts, limits=Limits(stall=1.0))
-        result = None
-        async for event in run.events():
-            if isinstance(event, Measured) and not event.interval.sends and event.interval.start > 0.3:
-                both.server.run(["ip", "link", "set", "nictopt", "down"])
-            if isinstance(event, Finished):
-                result = event.result
-        assert result is not None and result.failure is not None
-        assert result.failure.kind == "stall", result.failure
-        assert result.flows[0].points
-        assert both.generators() == []
-
-
-async def test_a_probe_that_is_killed_takes_its_generator_with_it() -> None:
-    async with pair() as both:
-        result = None
-        killed = False
-        async for event in Run(both.plan(time=60), both.hosts).events():
-            if isinstance(event, Measured) and not event.interval.sends and not killed:
-                killed = True
-                (pid,) = both.sources["b"].pids
-                os.kill(pid, signal.SIGKILL)
-            if isinstance(event, Finished):
-                result = event.result
-        assert result is not None and result.failure is not None
-        assert result.failure.kind in ("unreachable", "control_message"), result.failure
-        wait_until(lambda: both.generators() == [])
-
-
-async def test_large_packets_that_vanish_are_an_mtu_black_hole() -> None:
-    if shutil.which("ethtool") is None:
-        pytest.skip("ethtool is not installed: packets would not be segmented before they are measured")
-    async with pair(rate=None) as both:
-        both.client.run(["ethtool", "-K", "nictopt", "tso", "off", "gso", "off"])
-        both.server.run(["ip", "link", "set", "nictopt", "mtu", "700"])
-        both.server.run(["ip", "route", "change", "198.18.0.0/24", "dev", "nictopt", "advmss", "1460"])
-        result, _ = await carried_out(both, limits=Limits(first_byte=2.0, stall=1.0), time=30)
-        assert result.failure is not None and result.failure.kind == "black_hole", result.failure
-        assert both.generators() == []
-
-
-async def test_a_firewall_is_named_with_the_way_to_open_it() -> None:
-    async with pair() as both:
-        both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
-        both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
-        both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
-        server = replace(both.plan().server, address="198.18.9.2")
-        result, _ = await carried_out(both, server=server)
-        assert result.failure is not None and result.failure.kind == "prohibited", result.failure
-        assert any("--add-port=5201/tcp --timeout=" in command for command in result.failure.commands)
-        assert result.failure.host == "b" and result.goodput is None
-        assert both.generators() == []
-
-
 async def test_a_run_that_goes_by_another_nic_is_caught() -> None:
     async with pair() as both:
-        both.client.run(
-            ["ip", "link", "add", "nictopw", "type", "veth", "peer", "name", "nictopw", "netns", both.server.name]
-        )
+        joined(both.client, both.server, wire="nictopw", net=1)
         for namespace, own, other in ((both.client, "1", "2"), (both.server, "2", "1")):
-            namespace.run(["ip", "link", "set", "nictopw", "up"])
             namespace.run(["sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter"])
             namespace.run(["ip", "route", "add", f"198.18.0.{other}/32", "dev", "nictopw", "src", f"198.18.0.{own}"])
         await both.knows("nictopw")
@@ -208,3 +183,44 @@ async def test_a_run_that_goes_by_another_nic_is_caught() -> None:
         client, server = result.proof.hosts
         assert (client.verdict, server.verdict) == ("failed", "failed")
         assert "nictopw (other) carried" in client.sentence and "a: nictopt carried" in client.sentence
+
+
+async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
+    async with pair("100mbit") as both:
+        if not both.client.try_link("link", WIRE, "name", "nictopv", "type", "vlan", "id", "7"):
+            pytest.skip("this kernel has no VLANs (CONFIG_VLAN_8021Q)")
+        assert both.server.try_link("link", WIRE, "name", "nictopv", "type", "vlan", "id", "7")
+        for number, namespace in enumerate((both.client, both.server), 1):
+            namespace.run(["ip", "address", "add", f"198.18.7.{number}/24", "dev", "nictopv"])
+            namespace.run(["ip", "link", "set", "nictopv", "up"])
+        await both.knows("nictopv")
+        plan = both.plan("nictopv")
+        result, _ = await carried_out(both, plan=plan)
+        assert result.failure is None and result.proof is not None
+        assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+        framing = run_framing(plan, {name: host.snapshot for name, host in both.hosts.items()})
+        assert framing.vlan_tags == 1
+        assert result.goodput == pytest.approx(100e6 * 1448 / 1518, rel=0.03)
+
+
+async def test_a_port_that_is_taken_is_not_used_and_two_servers_share_a_host() -> None:
+    async with pair("200mbit") as both:
+        with other_server(both) as other:
+            # both want 5201, then both 5202: one of them gets 5203
+            runs = await asyncio.gather(carried_out(both), carried_out(both))
+            assert [result.failure for result, _ in runs] == [None, None]
+            assert sorted(result.plan.port for result, _ in runs) == [5202, 5203]
+            assert other.poll() is None  # somebody else's server was not touched
+        assert both.generators() == []
+
+
+@contextmanager
+def other_server(both: Pair) -> Iterator[subprocess.Popen[bytes]]:
+    """One that somebody has started at the usual port."""
+    command = ["ip", "netns", "exec", both.server.name, "iperf3", "-s", "-1", "-p", "5201"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as other:
+        try:
+            both.server.run(["sh", "-c", "until grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"])
+            yield other
+        finally:
+            other.kill()

@@ -136,9 +136,29 @@ async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
         ([STARTED], [STARTED, LISTENING], "start", "not one byte arrived between a and b within"),
         (
             [STARTED, *said("3.12", "refused.client", "stderr"), line("exit", status=1)],
-            [STARTED, LISTENING],
+            [STARTED, LISTENING, DONE],
             "refused",
             "b refused the connection at 192.0.2.2 port 5201",
+        ),
+        (
+            [STARTED, *said("3.12", "refused.client", "stderr"), line("exit", status=1)],
+            [STARTED, LISTENING],
+            "refused",
+            "a firewall resets connections to 192.0.2.2 port 5201",
+        ),
+        (
+            CLIENT,
+            [STARTED, line("output", "iperf3: error - Permission denied", stream="stderr"), line("exit", status=1)],
+            "cannot_bind",
+            "an end does not have the address, or the right to the port, that it was to use",
+        ),
+        ([STARTED, line("exit", signal=9)], [STARTED, LISTENING], "other", "a: it was ended by signal 9"),
+        ([STARTED, line("exit", status=3)], [STARTED, LISTENING], "other", "a: it ended with status 3"),
+        (
+            [STARTED, *CLIENT[:6]],
+            [STARTED, LISTENING, DONE],
+            "other",
+            "b: the server ended without a result, and the other end waited in vain",
         ),
         (
             [STARTED, *said("3.12", "busy.client", "stderr"), line("exit", status=1)],

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.probe.first_words import hello
+from nictop.probe.generator import BYTES, BYTES_PER_SECOND, LINES, LINES_PER_SECOND
 from nictop.probe.records import MAX_LINE, Line, Pong
 from nictop.wire.clock import MOST_OUTSTANDING, WINDOW, PingClock
 from nictop.wire.codec import LineError, ProtocolMismatch
@@ -73,6 +74,18 @@ def test_a_fast_probe_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(300):
         now += 0.1
         list(listening.feed(b"\n".join([b'{"unknown": "' + b"x" * 700_000 + b'"}']) + b"\n"))
+
+
+def test_a_generator_that_prints_as_much_as_the_probe_lets_it_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the probe stops that generator; giving up the probe would end everything on that host."""
+    now = 0.0
+    monkeypatch.setattr("nictop.wire.hearing.time.monotonic", lambda: now)
+    listening = Hearing()
+    list(listening.feed(HELLO))
+    most = (LINES // 2, BYTES // 2), *[(LINES_PER_SECOND, BYTES_PER_SECOND)] * 30
+    for lines, size in most:
+        now += 1.0
+        list(listening.feed((b'{"unknown": "' + b"x" * (size // lines) + b'"}\n') * lines))
 
 
 def test_another_protocol() -> None:

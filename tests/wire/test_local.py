@@ -58,6 +58,9 @@ async def test_the_real_probe_from_start_to_end() -> None:
         heard = await until(items, has("inventory"))
         assert heard[:2] == [SourceState("connecting"), SourceState("live")]
         assert isinstance(heard[2], Line) and heard[2].hello is not None
+        # the clock of this machine is one with ours
+        clock = next(item.clock for item in heard if isinstance(item, Line) and item.clock is not None)
+        assert (clock.offset, clock.uncertainty) == (0.0, 0.0)
         pid = heard[2].hello.pid
         assert source.pids == (pid,)
         assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it

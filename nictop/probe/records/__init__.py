@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nictop.probe.records.basics import Unreadable
+from nictop.probe.records.changes import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -47,6 +48,7 @@ from nictop.probe.records.ethtool import (
     Rings,
     Rss,
 )
+from nictop.probe.records.firewalls import FilterChain, Firewalls
 from nictop.probe.records.links import Address, Channel, DefaultRoute, Link, Napi, Queue, VirtualFunction
 from nictop.probe.records.machine import (
     ForwardingEntry,
@@ -74,14 +76,18 @@ __all__ = [
     "CHANNEL_COUNTERS",
     "CPU_TIMES",
     "LINK_COUNTERS",
+    "LONGEST_KEPT",
     "MAX_LINE",
     "PROTOCOL",
     "QUEUE_COUNTERS",
+    "SHORTEST_KEPT",
     "SOFTIRQS",
     "SOFTNET_COUNTERS",
     "THREAD_TIMES",
     "VF_COUNTERS",
     "Address",
+    "ChangeLine",
+    "ChangeRequest",
     "Channel",
     "Channels",
     "Clock",
@@ -93,6 +99,8 @@ __all__ = [
     "Ethtool",
     "Feature",
     "Fec",
+    "FilterChain",
+    "Firewalls",
     "ForwardingEntry",
     "Hello",
     "Interrupt",
@@ -116,6 +124,7 @@ __all__ = [
     "Pause",
     "PciFunction",
     "PcieLink",
+    "PlannedAction",
     "Platform",
     "Pong",
     "Profile",
@@ -193,6 +202,7 @@ class Line:
     trouble: Trouble | None = None
     pong: Pong | None = None
     traffic: TrafficLine | None = None
+    change: ChangeLine | None = None
     clock: Clock | None = None
     """Not said by a probe: the source puts it in, and a recording keeps it."""
 
@@ -213,3 +223,5 @@ class Request:
     """Answer with a `Pong` of this number. To a probe with a heartbeat every request is also a sign of life."""
     traffic: TrafficRequest | None = None
     """Check for, start or stop a generator of traffic."""
+    change: ChangeRequest | None = None
+    """Prepare, apply, keep or undo a change of the host. Refused by a probe without ``--allow-changes``."""

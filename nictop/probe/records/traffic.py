@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nictop.probe.records.basics import Unreadable
+from nictop.probe.records.firewalls import Firewalls
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class TrafficTools:
     """/proc/sys/net/ipv4/tcp_congestion_control: what a socket gets that does not choose."""
     cpus: tuple[int, ...] = ()
     """CPU ids that the probe, hence its children, may run on."""
+    firewalls: Firewalls | None = None
+    """What may keep a client out; None: an older probe does not say."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty: an iperf3 that hangs, fails or is no iperf3."""
 

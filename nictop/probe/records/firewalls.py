@@ -1,0 +1,33 @@
+"""What may keep traffic from this host: the firewalls that run on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.probe.records.basics import Unreadable
+
+
+@dataclass(frozen=True)
+class FilterChain:
+    """A base chain of nftables that every packet for the host itself passes: type filter, hook input."""
+
+    family: Literal["ip", "ip6", "inet"]
+    table: str
+    name: str
+    policy: Literal["accept", "drop"]
+    """What becomes of a packet that no rule decided on."""
+
+
+@dataclass(frozen=True)
+class Firewalls:
+    """Those of the present network namespace."""
+
+    firewalld: int | None = None
+    """pid; None: not running."""
+    ufw: bool = False
+    """Switched on: ENABLED in /etc/ufw/ufw.conf."""
+    chains: tuple[FilterChain, ...] = ()
+    """By family, table and name; also those that firewalld, ufw and iptables-nft have made."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is not known."""

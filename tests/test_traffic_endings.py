@@ -1,0 +1,216 @@
+"""``nictop traffic`` that is interrupted, killed or left: nothing stays behind; and what it does with a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nictop.report.run_json import TrafficDocument
+from nictop.traffic.self_test import remove_leftovers
+from tests.support.probe import wait_until
+from tests.support.traffic import MARK, marked
+from tests.test_cli import NICTOP, ROOT
+from tests.test_traffic_command import LIMIT, QUICK, needs_namespaces
+
+NETNS = Path("/run/netns")
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    """Where results are kept."""
+    return tmp_path
+
+
+def begun(state: Path, mark: str, *arguments: str) -> subprocess.Popen[str]:
+    """nictop, to be ended by the test; its children carry the mark."""
+    return subprocess.Popen(
+        [*NICTOP, "traffic", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state), MARK: mark},
+    )
+
+
+def namespaces_of(pid: int) -> list[str]:
+    """Those that a self-test of this process has made."""
+    names = os.listdir(NETNS) if NETNS.is_dir() else []
+    return [name for name in names if name.startswith("nictop-") and f"-{pid}-" in name]
+
+
+@needs_namespaces
+def test_interrupted_at_twenty_stages_nothing_stays(tmp_path: Path) -> None:
+    """The n-th process gets its signal after its n-th line of progress, from the first words to the second run."""
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda number: interrupted(tmp_path, number), range(20)))
+    assert [one for one in told if one] == []
+
+
+def interrupted(state: Path, lines: int) -> str:
+    """What is wrong after an interruption; "" when nothing is."""
+    mark = uuid.uuid4().hex
+    several = ("--repeat", "2", "--rest", "0.2", "--interval", "0.2")
+    process = begun(state / str(lines), mark, *QUICK[:4], *several)
+    assert process.stderr is not None
+    said = [process.stderr.readline() for _ in range(lines)]
+    process.send_signal((signal.SIGINT, signal.SIGTERM)[lines % 2] if lines else signal.SIGTERM)
+    try:
+        _, rest = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return f"after {lines} lines: it does not end"
+    left = marked(mark), namespaces_of(process.pid)
+    expected = {130, 143} if lines else {-signal.SIGTERM, 143}
+    if left != ([], []) or process.returncode not in expected or "Traceback" in rest:
+        return f"after {lines} lines: {left}, {process.returncode}, {''.join(said)}{rest}"
+    return ""
+
+
+@needs_namespaces
+def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> None:
+    process = begun(state, uuid.uuid4().hex, *QUICK, "--repeat", "5", "--format", "json")
+    assert process.stderr is not None
+    while "run 2 of 5" not in (line := process.stderr.readline()):
+        assert line
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=LIMIT)
+    document = msgspec.json.decode(out, type=TrafficDocument)
+    assert process.returncode == 130 and len(document.runs) == 1 and document.ended_early == "interrupted"
+
+
+@needs_namespaces
+def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None:
+    mark = uuid.uuid4().hex
+    process = begun(state, mark, *QUICK[:2], "--time", "30")
+    assert process.stderr is not None
+    while "waiting for the first byte" not in (line := process.stderr.readline()):
+        assert line
+    left = namespaces_of(process.pid)
+    assert len(left) == 2 and not set(left) & set(remove_leftovers()), "its owner lives"
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not marked(mark))
+    assert set(left) <= set(remove_leftovers())
+    assert namespaces_of(process.pid) == []
+
+
+@needs_namespaces
+def test_nobody_reads_the_result(state: Path) -> None:
+    """``nictop traffic … | true``"""
+    process = begun(state, uuid.uuid4().hex, *QUICK)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait(LIMIT) == 0
+    process.stderr.close()
+
+
+# ------------------------------------------------------------------------------------------------- with a terminal
+
+
+@needs_namespaces
+def test_somebody_is_asked_for_a_change(state: Path) -> None:
+    """stdin is a terminal: enter is the answer."""
+    keyboard, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*NICTOP, "traffic", *QUICK, "--sweep", "setup=one"],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "XDG_STATE_HOME": str(state)},
+    )
+    os.close(terminal)
+    try:
+        assert process.stderr is not None
+        while "press enter" not in (line := process.stderr.readline()):
+            assert line
+        os.write(keyboard, b"\n")
+        out, rest = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, rest
+        assert "arrived at server" in out
+    finally:
+        os.close(keyboard)
+
+
+class Terminal:
+    """nictop in a terminal of 24 lines and 80 columns."""
+
+    def __init__(self, state: Path, mark: str, *arguments: str) -> None:
+        self.keyboard, inner = pty.openpty()
+        fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [*NICTOP, "traffic", *arguments],
+            stdin=inner,
+            stdout=inner,
+            stderr=inner,
+            cwd=ROOT,
+            start_new_session=True,
+            env={**os.environ, "XDG_STATE_HOME": str(state), "TERM": "xterm-256color", MARK: mark},
+        )
+        os.close(inner)
+        self.seen = b""
+
+    def until(self, text: bytes) -> None:
+        """Read until it shows this; AssertionError when it does not in time, or ends before."""
+        while text not in self.seen:
+            readable, _, _ = select.select([self.keyboard], [], [], LIMIT)
+            assert readable, self.seen[-2000:]
+            try:
+                self.seen += os.read(self.keyboard, 1 << 16)
+            except OSError:  # EIO: nobody has it open any more
+                raise AssertionError(self.seen[-2000:]) from None
+
+    def end(self) -> int:
+        """Read what is left; its exit code."""
+        while True:
+            try:
+                part = os.read(self.keyboard, 1 << 16)
+            except OSError:
+                break
+            self.seen += part
+        os.close(self.keyboard)
+        return self.process.wait(LIMIT)
+
+
+@needs_namespaces
+def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
+    terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin")
+    terminal.until(b"arrived at server")
+    os.write(terminal.keyboard, b"q")
+    assert terminal.end() == 0
+    printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
+    assert "client to server, TCP, 1 stream, 1 s, built-in generator" in printed
+    assert "goodput " in printed and "not ranked the path is not proven" in printed
+
+
+@needs_namespaces
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_screen_and_nothing_stays(state: Path, ending: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    terminal = Terminal(state, mark, "--self-test", "--time", "30")
+    terminal.until(b"Gb/s")
+    wait_until(lambda: len(namespaces_of(terminal.process.pid)) == 2)
+    terminal.process.send_signal(ending)
+    assert terminal.end() == 128 + ending
+    assert namespaces_of(terminal.process.pid) == []
+    wait_until(lambda: not marked(mark))
+    assert b"\x1b[?1049l" in terminal.seen, "the terminal is as before"

@@ -1,0 +1,42 @@
+"""Runs between the two real probes of a pair, carried out to their end or left early."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from nictop.traffic.events import Event, Finished, Limits, Measured
+from nictop.traffic.failures import Failure
+from nictop.traffic.plan import Plan
+from nictop.traffic.result import Result
+from nictop.traffic.run import Run
+from tests.traffic.pair import Pair
+
+
+async def carried_out(
+    both: Pair, *, limits: Limits | None = None, plan: Plan | None = None, **more: Any
+) -> tuple[Result, list[Event]]:
+    """A whole run: its result, and all that it told."""
+    run = Run(plan or both.plan(**more), both.hosts, limits=limits)
+    events = [event async for event in run.events()]
+    assert isinstance(events[-1], Finished)
+    return events[-1].result, events
+
+
+async def failed(both: Pair, *, limits: Limits | None = None, **more: Any) -> Failure:
+    """Why a run failed that had to; nothing of it is left."""
+    result, _ = await carried_out(both, limits=limits, **more)
+    assert result.failure is not None, result.goodput
+    assert both.generators() == []
+    return result.failure
+
+
+async def after_first_byte(run: Run) -> list[Event]:
+    """Events until something has arrived; then the iterator is closed."""
+    seen: list[Event] = []
+    async with aclosing(run.events()) as events:
+        async for event in events:
+            seen.append(event)
+            if isinstance(event, Measured) and not event.interval.sends:
+                break
+    return seen

@@ -1,0 +1,130 @@
+"""Firewalls on the server's host: the run says which and how to let it in, and the printed line does just that."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from nictop.traffic.events import Limits
+from nictop.traffic.failures import Kind
+from tests.support.probe import wait_until
+from tests.traffic.pair import Pair, pair, why_not
+from tests.traffic.real_runs import carried_out, failed
+
+REASON = why_not() or ("nft is not installed" if shutil.which("nft") is None else None)
+pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+
+FENCE = """
+table inet fence {{
+  chain in {{
+    type filter hook input priority 0; policy accept;
+    ct state established accept
+    {rule}
+  }}
+}}
+"""
+SHORT = Limits(first_byte=1.5, stall=1.0)
+
+
+def fenced(both: Pair, rule: str) -> None:
+    both.server.run(["nft", "-f", "-"], input="flush ruleset\n" + FENCE.format(rule=rule))
+
+
+ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
+
+
+async def test_what_a_firewall_does_is_told_apart() -> None:
+    """Over IPv4 and IPv6 at the same time: their ICMP becomes other errors."""
+    rules: dict[str, tuple[Kind, str]] = {
+        "reject with icmpx type admin-prohibited": ("prohibited", "forbids it"),
+        "reject with tcp reset": ("refused", "a firewall resets connections to"),
+        "drop": ("timeout", "a firewall drops it, or the address is not reached by this way"),
+    }
+    async with pair("100mbit") as both:
+        plans = [
+            both.plan(client=both.place("a", address=client), server=both.place("b", address=server), port=port)
+            for (client, server), port in zip(ADDRESSES, (5201, 5301), strict=True)
+        ]
+        for rule, (kind, words) in rules.items():
+            fenced(both, f"tcp dport {{ 5201, 5301 }} {rule}")
+            for result, _ in await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans)):
+                found, plan = result.failure, result.plan
+                assert found is not None, rule
+                assert (found.kind, found.host) == (kind, "b") and words in found.sentence, found
+                (command,) = found.commands
+                assert "insert rule inet fence in" in command
+                assert f"saddr {plan.client.address} tcp dport {plan.port} accept" in command
+            assert both.generators() == []
+
+
+async def test_udp_that_is_dropped_while_the_ends_agree_over_tcp() -> None:
+    async with pair("100mbit") as both:
+        fenced(both, "udp dport 5201 drop")
+        found = await failed(both, protocol="udp", bitrate=5_000_000, limits=SHORT)
+        assert (found.kind, found.host) == ("start", "b") and "may drop UDP to port 5201" in found.sentence
+        assert ["tcp dport" in found.commands[0], "udp dport" in found.commands[1]] == [True, True]
+
+
+async def test_the_printed_line_opens_the_port_and_closes_it_again() -> None:
+    async with pair("100mbit") as both:
+        fenced(both, "tcp dport 5201 reject with tcp reset")
+        (command,) = (await failed(both)).commands
+        assert "; sleep 31; " in command
+        with typed(both, command) as shell:
+            await asyncio.to_thread(wait_until, lambda: "saddr 198.18.0.1" in rules(both))
+            result, _ = await carried_out(both)
+            assert result.failure is None and result.goodput
+            for pid in sleeping(shell.pid):  # its time is over
+                os.kill(pid, signal.SIGTERM)
+            await asyncio.to_thread(shell.wait, 10)
+            assert "saddr" not in rules(both) and "reject with tcp reset" in rules(both)
+        assert (await failed(both)).kind == "refused"
+
+
+@contextmanager
+def typed(both: Pair, command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """The line in a shell of root on the server's host, which ends when what it has put into the background does."""
+    inside = ["ip", "netns", "exec", both.server.name, "bash", "-c", f"{command} wait"]
+    with subprocess.Popen(inside, start_new_session=True) as shell:
+        try:
+            yield shell
+        finally:
+            if shell.poll() is None:
+                os.killpg(shell.pid, signal.SIGKILL)
+
+
+def rules(both: Pair) -> str:
+    return both.server.run(["nft", "list", "ruleset"])
+
+
+def sleeping(session: int) -> list[int]:
+    """The sleeps of a session."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    command, _, rest = file.read().partition("(")[2].rpartition(")")
+                if command == "sleep" and int(rest.split()[3]) == session:
+                    found.append(int(name))
+            except OSError:
+                continue
+    return found
+
+
+async def test_a_route_that_forbids_it_without_any_firewall_of_the_server() -> None:
+    """What a router on the way answers."""
+    async with pair("100mbit") as both:
+        both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
+        both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
+        both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
+        found = await failed(both, server=both.place("b", address="198.18.9.2"))
+        assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
+        assert "none was found on b, so that it is one on the way" in found.sentence

@@ -1,0 +1,85 @@
+"""A real run in a task of its own, with the pids of its children, to be cut short at a stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from nictop.probe.records import TrafficLine
+from nictop.traffic.events import Event, Finished, Limits, Measured, Stage
+from nictop.traffic.host import Heard
+from nictop.traffic.plan import Plan
+from nictop.traffic.result import Result
+from nictop.traffic.run import Run
+from tests.support.probe import alive
+from tests.traffic.pair import Pair
+
+STAGES = ("checking", "starting", "listening", "running", "first byte")
+
+
+class Traced:
+    """Runs as long as the block is entered. Its children are known by the port in their command lines, so that runs of
+    one pair need ports of their own."""
+
+    def __init__(self, both: Pair, plan: Plan, limits: Limits | None = None) -> None:
+        self.result: Result | None = None
+        self.pids: dict[str, int] = {}
+        """Host → its child."""
+        self.heard = 0
+        """Lines of both probes so far."""
+        self.task: asyncio.Future[None]
+        self._both, self._port = both, str(plan.port)
+        self._run = Run(plan, both.hosts, limits=limits)
+        self._reached = -1
+        self._news = asyncio.Event()
+
+    def __enter__(self) -> Traced:
+        self._silent = [host.listen(self._note) for host in self._both.hosts.values()]
+        self.task = asyncio.ensure_future(self._follow())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for silent in self._silent:
+            silent()
+
+    async def until(self, stage: str) -> None:
+        """Wait until the run has come to a stage or beyond it; AssertionError when it ends before."""
+        await self._until(lambda: self._reached >= STAGES.index(stage))
+
+    async def until_heard(self, lines: int) -> None:
+        """Wait until the probes have said so many lines, or it has ended."""
+        await self._until(lambda: self.heard >= lines)
+
+    @property
+    def children(self) -> list[int]:
+        """Those that still run."""
+        return [pid for pid in self.pids.values() if alive(pid)]
+
+    async def _until(self, fact: Callable[[], bool]) -> None:
+        while not fact():
+            assert not self.task.done(), (self._port, self._reached, self.result and self.result.failure)
+            self._news.clear()
+            await self._news.wait()
+
+    async def _follow(self) -> None:
+        try:
+            async for event in self._run.events():
+                self._take(event)
+        finally:
+            self._news.set()
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Stage) and event.name in STAGES:
+            self._reached = STAGES.index(event.name)
+        elif isinstance(event, Measured) and not event.interval.sends and event.interval.bits_per_second:
+            self._reached = len(STAGES) - 1
+        elif isinstance(event, Finished):
+            self.result = event.result
+        self._news.set()
+
+    def _note(self, name: str, item: Heard) -> None:
+        if isinstance(item, TrafficLine):
+            self.heard += 1
+            if item.kind == "started" and self._port in item.arguments and item.pid is not None:
+                self.pids[name] = item.pid
+            self._news.set()
