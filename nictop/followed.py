@@ -8,6 +8,7 @@ all of it, with a gap where nothing was heard.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
 from typing import Literal
@@ -18,6 +19,8 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.model.time_axis import Here
 from nictop.model.window import RatesWindow
+from nictop.probe.records import Line, Request
+from nictop.traffic.host import RunHost
 from nictop.watch import followed
 from nictop.wire.source import Source, SourceState
 
@@ -45,10 +48,47 @@ class Followed:
         """When the next attempt to reach it begins; None: it is not waited for."""
         self.trouble = ""
         """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
+        self._parts: tuple[RunHost, ...] = ()
+        """Runs that it takes part in hear everything, too."""
+        self._usual = Request(watch=())
 
     def take_over(self, source: Source) -> None:
-        """Go on with another source of the same host."""
+        """Go on with another source of the same host. Runs that the old one took part in have lost it."""
+        self._hear(SourceState("lost", "connected anew"), with_state(self.snapshot, "lost", "connected anew"))
         self.source, self.retry_at = source, None
+
+    # ---------------------------------------------------------------------------------------------------- runs
+
+    def take_part(self, interval: float) -> RunHost:
+        """It is an end or an observer of a run from now on; `interval`: seconds between two readings otherwise."""
+        self._usual = replace(self._usual, interval=self._usual.interval or interval)
+        part = RunHost(self.source, self.snapshot, self._usual)
+        self._parts += (part,)
+        return part
+
+    def leave(self, part: RunHost) -> None:
+        """The run is over."""
+        self._parts = tuple(one for one in self._parts if one is not part)
+
+    def _hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
+        for part in self._parts:
+            part.hear(item, snapshot=snapshot)
+
+    async def request(self, request: Request) -> None:
+        """Send a request to its probe. Interval and watched links wait for the end of a run that needs others."""
+        self._usual = replace(
+            self._usual,
+            interval=self._usual.interval if request.interval is None else request.interval,
+            watch=self._usual.watch if request.watch is None else request.watch,
+        )
+        attended = [part for part in self._parts if part.attended]
+        for part in attended:
+            await part.settle(self._usual)
+        rest = replace(request, interval=None, watch=None) if attended else request
+        if rest != Request():
+            await self.source.request(rest)
+
+    # --------------------------------------------------------------------------------------------------- picture
 
     def fail(self, sentence: str) -> Snapshot:
         """It is followed no longer, for this reason."""
@@ -67,6 +107,7 @@ class Followed:
                 self.heard, self.retry_at = monotonic(), None
             if snapshot.state == "live":
                 self.trouble = ""
+            self._hear(item, snapshot)
             self.history.record(snapshot)
             self.window.take(snapshot)
             yield snapshot

@@ -114,7 +114,7 @@ class HostsScreen(Screen[None]):
         host = self.query_one(HostTable).chosen
         self.dismiss()
         if host is not None:
-            self.nictop.choose(host.name)
+            self.nictop.hosts.choose(host.name)
 
     def action_back(self) -> None:
         if self.query_one(Entry).display:
@@ -134,7 +134,7 @@ class HostsScreen(Screen[None]):
         if not event.value.strip():
             self._end_entry()
             return
-        complaint = self.nictop.add(event.value)
+        complaint = self.nictop.hosts.add(event.value)
         self._complain(complaint)
         if not complaint:
             self._end_entry()
@@ -154,14 +154,14 @@ class HostsScreen(Screen[None]):
         host = self.query_one(HostTable).chosen
         if host is not None and self.nictop.several_hosts:
             self._complain("")
-            self.nictop.remove(host.name)
+            self.nictop.hosts.remove(host.name)
         else:
             self._complain("The last host stays: add another one first.")
 
     def action_reconnect(self) -> None:
         host = self.query_one(HostTable).chosen
         if host is not None:
-            self.nictop.reconnect(host.name)
+            self.nictop.hosts.reconnect(host.name)
 
 
 OWN_KEYS: list[BindingType] = [key for key in HostsScreen.BINDINGS if isinstance(key, Binding) and key.key[0] in "adr"]

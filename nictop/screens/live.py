@@ -19,36 +19,26 @@ findings. The worst finding stands below every other view.
 
 from __future__ import annotations
 
-from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.screen import Screen
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher
 
-from nictop.model.snapshot import Snapshot
-from nictop.model.wording import ascii_only as ascii_text
-from nictop.model.wording import clean
 from nictop.probe.records import Request
 from nictop.screens.help import HelpScreen
 from nictop.screens.hosts import HostsScreen
 from nictop.screens.live_keys import ALL_BINDINGS, LIVE_KEYS
+from nictop.screens.live_picture import LivePicture
 from nictop.widgets.device_table import DeviceTable
-from nictop.widgets.devices_view import DevicesView
-from nictop.widgets.findings_panel import FindingsPanel, worst_fix
+from nictop.widgets.findings_panel import FindingsPanel
 from nictop.widgets.findings_view import FindingsView
 from nictop.widgets.overview_view import OverviewView
 from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
 from nictop.widgets.queue_view import QueueView
-from nictop.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from nictop.app import NictopApp
-    from nictop.followed import Followed
     from nictop.model.overview import NicRow
-    from nictop.rules import Diagnosis, Finding, Fix
 
 LISTS = {"findings": "#finding-list", "overview": "#nics"}
 """View → what has the keys there."""
@@ -60,169 +50,10 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
 
-class LiveScreen(Screen[None]):
+class LiveScreen(LivePicture):
     """What the host's NICs do now."""
 
-    CSS_PATH = "../nictop.tcss"
-
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
-
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__()
-        self._ascii_only = ascii_only
-        self._frozen = False
-        self._snapshot: Snapshot | None = None
-        self._diagnosis: Diagnosis | None = None
-        self._watched: tuple[int, ...] | None = None
-        """Netdevs whose queues the probe of the chosen host was asked for; None: it was asked for nothing yet."""
-        self._host = ""
-        self._hosts_known = 1
-        self._cursors: dict[str, str] = {}
-        """Host → key of the row that was chosen there when another host was shown."""
-        self._kept: dict[str, Snapshot] = {}
-        """While frozen: the pictures as they were."""
-        self._draw_due = self._overview_due = False
-        self.set_class(ascii_only, "-ascii")
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
-
-    def compose(self) -> ComposeResult:
-        yield StatusLine(ascii_only=self._ascii_only, id="status")
-        yield Static("", id="banner", markup=False)
-        with ContentSwitcher(initial="body", id="views"):
-            yield DevicesView(ascii_only=self._ascii_only, id="body")
-            yield QueueView(ascii_only=self._ascii_only, id="queues")
-            yield ProcessorView(ascii_only=self._ascii_only, id="load")
-            yield FindingsView(ascii_only=self._ascii_only, id="findings")
-            yield OverviewView(ascii_only=self._ascii_only, id="overview")
-        yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
-        yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
-        yield Footer(show_command_palette=False)
-
-    def on_mount(self) -> None:
-        self.query_one(DeviceTable).focus()
-        self._host = self.nictop.chosen
-        self.watch(self.app, "chosen", self._take_host, init=False)
-        self.watch(self.app, "watched", self._take_hosts, init=True)
-        self.watch(self.app, "snapshot", self._take, init=True)
-        self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
-
-    # ------------------------------------------------------------------------------------------ what is shown
-
-    def _take(self, snapshot: Snapshot | None) -> None:
-        if snapshot is not None and not self._frozen:
-            self._snapshot = snapshot
-            self._draw()
-
-    def _take_hosts(self, hosts: tuple[Followed, ...]) -> None:
-        """There is news of some host, or time has passed for one that is away."""
-        self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
-        if self._snapshot is not None:
-            self._show_standing()
-        if self.view == "overview" and not self._frozen:
-            self._draw_overview_soon()
-        if len(hosts) != self._hosts_known:
-            self._hosts_known = len(hosts)
-            self.refresh_bindings()
-
-    def _take_host(self, name: str) -> None:
-        """Another host is shown: its picture, with the cursor where it was there; the probe of the one before reads
-        for nobody."""
-        table, view = self.query_one(DeviceTable), self.query_one(ProcessorView)
-        if table.key is not None:
-            self._cursors[self._host] = table.key
-        if self._watched is not None or view.machine:
-            self.run_worker(self.nictop.ask_host(self._host, Request(watch=(), machine=False)), group="requests")
-        self._host, self._watched = name, None
-        self._snapshot = self._kept.get(name) or self.nictop.followed.snapshot
-        table.begin(self._cursors.get(name))
-        if view.machine:
-            self.run_worker(self.nictop.ask_host(name, Request(machine=True)), group="requests")
-        self._draw()
-
-    def _take_diagnosis(self, diagnosis: Diagnosis | None) -> None:
-        if not self._frozen:
-            could_copy = self._fix is not None
-            self._diagnosis = diagnosis
-            self._draw_findings()
-            if could_copy != (self._fix is not None):
-                self.refresh_bindings()
-
-    def on_line_view_resized(self) -> None:
-        if not self._draw_due:
-            self._draw_due = True
-            self.call_after_refresh(self._draw)
-
-    def _draw(self) -> None:
-        self._draw_due = False
-        snapshot = self._snapshot
-        if snapshot is None:
-            return
-        status = self.query_one(StatusLine)
-        status.pids = self.nictop.pids
-        status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
-        self._show_standing()
-        self.query_one(DeviceTable).show(snapshot, self.nictop.history)
-        self._draw_view(snapshot)
-        self._draw_findings()
-        self.query_one(ProcessorStrip).show(snapshot)
-
-    def _draw_findings(self) -> None:
-        """The panel, or the view that has them all."""
-        several = self.nictop.several_hosts
-        if self.view == "findings":
-            self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
-        else:
-            self.query_one(FindingsPanel).show(self._diagnosis, several_hosts=several)
-
-    @property
-    def view(self) -> str | None:
-        """Id of the widget that fills the body now: body, queues, load, findings or overview."""
-        return self.query_one("#views", ContentSwitcher).current
-
-    def _draw_overview_soon(self) -> None:
-        """Once for all that is new: of the chosen host, and of the others."""
-        if not self._overview_due:
-            self._overview_due = True
-            self.call_after_refresh(self._draw_overview)
-
-    def _draw_overview(self) -> None:
-        self._overview_due = False
-        hosts = self.nictop.watched
-        pictures = [self._kept.get(one.name, one.snapshot) for one in hosts]
-        self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, monotonic())
-
-    def _draw_view(self, snapshot: Snapshot) -> None:
-        """What is not in sight is not drawn."""
-        row = self.query_one(DeviceTable).chosen
-        link = row.link if row is not None else None
-        if self.view == "queues":
-            self.query_one(QueueView).show(link, snapshot)
-        elif self.view == "load":
-            self.query_one(ProcessorView).show(link, snapshot)
-        elif self.view == "overview":
-            self._draw_overview_soon()
-        elif self.view == "body":
-            self.query_one(DevicesView).show(snapshot, self.nictop.history)
-
-    def _show_standing(self) -> None:
-        """Why the host is not live, how old the values are, and those in grey."""
-        host, now, interval = self.nictop.followed, monotonic(), self.nictop.interval
-        message = self._shown(host.notice(now, interval))
-        banner = self.query_one("#banner", Static)
-        if message != banner.content:
-            banner.update(message)
-            banner.set_class(bool(message), "shown")
-        stale = host.standing(now, interval) != "live"
-        if stale != self.has_class("-stale"):
-            self.set_class(stale, "-stale")
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
-
-    # -------------------------------------------------------------------------------------------------- keys
 
     async def on_device_table_chosen(self, event: DeviceTable.Chosen) -> None:
         """The probe reads queue and driver counters only of the NIC that somebody looks at."""
@@ -261,7 +92,7 @@ class LiveScreen(Screen[None]):
         if row is None:
             return
         if row.end.host != self._host:
-            self.nictop.choose(row.end.host)
+            self.nictop.hosts.choose(row.end.host)
         self.query_one(DeviceTable).choose_link(row.end.ifindex)
         self.action_view("body")
 
@@ -296,10 +127,6 @@ class LiveScreen(Screen[None]):
         if fix is not None:
             self.nictop.copy_command(*fix)
 
-    @property
-    def _fix(self) -> tuple[Finding, Fix] | None:
-        return self.query_one(FindingsView).fix if self.view == "findings" else worst_fix(self._diagnosis)
-
     def action_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
         self._draw_findings()
@@ -314,11 +141,17 @@ class LiveScreen(Screen[None]):
     def action_hosts(self) -> None:
         self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
 
+    def action_traffic(self) -> None:
+        """The run that goes on, or the form for one."""
+        from nictop.screens.traffic import open_traffic
+
+        open_traffic(self.nictop)
+
     def action_host(self, step: int) -> None:
         """The host before or after, round and round."""
         names = [one.name for one in self.nictop.watched]
         if self._host in names:
-            self.nictop.choose(names[(names.index(self._host) + step) % len(names)])
+            self.nictop.hosts.choose(names[(names.index(self._host) + step) % len(names)])
 
     async def action_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while somebody looks at it."""

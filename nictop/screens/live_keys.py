@@ -6,6 +6,7 @@ from __future__ import annotations
 from textual.binding import Binding, BindingType
 
 from nictop.screens.hosts import OWN_KEYS as HOSTS_KEYS
+from nictop.screens.traffic_keys import TRAFFIC_KEYS
 from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.findings_view import FindingsView
 from nictop.widgets.overview_table import OverviewTable
@@ -17,6 +18,7 @@ LIVE_KEYS: list[BindingType] = [
     Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
     Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
     Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
+    Binding("t", "traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"),
     Binding(
         "left_square_bracket,less_than_sign",
         "host(-1)",
@@ -61,6 +63,7 @@ ALL_BINDINGS: list[BindingType] = [
     *OverviewView.BINDINGS,
     *OverviewTable.BINDINGS,
     *HOSTS_KEYS,
+    *TRAFFIC_KEYS,
     *ChoiceView.BINDINGS,
 ]
 """Every key, for the help and for README."""

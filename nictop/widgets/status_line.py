@@ -58,9 +58,11 @@ def draw_status(
     frozen: bool,
     ascii_only: bool,
     silent: float = 0.0,
+    run: str = "",
 ) -> SpanLine:
     """One line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for which a
-    live host has said nothing, although it should have; 0 while it does what it should."""
+    live host has said nothing, although it should have; 0 while it does what it should. `run`: about the run that goes
+    on, short."""
     state = "lost" if silent else snapshot.state
     left: list[Span] = [NAME, (f" {MARKS[state][ascii_only]} ", STYLES[state])]
     left.append((f"{clean(snapshot.host)}  ", "title"))
@@ -72,7 +74,7 @@ def draw_status(
         left.append(("inventory pending ", "dim"))
     else:
         left.append((platform_words(snapshot.inventory.platform), "dim"))
-    return _line(left, width, interval, cost, frozen=frozen, ascii_only=ascii_only)
+    return _line(left, width, interval, cost, run, frozen=frozen, ascii_only=ascii_only)
 
 
 def draw_several(
@@ -85,12 +87,17 @@ def draw_several(
     now: float,
     frozen: bool,
     ascii_only: bool,
+    run: str = "",
 ) -> SpanLine:
     """The same for several hosts: how each of them is; `now` is CLOCK_MONOTONIC."""
-    least = len(_right(width, width, interval, None, "")) + (len(FROZEN) if frozen else 0)
+    least = len(_right(width, width, interval, None, "")) + len(_run_badge(run)) + (len(FROZEN) if frozen else 0)
     room = max(0, width - len(NAME[0]) - least)
     left = [NAME, *draw_hosts(hosts, chosen, room, now, interval, ascii_only=ascii_only)]
-    return _line(left, width, interval, cost, frozen=frozen, ascii_only=ascii_only)
+    return _line(left, width, interval, cost, run, frozen=frozen, ascii_only=ascii_only)
+
+
+def _run_badge(run: str) -> str:
+    return f" {run} " if run else ""
 
 
 def _line(
@@ -98,20 +105,23 @@ def _line(
     width: int,
     interval: float,
     cost: tuple[float, int] | None,
+    run: str,
     *,
     frozen: bool,
     ascii_only: bool,
 ) -> SpanLine:
-    badge = FROZEN if frozen else ""
-    wanted = sum(cells(text) for text, _ in left) + len(badge)
+    badge, going = FROZEN if frozen else "", _run_badge(run)
+    wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going)
     right = _right(width, wanted, interval, cost, "-" if ascii_only else "·")
-    room = max(0, width - len(right) - len(badge))
+    room = max(0, width - len(right) - len(badge) - len(going))
     spans: list[Span] = []
     for text, style in left:
         shown = text if cells(text) <= room else fit(text, room)
         room -= cells(shown)
         spans.append((shown, style))
-    return (*spans, (" " * room, ""), (badge[: max(0, width - len(right))], "warn"), (right, "dim"))
+    rest = max(0, width - len(right))
+    shown = going[:rest]
+    return (*spans, (" " * room, ""), (shown, "accent"), (badge[: rest - len(shown)], "warn"), (right, "dim"))
 
 
 def _right(width: int, left: int, interval: float, cost: tuple[float, int] | None, dot: str) -> str:
@@ -143,6 +153,7 @@ class StatusLine(LineView):
         self._heard = monotonic()
         self._hosts: tuple[Followed, ...] = ()
         self._chosen = ""
+        self._run = ""
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
 
@@ -161,6 +172,12 @@ class StatusLine(LineView):
         self._snapshot, self._interval, self._frozen = snapshot, interval, frozen
         self._draw()
 
+    def show_run(self, words: str) -> None:
+        """About the run that goes on; "": none does."""
+        if words != self._run:
+            self._run = words
+            self._draw()
+
     def show_hosts(self, hosts: tuple[Followed, ...], chosen: str) -> None:
         """These are watched, and the screen is about one of them; a single one is drawn from its snapshot."""
         self._hosts, self._chosen = hosts, chosen
@@ -178,6 +195,7 @@ class StatusLine(LineView):
                 now=monotonic(),
                 frozen=self._frozen,
                 ascii_only=self.ascii_only,
+                run=self._run,
             )
             self.show_lines((line,))
         elif self._snapshot is not None:
@@ -191,5 +209,6 @@ class StatusLine(LineView):
                 frozen=self._frozen,
                 ascii_only=self.ascii_only,
                 silent=silent if overdue else 0.0,
+                run=self._run,
             )
             self.show_lines((line,))

@@ -102,12 +102,12 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
         assert healthy.inventory is not None
         await screen.hear(Line(inventory=replace(healthy.inventory, time=20.0)))
         await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.diagnosis.findings)
-        timer = screen.app._next_diagnosis
+        timer = screen.app.diagnosing.next
         assert timer is not None
         known = screen.app.diagnosis
-        screen.app._diagnose()
+        screen.app.diagnosing.now()
         assert screen.app.diagnosis is known, "nothing was heard since: nothing to look at"
-        assert screen.app._next_diagnosis is not timer
+        assert screen.app.diagnosing.next is not timer
 
 
 async def test_freeze_keeps_the_findings_too() -> None:

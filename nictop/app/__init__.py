@@ -1,0 +1,266 @@
+"""The Textual application: follows every host and hands the newest pictures to whatever screen is shown.
+
+The first frame is painted before the screens, the model and the probe are even imported: somebody on a slow console
+sees at once that nictop runs. What it knows of the hosts is in `hosts`, of the rules in `diagnosing`, of runs in
+`traffic`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.app import App, ComposeResult
+from textual.reactive import var
+from textual.widgets import Static
+
+from nictop.app.diagnosis import Diagnosing
+from nictop.app.hosts import WatchedHosts
+from nictop.app.traffic import Traffic
+from nictop.hosts import LOCAL, Host
+from nictop.terminal import PLAIN_TERMINALS, wants_ascii
+
+if TYPE_CHECKING:
+    from nictop.app.hosts import Connect
+    from nictop.followed import Followed
+    from nictop.model.history import History
+    from nictop.model.snapshot import Snapshot
+    from nictop.probe.records import Request
+    from nictop.rules import Diagnosis, Finding, Fix
+    from nictop.screens.question import Questions
+    from nictop.traffic.kept import Kept
+    from nictop.traffic.wish import Wish
+    from nictop.wire.authentication import Ask, Question
+    from nictop.wire.source import Source
+
+COUNTDOWN = 1.0
+"""Seconds between two pictures while a host is not live: its age and the next attempt are counted in seconds."""
+
+
+class NictopApp(App[None]):
+    """Live screens of some hosts. `connect` makes the source of one, once the first frame is on the terminal; it is
+    given the function that asks the user. `wish`: a run that is started at once, between two of the hosts, or
+    (`self_test`) on this machine alone."""
+
+    TITLE = "nictop"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
+
+    snapshot: var[Snapshot | None] = var(None, init=False, always_update=True)
+    """The newest picture of the chosen host. Screens watch it; nothing is pushed into widgets."""
+
+    watched: var[tuple[Followed, ...]] = var((), init=False, always_update=True)
+    """Every host, in the order they were named, whenever there is news of one."""
+
+    chosen: var[str] = var("", init=False)
+    """Name of the host whose devices are shown."""
+
+    diagnosis: var[Diagnosis | None] = var(None, init=False)
+    """What the rules say about all hosts together."""
+
+    run_news: var[int] = var(0, init=False)
+    """Changes whenever there is something new in `traffic`."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        hosts: Sequence[Host] = (Host(LOCAL, LOCAL),),
+        *,
+        interval: float = 1.0,
+        ascii_only: bool = False,
+        has_clipboard: bool = True,
+        wish: Wish | None = None,
+        self_test: bool = False,
+    ) -> None:
+        super().__init__()
+        self.interval = interval
+        self.ascii_only = ascii_only
+        self._has_clipboard = has_clipboard
+        self._wanted = tuple(hosts)
+        self.diagnosing = Diagnosing(self)
+        self.hosts = WatchedHosts(self, connect, self.ask_user, self.diagnosing.hear)
+        self.traffic = Traffic(self)
+        self._wish, self._self_test = wish, self_test
+        self._questions: Questions | None = None
+        self._shown = asyncio.Event()
+
+    # ------------------------------------------------------------------------------------------- the chosen host
+
+    @property
+    def several_hosts(self) -> bool:
+        """Whether findings have to say which host they are about."""
+        return len(self.hosts.by_name) > 1
+
+    @property
+    def followed(self) -> Followed:
+        """The chosen host."""
+        return self.hosts.by_name[self.chosen]
+
+    @property
+    def source(self) -> Source:
+        """That of the chosen host."""
+        return self.followed.source
+
+    @property
+    def history(self) -> History:
+        """That of the chosen host."""
+        return self.followed.history
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Processes on this machine whose cost belongs to nictop."""
+        return tuple(pid for one in self.hosts.by_name.values() for pid in one.source.pids)
+
+    @property
+    def has_mail(self) -> bool:
+        """There is news that the screens have not been told yet."""
+        return self.hosts.has_mail
+
+    async def ask(self, request: Request) -> None:
+        """As `WatchedHosts.ask`."""
+        await self.hosts.ask(request)
+
+    # ------------------------------------------------------------------------------------------ start and end
+
+    def compose(self) -> ComposeResult:
+        yield Static(_greeting(self._wanted), markup=False)
+
+    def on_mount(self) -> None:
+        if self.ascii_only:
+            self.theme = "ansi-dark"
+        self.call_after_refresh(self._open)
+
+    def _open(self) -> None:
+        """Start the sources first: the probe starts up while the screen is being imported."""
+        for host in self._wanted:
+            self.hosts.follow(host)
+        self.run_worker(self._show_live(), name="live", group="screen", exclusive=True)
+        self.set_interval(COUNTDOWN, self.hosts.count_down, name="countdown")
+
+    async def _show_live(self) -> None:
+        from nictop.screens.live import LiveScreen
+
+        await self.push_screen(LiveScreen(ascii_only=self.ascii_only))
+        if self._wish is not None:
+            from nictop.screens.traffic_run import RunScreen
+
+            self.traffic.start(self._wish, self_test=self._self_test)
+            await self.push_screen(RunScreen(ascii_only=self.ascii_only))
+        self._shown.set()
+
+    async def action_quit(self) -> None:
+        """Somebody who forgets a run is asked before it is ended."""
+        if not self.traffic.running:
+            self.exit()
+            return
+        from nictop.screens.leave import LeaveScreen
+
+        if not isinstance(self.screen, LeaveScreen):
+            self.push_screen(LeaveScreen(ascii_only=self.ascii_only), self._leave)
+
+    async def _leave(self, sure: bool | None) -> None:
+        if sure:
+            await self.traffic.stop()
+            self.exit()
+
+    async def on_unmount(self) -> None:
+        await self.traffic.stop()
+        await self.hosts.close()
+
+    @property
+    def outcome(self) -> AppOutcome:
+        """What is left when the screen is gone: of the wished experiment, whatever was run after it."""
+        code, ended = self.return_code or 0, self.traffic.ended
+        if self._wish is None or not ended:
+            return AppOutcome(code)
+        return AppOutcome(code, ended[0].results, ended[0].trouble, ended[0].notes)
+
+    # -------------------------------------------------------------------------------------------- what is said
+
+    def copy_command(self, finding: Finding, fix: Fix) -> None:
+        """Put the commands of `fix` into the clipboard of the terminal (OSC 52), and say what was put there."""
+        from nictop.rules.words import place_words, placeholders
+
+        notes = [fix.commands[0] if len(fix.commands) == 1 else f"{fix.commands[0]} …"]
+        notes.append(f"to be typed {place_words(finding, fix).partition(',')[0]}")
+        fill_in = placeholders(fix.commands)
+        if fill_in:
+            notes.append(f"fill in {', '.join(fill_in)}")
+        number = "one line" if len(fix.commands) == 1 else f"{len(fix.commands)} lines"
+        if self._has_clipboard:
+            self.copy_to_clipboard("\n".join(fix.commands))
+            self.say("\n".join(notes), f"Copied {number}")
+        else:
+            self.say("\n".join(notes), "No clipboard on this console: to be typed by hand")
+
+    def say(self, text: str, title: str) -> None:
+        """A notice that goes by itself; names in it are no markup."""
+        from nictop.model.wording import ascii_only, clean
+
+        lines = [clean(line) for line in text.split("\n")]
+        shown = "\n".join(ascii_only(line) if self.ascii_only else line for line in lines)
+        self.notify(shown, title=title, markup=False)
+
+    async def ask_user(self, question: Question) -> str | None:
+        """The answer to a question of a connection, by a dialog; None: no."""
+        from nictop.screens.question import Questions
+
+        await self._shown.wait()
+        if self._questions is None:
+            self._questions = Questions(self, ascii_only=self.ascii_only)
+        return await self._questions.ask(question)
+
+
+def _greeting(hosts: Sequence[Host]) -> str:
+    """What stands on the first frame."""
+    if len(hosts) > 1:
+        return f" nictop: {len(hosts)} hosts"
+    return " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
+
+
+@dataclass(frozen=True)
+class AppOutcome:
+    """What the application leaves behind when its screen is gone."""
+
+    code: int
+    """Exit code."""
+    results: tuple[Kept, ...] = ()
+    """Of the experiment that was wished, as far as it came."""
+    trouble: str = ""
+    """Why it ended before its end, or did not start; "": it did."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing of it."""
+
+
+def run(
+    hosts: Sequence[Host],
+    *,
+    interval: float,
+    ascii_only: bool,
+    sudo: bool = False,
+    accept_new_host_keys: bool = False,
+    wish: Wish | None = None,
+    self_test: bool = False,
+) -> AppOutcome:
+    """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which
+    begins at once, or (`self_test`) of a run on this machine alone."""
+
+    def connect(host: Host, ask: Ask) -> Source:
+        from nictop.connect import connect as source_of
+
+        return source_of(host, app.interval, eager=True, sudo=sudo, accept_new_host_keys=accept_new_host_keys, ask=ask)
+
+    app = NictopApp(
+        connect,
+        hosts,
+        interval=interval,
+        ascii_only=ascii_only or wants_ascii(os.environ),
+        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+        wish=wish,
+        self_test=self_test,
+    )
+    app.run()
+    return app.outcome

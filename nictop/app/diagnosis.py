@@ -1,0 +1,70 @@
+"""When the rules are asked: anew with inventories, and every now and then, never so often that it costs much.
+
+Reads the pictures of the watched hosts; sets the application's `diagnosis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from nictop.app import NictopApp
+    from nictop.model.snapshot import Snapshot
+
+DIAGNOSE_EVERY = 2.0
+"""Seconds from one diagnosis to the next, unless there is a new inventory."""
+
+DIAGNOSE_PAUSE = 100.0
+"""At least so many times as long as a diagnosis takes: however slow the machine, it costs one per cent of a CPU."""
+
+INVENTORY_PAUSE = 10.0
+"""The same for one that a new inventory asks for: many hosts have one every other moment."""
+
+
+class Diagnosing:
+    """The diagnosis of all hosts together."""
+
+    def __init__(self, app: NictopApp) -> None:
+        self._app = app
+        self._diagnosed: tuple[Snapshot, ...] = ()
+        self._may_diagnose = 0.0
+        self.next: Timer | None = None
+        """What asks again."""
+
+    def hear(self, news: Mapping[str, Snapshot]) -> None:
+        """There are new pictures: ask soon when one of them has another inventory."""
+        diagnosed = {snapshot.host: snapshot.inventory for snapshot in self._diagnosed}
+        if any(one.inventory is not diagnosed.get(name) for name, one in news.items()):
+            self._app.call_after_refresh(self._soon)
+
+    def _soon(self) -> None:
+        """There is a new inventory: ask the rules now, if they did not have to think long about the last one."""
+        wait = self._may_diagnose - monotonic()
+        if wait <= 0:
+            self.now()
+        else:
+            self._after(wait)
+
+    def _after(self, seconds: float) -> None:
+        if self.next is not None:
+            self.next.stop()
+        self.next = self._app.set_timer(seconds, self.now, name="diagnose")
+
+    def now(self) -> None:
+        """Ask all rules about what is known now, after it has been drawn; again after a while."""
+        from nictop.rules import Watched, diagnose
+
+        start = monotonic()
+        known = [one for one in self._app.hosts.by_name.values() if one.snapshot.inventory is not None]
+        snapshots = tuple(one.snapshot for one in known)
+        if snapshots != self._diagnosed:
+            self._diagnosed = snapshots
+            told = diagnose([Watched(one.snapshot, one.window.parts) for one in known]) if known else None
+            self._app.diagnosis = told
+        took = monotonic() - start
+        self._may_diagnose = monotonic() + (INVENTORY_PAUSE * took if self._app.several_hosts else 0.0)
+        self._after(max(DIAGNOSE_EVERY, DIAGNOSE_PAUSE * took))

@@ -1,0 +1,164 @@
+"""A change of a real NetworkManager in a namespace, step by step in a process inside, and what can be seen of it by
+nmcli, ip and cat."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.wire.local import library_directories
+from tests.support.namespaces import ROOT as SOURCES
+from tests.support.networkmanager import PrivateNetworkManager
+
+CHILD = f"""
+import json, sys
+sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
+from nictop.probe.changes import networkmanager
+from nictop.probe.changes.execute import run
+from nictop.probe.changes.grammar import parse_action
+
+def through_json(kept):
+    return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
+
+kept = None
+for line in sys.stdin:
+    step, *words = json.loads(line)
+    said = ""
+    if step == "begin":
+        kept, said = networkmanager.begin([parse_action(action) for action in words[1]], words[0])
+        kept = kept and through_json(kept)
+    elif step == "do":
+        try:
+            run(parse_action(words[0]).words)
+        except ValueError as error:
+            said = str(error) or "failed"
+    elif step == "settled":
+        after, said = networkmanager.settled(kept)
+        kept = through_json(after) if after else kept
+    else:
+        said = getattr(networkmanager, step)(kept)
+    print(json.dumps(said), flush=True)
+"""
+
+
+class Change:
+    """One change, made inside by a process of its own: each step returns its sentence, empty when it went well.
+
+    A context manager that leaves no process behind; `start` and `answer` are for what shall happen in the middle.
+    """
+
+    def __init__(self, manager: PrivateNetworkManager, *actions: Sequence[str], keep_within: float = 60.0) -> None:
+        self.actions = actions
+        self.keep_within = keep_within
+        self.process = subprocess.Popen(
+            [*manager.prefix, sys.executable, "-c", CHILD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Change:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def start(self, step: str, *words: object) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps([step, *words]), file=self.process.stdin, flush=True)
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the process inside has ended"
+        said: str = json.loads(line)
+        return said
+
+    def begin(self) -> str:
+        self.start("begin", self.keep_within, self.actions)
+        return self.answer()
+
+    def do(self) -> str:
+        """All actions; the first complaint ends it."""
+        for action in self.actions:
+            self.start("do", action)
+            said = self.answer()
+            if said:
+                return said
+        return ""
+
+    def step(self, name: str) -> str:
+        self.start(name)
+        return self.answer()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is there, in the words of other programs."""
+
+    profiles: dict[str, str]
+    """UUID → ``nmcli con show`` without what only the clock moves."""
+    files: dict[str, str]
+    """Path → contents, of profiles but that of lo."""
+    active: dict[str, str]
+    """Interface → UUID of what is up or coming up."""
+    addresses: dict[str, list[str]]
+    """Without those of scope link."""
+    routes: list[str]
+
+
+def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
+    """`links`: those that are looked at. Profiles that only describe them (made for what was set up by hand, with
+    another UUID each time) are left out."""
+    files = {path: text for path, text in profile_files(manager).items() if "\nexternal=true" not in text}
+    described = [
+        line[5:]
+        for text in profile_files(manager).values()
+        if text not in files.values()
+        for line in text.splitlines()
+        if line.startswith("uuid=")
+    ]
+    profiles = {}
+    for uuid in manager.profiles():
+        if uuid not in described:
+            lines = manager.nmcli("--show-secrets", "con", "show", "uuid", uuid).splitlines()
+            kept = [line for line in lines if line[:1].islower() or line[:1].isdigit()]
+            profiles[uuid] = "\n".join(line for line in kept if not line.startswith("connection.timestamp"))
+    active = {}
+    for link in links:
+        uuid = manager.nmcli("-g", "GENERAL.CON-UUID", "device", "show", link, check=False).strip()
+        active[link] = "" if uuid in described else uuid
+    return Seen(
+        profiles,
+        {path: without_timestamp(text) for path, text in files.items()},
+        active,
+        {link: addresses(manager, link) for link in links},
+        routes(manager),
+    )
+
+
+def profile_files(manager: PrivateNetworkManager) -> dict[str, str]:
+    code = "import glob, json\nfound = glob.glob('/*/NetworkManager/system-connections/*')\n"
+    code += "print(json.dumps({path: open(path).read() for path in found if not path.endswith('/lo.nmconnection')}))"
+    found: dict[str, str] = json.loads(manager.run([sys.executable, "-c", code]))
+    return found
+
+
+def without_timestamp(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith("timestamp="))
+
+
+def addresses(manager: PrivateNetworkManager, link: str) -> list[str]:
+    said = json.loads(manager.namespace.run(["ip", "-j", "address", "show", "dev", link]))
+    entries = [entry for entry in said[0]["addr_info"] if entry["scope"] != "link"]
+    return sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in entries)
+
+
+def routes(manager: PrivateNetworkManager) -> list[str]:
+    """Of IPv4: whether one of IPv6 is there depends on duplicate address detection."""
+    return sorted(manager.namespace.run(["ip", "-4", "route"]).splitlines())

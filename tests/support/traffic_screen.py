@@ -1,0 +1,156 @@
+"""The application between two real hosts: a probe in each of two network namespaces that a veth joins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+
+from nictop.app import NictopApp
+from nictop.hosts import Host
+from nictop.probe.records import Line, Request
+from nictop.screens.run_page import RunPage
+from nictop.traffic.wish import Wish
+from nictop.widgets.line_view import LineView
+from nictop.widgets.offer_table import OfferTable
+from nictop.widgets.run_chart import RunChart
+from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.source import Source, SourceState
+from tests.support.namespaces import Namespace
+from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.sources import ScriptedSource
+from tests.traffic.pair import held_to, joined, namespaces, source
+
+
+class OfAnotherMachine:
+    """A source that says it was booted apart: two namespaces of one machine are one machine to nictop."""
+
+    def __init__(self, inner: Source) -> None:
+        self._inner, self.name = inner, inner.name
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return self._inner.pids
+
+    async def items(self) -> AsyncIterator[Line | SourceState]:
+        async for item in self._inner.items():
+            if isinstance(item, Line) and item.hello is not None:
+                yield replace(item, hello=replace(item.hello, boot_id=f"boot of {self.name}"))
+            else:
+                yield item
+
+    async def request(self, request: Request) -> None:
+        await self._inner.request(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Runs(Screen):
+    """The application, and what runs in the namespaces of its hosts "a" and "b"."""
+
+    spaces: dict[str, Namespace]
+
+    def generators(self) -> list[int]:
+        """Processes of iperf3 in both namespaces."""
+        found = []
+        for namespace in self.spaces.values():
+            for pid in map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()):
+                with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+                    found += [pid] if file.read().split("\0")[0].endswith("iperf3") else []
+        return found
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await wait_until(self, condition)
+        await self.settle()
+
+    async def open_form(self) -> None:
+        """The traffic screen with its pairs, and what both ends have."""
+        await self.press("t")
+        await self.until(lambda: self.app.screen.query_one(OfferTable).count > 0)
+        await self.until(lambda: "asked for" not in self.facts() and "a: " in self.facts())
+
+    async def type(self, field: int, words: str) -> None:
+        """Into the field in that line of the form, which has the keys afterwards."""
+        await self.press("tab", *["down"] * field, *words)
+
+    async def start(self, seconds: int = 1) -> None:
+        """Open the form, and start a run of so many seconds."""
+        await self.open_form()
+        await self.type(2, str(seconds))
+        await self.press("enter")
+
+    async def over(self) -> None:
+        await self.until(lambda: not self.app.traffic.running)
+
+    async def gone(self) -> None:
+        """The application has ended what runs, and goes."""
+        while self.app.traffic.running:
+            await self.pilot.pause(0.01)
+
+    async def moving(self) -> None:
+        """Something has arrived, and is drawn."""
+        await self.until(self._has_arrivals)
+
+    def _has_arrivals(self) -> bool:
+        picture = self.chart().shown if isinstance(self.app.screen, RunPage) else None
+        return picture is not None and any(flow.arrivals for flow in picture.flows)
+
+    def chart(self) -> RunChart:
+        return self.app.screen.query_one(RunChart)
+
+    def facts(self) -> str:
+        """What the form says of the chosen pair."""
+        return self.text("#offer-facts")
+
+    def sentences(self) -> str:
+        """What the screen of a run says of it."""
+        return self.text("#run-sentences")
+
+    def text(self, selector: str) -> str:
+        view = self.app.screen.query_one(selector, LineView)
+        return "\n".join("".join(text for text, _ in line) for line in view.lines)
+
+
+HIDE = 'mount --bind /dev/null "$0" && exec "$@"'
+"""``ip netns exec`` gives every command mounts of its own: nobody else misses the program."""
+
+
+def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
+    """A probe on a host where iperf3 is not installed."""
+    probe = probe_command(sys.executable, "--interval", "0.2")
+    program = shutil.which("iperf3")
+    assert program is not None
+    command = ["ip", "netns", "exec", namespace.name, "sh", "-c", HIDE, os.path.realpath(program), *probe]
+    return LocalSource(0.2, name=name, command=command)
+
+
+@asynccontextmanager
+async def two_hosts(
+    size: tuple[int, int] = WIDE,
+    *,
+    ascii_only: bool = False,
+    wish: Wish | None = None,
+    bare: Sequence[str] = (),
+    rate: str = "400mbit",
+) -> AsyncIterator[Runs]:
+    """The live screen of "a" and "b", both known; `bare`: hosts without iperf3."""
+    async with AsyncExitStack() as stack:
+        spaces = dict(zip(("a", "b"), stack.enter_context(namespaces()), strict=True))
+        joined(spaces["a"], spaces["b"], held_to(rate))
+
+        def connect(host: Host, ask: object) -> Source:
+            made = without_iperf3 if host.label in bare else source
+            return OfAnotherMachine(made(spaces[host.label], host.label))
+
+        hosts = [Host(name, f"{name}.example") for name in spaces]
+        app = NictopApp(connect, hosts, ascii_only=ascii_only, wish=wish)
+        pilot = await stack.enter_async_context(app.run_test(size=size, notifications=True))
+        runs = Runs(app, ScriptedSource(), pilot)
+        runs.spaces = spaces
+        await runs.until(lambda: len(app.watched) == 2 and all(one.snapshot.counters for one in app.watched))
+        await runs.until(lambda: all(one.snapshot.inventory for one in app.watched))
+        yield runs
