@@ -25,17 +25,19 @@ def connect(
     *,
     eager: bool = False,
     sudo: bool = False,
+    allow_changes: bool = False,
     accept_new_host_keys: bool = False,
     ask: Ask | None = None,
 ) -> Source:
     """The source of a host's lines; nothing is started before its items are taken.
 
-    `sudo`: run the probe as root there (also where the host itself does not say so). `accept_new_host_keys`: write keys
+    `sudo`: run the probe as root there (also where the host itself does not say so). `allow_changes`: the probe may
+    change the host when it is asked to (likewise). `accept_new_host_keys`: write keys
     of hosts that nobody knows into known_hosts; one that has changed is refused all the same. `ask`: answers questions
     (password, passphrase, unknown host key); without it, as in scripts, a host that asks fails with a sentence.
     `eager`: rates at once.
     """
-    host = replace(host, sudo=host.sudo or sudo)
+    host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
     if host.is_local:
         return _local(host, interval, eager)
     from nictop.wire.ssh import SshSource
@@ -56,6 +58,7 @@ def target(host: Host) -> SshTarget:
         label=host.label,
         identity_files=host.identity_files,
         sudo=host.sudo,
+        allow_changes=host.allow_changes,
     )
 
 
@@ -63,6 +66,7 @@ def _local(host: Host, interval: float, eager: bool) -> LocalSource:
     from nictop.wire.local import LocalSource, probe_command
 
     if not host.sudo or os.geteuid() == 0:
-        return LocalSource(interval, eager=eager, name=host.label)
-    probe = probe_command(sys.executable, "--interval", f"{interval:g}", *(["--eager"] if eager else []))
+        return LocalSource(interval, eager=eager, allow_changes=host.allow_changes, name=host.label)
+    options = ["--eager"] * eager + ["--allow-changes"] * host.allow_changes
+    probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
     return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

@@ -10,6 +10,7 @@ A word is ``[label=][user@]host[:port]``, ``local``, or the name of a host or gr
     [hosts.pve]                  # a name of its own
     address = "root@pve.example:2222"
     sudo = true
+    allow_changes = true         # nictop may change it when told to; otherwise it only reads
 
     [groups]
     lab = ["vm1", "vm2", "pve", "local"]
@@ -50,6 +51,7 @@ class Host:
     port: int | None = None
     identity_files: tuple[str, ...] = ()
     sudo: bool = False
+    allow_changes: bool = False
 
     @property
     def is_local(self) -> bool:
@@ -76,6 +78,8 @@ class NamedHost:
     port: int | None = None
     identity_files: tuple[str, ...] | None = None
     sudo: bool | None = None
+    allow_changes: bool = False
+    """Never from the defaults: which hosts may be changed is said by name."""
 
 
 @dataclass(frozen=True)
@@ -215,6 +219,7 @@ def _named(name: str, said: NamedHost, defaults: HostDefaults) -> Host:
         port=said.port if said.port is not None else parsed.port,
         identity_files=said.identity_files if said.identity_files is not None else parsed.identity_files,
         sudo=said.sudo if said.sudo is not None else parsed.sudo,
+        allow_changes=said.allow_changes,
     )
 
 

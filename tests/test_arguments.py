@@ -35,6 +35,11 @@ def test_rights_are_asked_for_before_or_behind(line: str) -> None:
     assert parse(line.replace("--sudo", "--accept-new-host-keys").split()).accept_new_host_keys
 
 
+def test_changes_are_allowed_by_word_only() -> None:
+    assert not parse([]).allow_changes
+    assert parse(["vm1", "--allow-changes"]).allow_changes and parse(["--allow-changes", "show"]).allow_changes
+
+
 @pytest.mark.parametrize("line", ["", "vm1", "show", "check vm1"])
 def test_nothing_is_trusted_by_default(line: str) -> None:
     options = parse(line.split())

@@ -43,6 +43,6 @@ def test_a_room_does_not_load_what_belongs_elsewhere(module: str, unwanted: set[
     assert loaded_by(module) & unwanted == set()
 
 
-@pytest.mark.parametrize("path", sorted((NICTOP / "probe").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((NICTOP / "probe").rglob("*.py")), ids=lambda path: path.name)
 def test_the_probe_keeps_to_the_syntax_of_python_3_9(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 9))

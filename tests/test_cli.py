@@ -54,6 +54,20 @@ def test_obstacles(platform: str, version: tuple[int, ...], sentence: str) -> No
     assert obstacle(platform, version) == sentence
 
 
+@pytest.mark.parametrize(
+    ("platform", "command", "runs"),
+    [
+        ("darwin", "demo", True),
+        ("freebsd14", "replay", True),
+        ("darwin", "show", False),
+        ("darwin", "vm1", False),
+        ("win32", "demo", False),
+    ],
+)
+def test_recordings_are_shown_on_every_unix(platform: str, command: str, runs: bool) -> None:
+    assert (obstacle(platform, (3, 12, 0), command) == "") is runs
+
+
 def old_pythons() -> list[str]:
     """Interpreters older than 3.10 that are on this machine and really start (a pyenv shim may not)."""
     folders = os.environ.get("PATH", "").split(os.pathsep)

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from nictop.connect import connect, target
 from nictop.hosts import Host, parse_host
 from nictop.model.history import History
 from nictop.model.time_axis import Here, clock_words, moment
+from nictop.probe.records import ChangeRequest, Line, Request
 from nictop.watch import snapshots
 from nictop.wire.authentication import Question
 from nictop.wire.local import LocalSource
@@ -58,6 +60,22 @@ def test_everything_that_is_said_of_a_host_goes_to_ssh() -> None:
     host = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
     assert target(host) == SshTarget("pve.example", "root", 2222, "pve", ("~/.ssh/lab",), sudo=True)
     assert target(parse_host("vm1")) == SshTarget("vm1", label="vm1"), "the rest is left to ~/.ssh/config"
+    assert target(replace(host, allow_changes=True)).allow_changes
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_who_may_be_changed(allowed: bool, sshd: Sshd) -> None:
+    """The probe there, and the one here, are told so, or have nothing that could change anything."""
+    wish = Request(change=ChangeRequest("a", "prepare", (("reboot",),)))
+    for host in (there(sshd), Host("local", "local")):
+        source = connect(replace(host, allow_changes=allowed) if host.is_local else host, allow_changes=allowed)
+        async with aclosing(source.items()) as items:  # type: ignore[type-var]
+            await until(items, has("counters"))
+            await source.request(wish)
+            line = (await until(items, has("change")))[-1]
+            assert isinstance(line, Line) and line.change is not None and line.change.kind == "refused"
+            assert ("only reads" not in line.change.text) == allowed
+            await source.close()
 
 
 def test_the_ssh_library_is_not_loaded_before_it_is_needed() -> None:

@@ -56,6 +56,15 @@ def test_words(word: str, host: Host) -> None:
     assert parse_host(word) == host
 
 
+def test_a_host_may_be_changed_only_if_it_is_said_of_it_by_name() -> None:
+    """Not by the defaults, which are for all; a label of its own does not lose it."""
+    text = b"[hosts.a]\nallow_changes = true\n[hosts.b]\n"
+    known = hosts(["a", "b", "c", "other=a"], parse_configuration(text, "x"))
+    assert [host.allow_changes for host in known] == [True, False, False, True]
+    with pytest.raises(NictopError, match="allow_changes"):
+        parse_configuration(b"[defaults]\nallow_changes = true\n", "x")
+
+
 @pytest.mark.parametrize(
     ("word", "why"),
     [

@@ -68,20 +68,20 @@ def wished(line: str, *, plain: bool = True) -> Wish:
             ),
         ),
         (
-            "a b --repeat 5 --rest 0.5 --sweep length=4K,1M --label x --between true --generator builtin",
+            "a b --repeat 5 --rest 0.5 --sweep queues=2,4 --label x --between true --generator builtin",
             Wish(
                 "a",
                 "b",
                 interval=1.0,
                 repeat=5,
                 rest=0.5,
-                sweep=("length", ("4K", "1M")),
+                sweep=("queues", ("2", "4")),
                 label="x",
                 between="true",
                 generator="builtin",
             ),
         ),
-        ("a b --compare mss=default,9", Wish("a", "b", interval=1.0, compare=("mss", ("default", "9")))),
+        ("a b --compare mss=default,100", Wish("a", "b", interval=1.0, compare=("mss", ("default", "100")))),
         ("--interval 0.2 a b", Wish("a", "b", interval=0.2)),
     ],
 )  # fmt: skip
@@ -112,14 +112,14 @@ def said(*events: ExperimentEvent, steps: int = 2) -> list[str]:
 
 
 def arrived(start: float, **more: object) -> Event:
-    return Measured("b", start + 1, Interval(start, start + 1, 5e9, False, **more))  # type: ignore[arg-type]
+    return Measured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
 
 
 def test_a_line_per_interval_with_what_the_sender_lost() -> None:
     began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
-    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),)) for number in (3, 3, 10)]
-    sends = Measured("a", 1.0, Interval(0.0, 1.0, 6e9, True))
-    foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),))
+    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10)]
+    sends = Measured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
+    foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
     told = said(began, lost[0], sends, foreign, arrived(0), lost[1], arrived(1), lost[2], arrived(2), steps=1)
     assert told == [
         "from a 192.0.2.1 to b 192.0.2.2",

@@ -30,6 +30,7 @@ examples:
   nictop vm1 vm2 pve=root@pve       several hosts, over SSH; nothing is installed there
   nictop local vm1:2222             this one, and one on another port
   nictop --sudo vm1                 the probe there as root; it still only reads
+  nictop --sudo --allow-changes vm1 and may change the host when told to
   nictop --interval 0.2             five times a second
   nictop --ascii                    for serial consoles and old terminals
   nictop show                       the same facts once, as text
@@ -103,8 +104,10 @@ def _whole() -> argparse.ArgumentParser:
     )
     whole.add_argument("--version", action="version", version=f"nictop {__version__}")
     whole.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
+    whole.set_defaults(allow_changes=False)
     add_common_options(whole)
     add_rights(whole)
+    add_allow_changes(whole)
     return whole
 
 
@@ -142,6 +145,16 @@ def add_rights(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         default=argparse.SUPPRESS,
         help="write host keys that nobody knows into known_hosts; a changed one is refused all the same",
+    )
+
+
+def add_allow_changes(parser: argparse.ArgumentParser) -> None:
+    """For what can change a host: the live screen, and commands of its own."""
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="let nictop change the hosts when it is told to; without it there is nothing on them that could",
     )
 
 

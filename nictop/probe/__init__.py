@@ -1,1 +1,1 @@
-"""The part that runs on the watched host: reads the kernel, never writes. Python >= 3.9."""
+"""Runs on the watched host. Reads the kernel; only `changes` writes, which must be allowed. Python >= 3.9."""

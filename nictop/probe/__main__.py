@@ -4,9 +4,7 @@ One thread and one poll(). `Hello` and the first `Counters` go out before anythi
 from a child process, when events say so (`hotplug`), when asked for, and at long intervals. Whatever fails is said in a
 `Trouble` line and the rest goes on.
 
-Arguments: ``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates
-at once), ``--once`` (hello, counters, inventory, counters, end) and ``--heartbeat S`` (end when no request has come for
-so long: a network that has gone does not close stdin).
+Its arguments are in `options`. Only with ``--allow-changes`` is anything loaded that could change this host.
 """
 
 from __future__ import annotations
@@ -21,15 +19,18 @@ import time
 from nictop.probe.counters import CounterReader
 from nictop.probe.first_words import encoded, hello
 from nictop.probe.inventories import Inventories
+from nictop.probe.options import USAGE, Options, parse_options
 from nictop.probe.outlet import Outlet
-from nictop.probe.requests import LONGEST_REQUEST, RequestLines, held_interval, parse_request
+from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
 from nictop.probe.schedule import Schedule
 from nictop.probe.targets import parse_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from nictop.probe.changes.executor import Executor
     from nictop.probe.generator import Generators
 
+ONLY_READS = "this probe only reads: it was started without --allow-changes"
 EAGER = 0.2
 """Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
 
@@ -39,23 +40,14 @@ class Ended(Exception):
 
 
 class Probe:
-    """The state of one run. `once`: end after the second counters that follow an inventory. `heartbeat`: see above.
-    `counters` has read once already: hello and the first line have been said with it (`first_words`)."""
+    """The state of one run. `counters` has read once already: hello and the first line have been said with it
+    (`first_words`)."""
 
     def __init__(
-        self,
-        interval: float,
-        *,
-        once: bool,
-        eager: bool = False,
-        heartbeat: float | None = None,
-        counters: CounterReader | None = None,
-        sys: str = "/sys",
-        proc: str = "/proc",
+        self, options: Options, *, counters: CounterReader | None = None, sys: str = "/sys", proc: str = "/proc"
     ) -> None:
-        self._proc = proc
-        self._once = once
-        self._eager = eager
+        self._sys, self._proc = sys, proc
+        self._options = options
         self._out = Outlet(1)
         self._greeted = counters is not None
         self._counters = counters if counters is not None else CounterReader(sys=sys, proc=proc)
@@ -70,10 +62,10 @@ class Probe:
             proc=proc,
         )
         self._generators: Generators | None = None
+        self._executor: Executor | None = None
         self._requests = RequestLines()
         self._finished = False
-        self._schedule = Schedule(interval, time.monotonic())
-        self._heartbeat = heartbeat
+        self._schedule = Schedule(options.interval, time.monotonic())
         self._end_by: float | None = None
         self._wakeup = os.pipe()
 
@@ -87,7 +79,7 @@ class Probe:
                 self._say("hello", hello(self._schedule.interval, self._proc))
                 self._tick(time.monotonic())
             self._expect_life()
-            if self._eager:
+            if self._options.eager:
                 self._schedule.hurry(EAGER, time.monotonic())
             self._listen()
             while True:
@@ -98,6 +90,8 @@ class Probe:
             self._inventories.kill()
             if self._generators is not None:
                 self._generators.end_all()
+            if self._executor is not None:
+                self._executor.close()
 
     def _take_signals(self) -> None:
         """SIGINT goes to the whole process group of a terminal: the end of stdin is what ends a probe."""
@@ -110,7 +104,7 @@ class Probe:
 
     def _listen(self) -> None:
         self._poll.register(self._wakeup[0], select.POLLIN)
-        if not self._once:
+        if not self._options.once:
             self._poll.register(0, select.POLLIN)
             self._inventories.listen(time.monotonic())
         self._counters.learn_physical_functions()
@@ -132,6 +126,8 @@ class Probe:
                 raise Ended
             elif self._generators is not None and self._generators.owns(descriptor):
                 self._generators.take(descriptor, time.monotonic())
+            elif self._executor is not None and self._executor.owns(descriptor):
+                self._executor.take(descriptor, time.monotonic())
             else:
                 self._inventories.take(descriptor)
         now = time.monotonic()
@@ -141,6 +137,8 @@ class Probe:
             self._tick(now)
         if self._generators is not None:
             self._generators.advance(now)
+        if self._executor is not None:
+            self._executor.advance(now)
         self._inventories.advance(now)
         if self._finished and not self._out.behind:
             raise Ended
@@ -151,13 +149,15 @@ class Probe:
         moments = [self._schedule.next, self._end_by, self._inventories.next_moment(may_start=not self._out.behind)]
         if self._generators is not None:
             moments.append(self._generators.next_moment(now))
+        if self._executor is not None:
+            moments.append(self._executor.next_moment())
         return min(moment for moment in moments if moment is not None)
 
     def _tick(self, now: float) -> None:
         self._schedule.advance(now)
         if not self._out.behind:  # else the line would be dropped: spare the work
             self._say("counters", vars(self._counters.read()), dispensable=True)
-            self._finished = self._once and self._inventories.complete
+            self._finished = self._options.once and self._inventories.complete
 
     def _learn(self, targets: bytes, inventory: bytes | bytearray) -> None:
         """A new inventory: what the counters read from now on, and what is passed on."""
@@ -200,6 +200,8 @@ class Probe:
             self._inventories.want("request", now, at_once=True)
         if "traffic" in request:
             self._make_traffic(request["traffic"], now)
+        if "change" in request:
+            self._make_change(request["change"], now)
 
     def _make_traffic(self, request: dict[str, object], now: float) -> None:
         if self._generators is None:
@@ -208,13 +210,28 @@ class Probe:
             self._generators = Generators(self._say_traffic, self._poll, self._proc)
         self._generators.obey(request, now)
 
+    def _make_change(self, request: dict[str, object], now: float) -> None:
+        if not self._options.allow_changes:
+            name = request.get("id")
+            refusal = {"id": name if isinstance(name, str) else "", "kind": "refused", "text": ONLY_READS}
+            self._say_change({"time": now, **refusal})
+            return
+        if self._executor is None:
+            from nictop.probe.changes.executor import Executor
+
+            self._executor = Executor(self._say_change, self._poll, sys=self._sys, proc=self._proc)
+        self._executor.obey(request, now)
+
+    def _say_change(self, fields: dict[str, object]) -> None:
+        self._say("change", fields)
+
     def _say_traffic(self, fields: dict[str, object], *, dispensable: bool = False) -> None:
         self._say("traffic", fields, dispensable=dispensable)
 
     def _expect_life(self) -> None:
         """From now on the next request has the whole heartbeat to come."""
-        if self._heartbeat is not None:
-            self._end_by = time.monotonic() + self._heartbeat
+        if self._options.heartbeat is not None:
+            self._end_by = time.monotonic() + self._options.heartbeat
 
     def _say(self, kind: str, fields: dict[str, object], *, dispensable: bool = False) -> None:
         self._offer(encoded(kind, fields), dispensable=dispensable)
@@ -242,33 +259,14 @@ class Probe:
 
 def main(arguments: list[str], counters: CounterReader | None = None) -> int:
     """Run the probe; returns its exit status. `counters`: see `Probe`."""
-    interval: float | None = 1.0
-    heartbeat: float | None = None
-    once = eager = False
-    words = iter(arguments)
-    for word in words:
-        if word == "--once":
-            once = True
-        elif word == "--eager":
-            eager = True
-        elif word in ("--interval", "--heartbeat"):
-            try:
-                seconds = held_interval(float(next(words, "")))
-            except ValueError:
-                seconds = None
-            if word == "--heartbeat" and seconds is not None:
-                heartbeat = seconds
-            else:
-                interval = seconds
-        else:
-            interval = None
-        if interval is None:
-            os.write(2, b"usage: python -m nictop.probe [--interval S] [--eager] [--once] [--heartbeat S]\n")
-            return 2
+    options = parse_options(arguments)
+    if options is None:
+        os.write(2, USAGE)
+        return 2
     try:
         for descriptor in (0, 1):  # a closed one would be given to the next file that is opened
             os.fstat(descriptor)
-        probe = Probe(interval or 1.0, once=once, eager=eager, heartbeat=heartbeat, counters=counters)
+        probe = Probe(options, counters=counters)
     except OSError as error:  # started with stdin or stdout closed
         os.write(2, f"nictop.probe: {error}\n".encode())
         return 1

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         machine: bool
         ping: int
         traffic: dict[str, object]
+        change: dict[str, object]
 
 
 SHORTEST, LONGEST = 0.1, 60.0
@@ -91,11 +92,15 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         wishes["ping"] = ping
     elif ping is not None:
         problems.append("ping is not a number of this size")
-    traffic = request.get("traffic")
+    traffic, change = request.get("traffic"), request.get("change")
     if isinstance(traffic, dict):
         wishes["traffic"] = traffic
     elif traffic is not None:
         problems.append("traffic is not an object")
+    if isinstance(change, dict):
+        wishes["change"] = change
+    elif change is not None:
+        problems.append("change is not an object")
     return wishes, "; ".join(problems)
 
 

@@ -2,7 +2,8 @@
 
 Reads the sources of nictop.probe and of the libraries that its inventory uses, where they are installed here; yields
 the text that the remote Python executes (`probe.journey`) and three frames for it: what the first counters need, what
-the running probe needs, and the rest. Made once per process. The first frame decides how soon the first numbers come:
+the running probe needs, and the rest. What changes a host is among them only for a host that allows it. Made once per
+process. The first frame decides how soon the first numbers come:
 comments, docstrings and annotations stay at home, and line numbers stay what they are.
 """
 
@@ -26,6 +27,7 @@ RUNNING = ("nictop.probe.__main__", "nictop.probe.counters")
 JOURNEY = "nictop.probe.journey"
 VOCABULARY = "nictop/probe/records/"
 """The running probe names these in annotations only."""
+CHANGES = "nictop/probe/changes/"
 LIBRARIES: dict[str, re.Pattern[str]] = {
     "jeepney": re.compile(r"^jeepney/(tests/|io/(tests/|asyncio|trio)|bindgen)"),
     "pyudev": re.compile(r"^pyudev/(glib|pyqt|pyside|wx|_qt_base)"),
@@ -58,17 +60,17 @@ class Bundle:
         return b"".join(self.frames[1:])
 
 
-def bundle() -> Bundle:
+def bundle(*, allow_changes: bool = False) -> Bundle:
     """Of this very nictop. Raises NictopError when its sources cannot be read. Threads that ask at the same time wait
-    for the same one."""
+    for the same one. `allow_changes`: with the part that changes hosts."""
     with _packing:
-        return _bundle()
+        return _bundle(allow_changes)
 
 
-@functools.lru_cache(maxsize=1)
-def _bundle() -> Bundle:
+@functools.lru_cache(maxsize=2)
+def _bundle(allow_changes: bool) -> Bundle:
     try:
-        own = dict(_package("nictop.probe"))
+        own = {path: text for path, text in _package("nictop.probe") if allow_changes or not path.startswith(CHANGES)}
         root = find_spec("nictop")
         assert root is not None and root.origin is not None
         own["nictop/__init__.py"] = Path(root.origin).read_text("utf-8")

@@ -173,6 +173,16 @@ class PlaybackSource:
         self.name = name
         self._playback = playback
         self._closed = False
+        self._said_at: float | None = None
+        self._past = asyncio.Event()
+
+    def said_at(self) -> float:
+        """When what was yielded last had been heard; now, before anything was."""
+        return self._playback.now() if self._said_at is None else self._said_at
+
+    async def caught_up(self) -> None:
+        """Wait until everything was taken that had been heard when it began to be followed."""
+        await self._past.wait()
 
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
         """See `Source.items`. At the end of the recording it waits for a jump, or for more to be written."""
@@ -184,12 +194,15 @@ class PlaybackSource:
             given = 0
             while not self._closed and playback.jumps == jumps:
                 heard = reader.next()
+                if heard is None or heard.time > now:
+                    self._past.set()
                 if heard is None:
                     await self._more(reader, jumps)
                     continue
                 if not await self._is_due(heard, jumps):
                     break
                 if not isinstance(heard.item, Request):
+                    self._said_at = heard.time
                     yield heard.item
                     given += 1
                     if given % BREATH == 0:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Protocol
 
 import msgspec
 
@@ -235,10 +236,17 @@ class Recorder:
             self.trouble = f"{plain(self.path)} cannot be written: {error.strerror or error}"
 
 
+class Listening(Protocol):
+    """A `Recorder`, or whoever has one at times."""
+
+    def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+        """See `Recorder.hear`."""
+
+
 class _Recorded:
     """A source whose every item is recorded before anybody else hears it."""
 
-    def __init__(self, source: Source, recorder: Recorder) -> None:
+    def __init__(self, source: Source, recorder: Listening) -> None:
         self._source, self._recorder = source, recorder
 
     @property
@@ -273,6 +281,6 @@ class _Recorded:
         await self._source.close()
 
 
-def recorded(source: Source, recorder: Recorder) -> Source:
+def recorded(source: Source, recorder: Listening) -> Source:
     """The same source; `recorder` keeps what it says and what it is asked, until it is closed."""
     return _Recorded(source, recorder)

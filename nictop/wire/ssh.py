@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.authentication import Answers, Ask
-from nictop.wire.bundle import bundle
+from nictop.wire.bundle import Bundle, bundle
 from nictop.wire.host_keys import Policy
 from nictop.wire.patience import within
 from nictop.wire.remote_command import RemoteCommand
@@ -124,7 +124,7 @@ class SshSource:
 
     async def _reached(self) -> RemoteProbe:
         """Connected, and the probe is on its way. What has been opened is left to `_leave`."""
-        packing = asyncio.get_running_loop().run_in_executor(None, bundle)  # while the network is waited for
+        packing = asyncio.get_running_loop().run_in_executor(None, self._packed)  # while the network is waited for
         try:
             self._connection = await connect(self._target, self._answers, self._policy, self._patience)
         finally:
@@ -132,13 +132,17 @@ class SshSource:
         return await self._started("quiet" if self._target.sudo else "")
 
     async def _started(self, rights: Rights) -> RemoteProbe:
-        packed = bundle()
+        packed = self._packed()
         arguments = ["--interval", f"{self._wanted.interval:g}", "--heartbeat", f"{HEARTBEAT:g}"]
-        command = RemoteCommand(arguments + ["--eager"] * self._eager, len(packed.start), len(packed.frames))
+        arguments += ["--eager"] * self._eager + ["--allow-changes"] * self._target.allow_changes
+        command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers)
         wanted = Request(watch=self._wanted.watch, machine=self._wanted.machine)
         await probe.start(self._connection.ssh, rights, [wanted] if wanted != Request() else [])
         return probe
+
+    def _packed(self) -> Bundle:
+        return bundle(allow_changes=self._target.allow_changes)
 
     async def _unless_closed(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The result of `work`; `_Closed` when the source is closed before it is there."""

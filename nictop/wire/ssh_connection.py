@@ -52,6 +52,8 @@ class SshTarget:
     identity_files: tuple[str, ...] = ()
     sudo: bool = False
     """Run the probe as root through sudo."""
+    allow_changes: bool = False
+    """The probe may change the host when it is asked to; otherwise the code for it is not even sent."""
     config: tuple[str, ...] | None = None
     """Files to read instead of ~/.ssh/config."""
 

@@ -16,30 +16,31 @@ from tests.support.networkmanager import PrivateNetworkManager
 CHILD = f"""
 import json, sys
 sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-from nictop.probe.changes import networkmanager
-from nictop.probe.changes.execute import run
+from nictop.probe.changes import execute, networkmanager
 from nictop.probe.changes.grammar import parse_action
 
 def through_json(kept):
     return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
 
+execute.NMCLI_WAIT = "2"  # nmcli goes on waiting for a NetworkManager that has been killed
 kept = None
 for line in sys.stdin:
     step, *words = json.loads(line)
     said = ""
     if step == "begin":
-        kept, said = networkmanager.begin([parse_action(action) for action in words[1]], words[0])
+        places = networkmanager.Places(etc=words[2])
+        kept, said = networkmanager.begin([parse_action(action) for action in words[1]], words[0], places=places)
         kept = kept and through_json(kept)
     elif step == "do":
         try:
-            run(parse_action(words[0]).words)
+            execute.run(parse_action(words[0]).words)
         except ValueError as error:
             said = str(error) or "failed"
     elif step == "settled":
-        after, said = networkmanager.settled(kept)
+        after, said = networkmanager.settled(kept, *words)
         kept = through_json(after) if after else kept
     else:
-        said = getattr(networkmanager, step)(kept)
+        said = str(getattr(networkmanager, step)(kept, *words))
     print(json.dumps(said), flush=True)
 """
 
@@ -50,9 +51,11 @@ class Change:
     A context manager that leaves no process behind; `start` and `answer` are for what shall happen in the middle.
     """
 
-    def __init__(self, manager: PrivateNetworkManager, *actions: Sequence[str], keep_within: float = 60.0) -> None:
+    def __init__(
+        self, manager: PrivateNetworkManager, *actions: Sequence[str], keep_within: float = 60.0, etc: str = "/etc"
+    ) -> None:
         self.actions = actions
-        self.keep_within = keep_within
+        self.keep_within, self.etc = keep_within, etc
         self.process = subprocess.Popen(
             [*manager.prefix, sys.executable, "-c", CHILD],
             stdin=subprocess.PIPE,
@@ -80,7 +83,7 @@ class Change:
         return said
 
     def begin(self) -> str:
-        self.start("begin", self.keep_within, self.actions)
+        self.start("begin", self.keep_within, self.actions, self.etc)
         return self.answer()
 
     def do(self) -> str:
@@ -92,8 +95,9 @@ class Change:
                 return said
         return ""
 
-    def step(self, name: str) -> str:
-        self.start(name)
+    def step(self, name: str, *words: object) -> str:
+        """Any function of a change that takes what was kept."""
+        self.start(name, *words)
         return self.answer()
 
 
@@ -115,14 +119,14 @@ class Seen:
 def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
     """`links`: those that are looked at. Profiles that only describe them (made for what was set up by hand, with
     another UUID each time) are left out."""
-    files = {path: text for path, text in profile_files(manager).items() if "\nexternal=true" not in text}
-    described = [
-        line[5:]
-        for text in profile_files(manager).values()
-        if text not in files.values()
-        for line in text.splitlines()
+    found = profile_files(manager)
+    files = {path: text for path, text in found.items() if "\nexternal=true" not in text}
+    described = {
+        line[len("uuid=") :]
+        for path in found.keys() - files.keys()
+        for line in found[path].splitlines()
         if line.startswith("uuid=")
-    ]
+    }
     profiles = {}
     for uuid in manager.profiles():
         if uuid not in described:

@@ -47,10 +47,48 @@ def test_the_first_counters_need_ten_kilobytes() -> None:
 
 def test_it_is_made_once() -> None:
     assert bundle() is bundle()
+    assert bundle(allow_changes=True) is bundle(allow_changes=True)
+
+
+def test_what_changes_a_host_travels_only_where_that_is_allowed() -> None:
+    """And what both have in common is the same: the first numbers come as soon as ever."""
+    reading, changing = bundle(), bundle(allow_changes=True)
+    sources = [
+        {path: text for packed in one.frames for path, text in unpacked(packed).items()} for one in (reading, changing)
+    ]
+    more = {path for path in sources[1] if path not in sources[0]}
+    assert more == {path for path in sources[1] if path.startswith("nictop/probe/changes/")}
+    assert "nictop/probe/changes/executor.py" in more and not sources[0].keys() - sources[1].keys()
+    assert (reading.start, reading.frames[:2]) == (changing.start, changing.frames[:2])
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_gate_far_away(allowed: bool) -> None:
+    """A probe that came without the part that changes refuses; one that was not told to does not look for it."""
+    packed = bundle(allow_changes=allowed)
+    wanted = command(packed, *["--allow-changes"] * allowed)
+    request = b'{"change": {"id": "a", "step": "prepare", "actions": [["reboot"]]}}\n'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", wanted.line()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process:
+        process.stdin.write(packed.first + packed.rest + request)
+        process.stdin.flush()
+        line = next(line for line in process.stdout if b'"change"' in line)
+        process.stdin.close()
+        process.stdout.read()
+    change = decode(line).change
+    assert change is not None and change.kind == "refused"
+    expected = "root" if os.geteuid() else "nothing else"
+    assert (expected if allowed else "only reads") in change.text
 
 
 def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
-    frames = [unpacked(packed) for packed in bundle().frames]
+    frames = [unpacked(packed) for packed in bundle(allow_changes=True).frames]
     together = [path for sources in frames for path in sources]
     assert len(together) == len(set(together))
     own = {path for path in together if path.startswith("nictop/")}
@@ -84,7 +122,7 @@ def plain_assignment(node: object) -> object:
     return node
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name)
 def test_what_is_cut_away_is_words_only(path: Path) -> None:
     """Of every module, though only some are cut: those that will be, tomorrow. Line numbers stay."""
     source = path.read_text()

@@ -1,0 +1,1 @@
+"""What may change a host and takes it back. A probe loads this only when it was started with ``--allow-changes``."""

@@ -1,0 +1,247 @@
+"""The one who changes the watched host, on behalf of a probe that was started with ``--allow-changes``.
+
+Takes `records.ChangeRequest`s and answers with `records.ChangeLine`s; one change at a time. What is read is read by a
+child, because a driver may hang in any of its answers; what is changed is changed by a guard (`guard`), which outlives
+the probe. If the guard dies, another process takes the change back. Nothing here waits but `Executor.close`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+
+from nictop.probe.changes import detached
+from nictop.probe.changes.before import read_plan
+from nictop.probe.changes.guard import KEEP, LONGEST_LINE, UNDO, Guard, Voice, run_rescue
+from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.states import Roots
+from nictop.probe.traffic_requests import name_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Say = Callable[[dict[str, object]], None]
+
+READ = 64 * 1024
+LONGEST_LOOK = 20.0
+"""Seconds for what is on the host to be read before it is shown."""
+LAST_WATCH = 10.0
+"""Seconds that a probe which ends looks after its guard."""
+MOST_RESCUES = 5
+"""Processes that take back what a dead guard did, one after another: each may be killed as well."""
+
+
+class Worker:
+    """A process that reads or changes. `undo`, `kept` and `subjects`: what takes the change back once it is known."""
+
+    def __init__(self, name: str, what: str, pipes: detached.Pipes, pid: int, deadline: float | None) -> None:
+        self.name, self.what, self.pipes, self.pid, self.deadline = name, what, pipes, pid, deadline
+        self.undo: list[list[str]] | None = None
+        self.kept: dict[str, Any] | None = None
+        self.subjects: list[str] = []
+        self.ended = False
+        self.rescues = 0
+        self.rest = b""
+        self.complaint = ""
+
+
+class Executor:
+    """Those of one probe. `say` takes the fields of one `records.ChangeLine`; descriptors are registered with `poll`
+    and their readiness is handed to `take`; `now` is CLOCK_MONOTONIC."""
+
+    def __init__(self, say: Say, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
+        self._say, self._poll, self._roots = say, poll, Roots(sys, proc)
+        self._worker: Worker | None = None
+
+    def obey(self, request: Mapping[str, object], now: float) -> None:
+        """Do what one `records.ChangeRequest` asks; a refusal is said."""
+        try:
+            wish = ChangeWish(request)
+        except ValueError as error:
+            name = ""
+            with contextlib.suppress(ValueError):
+                name = name_of(request)
+            self._refuse(name, str(error), now)
+            return
+        worker = self._worker
+        if worker is not None and worker.ended:  # it has said its last word, and is about to go
+            self._bury(worker, now)
+            worker = None
+        if wish.step in ("keep", "undo"):
+            if worker is None or worker.name != wish.id or worker.what == "look":
+                self._refuse(wish.id, "no change of this name is under way", now)
+            elif worker.what == "guard":
+                with contextlib.suppress(OSError):  # it has gone: the end of its voice says the rest
+                    os.write(worker.pipes.tell, (KEEP if wish.step == "keep" else UNDO) + b"\n")
+            return
+        if worker is not None:
+            self._refuse(wish.id, f"this probe has another change under way: {worker.name}", now)
+            return
+        try:
+            self._start(wish, now)
+        except OSError as error:
+            self._refuse(wish.id, f"no process can be started for it: {error.strerror}", now)
+
+    def owns(self, descriptor: int) -> bool:
+        return self._worker is not None and self._worker.pipes.listen == descriptor
+
+    def take(self, descriptor: int, now: float) -> None:
+        """The worker has said something, or has gone."""
+        worker = self._worker
+        if worker is None or worker.pipes.listen != descriptor:
+            return
+        while True:
+            try:
+                part = os.read(descriptor, READ)
+            except BlockingIOError:
+                return
+            if not part:
+                break
+            *lines, worker.rest = (worker.rest + part).split(b"\n")
+            for line in lines:
+                self._hear(worker, line)
+            if len(worker.rest) > LONGEST_LINE:
+                break
+        self._bury(worker, now)
+
+    def next_moment(self) -> float | None:
+        """When `advance` has something to do."""
+        return self._worker.deadline if self._worker is not None else None
+
+    def advance(self, now: float) -> None:
+        """End a reading that takes too long."""
+        worker = self._worker
+        if worker is not None and worker.deadline is not None and now >= worker.deadline and worker.pid:
+            worker.deadline = None
+            worker.complaint = f"it took more than {LONGEST_LOOK:g} s to read what is on the host"
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """The probe ends. A guard notices by its pipe and takes its change back; that is watched for a while, so that
+        there is somebody in its place if it is killed at this very moment. Waits `LAST_WATCH` seconds at most."""
+        worker = self._worker
+        if worker is None:
+            return
+        self._say = _say_nothing
+        if worker.what == "look":
+            os.kill(worker.pid, signal.SIGKILL)
+        elif worker.pipes.tell >= 0:
+            os.close(worker.pipes.tell)
+            worker.pipes.tell = -1
+        end = time.monotonic() + LAST_WATCH
+        while self._worker is not None and time.monotonic() < end:
+            poll = select.poll()
+            poll.register(self._worker.pipes.listen, select.POLLIN)
+            poll.poll(max(0.0, end - time.monotonic()) * 1000)
+            self.take(self._worker.pipes.listen, time.monotonic())
+        if self._worker is not None:
+            self._forget(self._worker)
+
+    def _start(self, wish: ChangeWish, now: float) -> None:
+        roots = self._roots
+
+        def look(voice: int, _: int) -> None:
+            say_plan(Voice(voice, wish.id), wish, roots)
+
+        def change(voice: int, control: int) -> None:
+            Guard(wish, Voice(voice, wish.id), control, roots).run()
+
+        if wish.step == "prepare":
+            pipes, pid = detached.start(look, detached=False)
+            self._watch(Worker(wish.id, "look", pipes, pid, now + LONGEST_LOOK))
+        else:
+            pipes, pid = detached.start(change, sys=roots.sys)
+            self._watch(Worker(wish.id, "guard", pipes, pid, None))
+
+    def _rescue(self, worker: Worker, now: float) -> None:
+        """Another process does what the guard cannot do any more."""
+        name, undo, kept, subjects, roots = worker.name, worker.undo or [], worker.kept, worker.subjects, self._roots
+
+        def rescue(voice: int, _: int) -> None:
+            run_rescue(Voice(voice, name), undo, kept, subjects, roots)
+
+        try:
+            pipes, pid = detached.start(rescue, sys=roots.sys)
+        except OSError as error:
+            self._line(name, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
+            return
+        follower = Worker(name, "rescue", pipes, pid, None)
+        follower.undo, follower.kept, follower.subjects = undo, kept, subjects
+        follower.rescues = worker.rescues + 1
+        self._watch(follower)
+
+    def _watch(self, worker: Worker) -> None:
+        self._worker = worker
+        self._poll.register(worker.pipes.listen, select.POLLIN)
+
+    def _hear(self, worker: Worker, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            worker.complaint = line.decode("utf-8", "replace")[:300]
+            return
+        worker.ended = worker.ended or "end" in message
+        if "say" in message:
+            self._tell(message["say"])
+        if "undo" in message:
+            worker.undo, worker.kept, worker.subjects = message["undo"], message["networkmanager"], message["subjects"]
+
+    def _bury(self, worker: Worker, now: float) -> None:
+        """The worker has gone; if it had not come to its end, somebody else must."""
+        worker.complaint = worker.complaint or worker.rest.decode("utf-8", "replace").strip()[:300]
+        self._forget(worker)
+        if worker.pid:
+            os.waitpid(worker.pid, 0)
+        if worker.ended:
+            return
+        if worker.what == "look":
+            self._refuse(worker.name, worker.complaint or "what is on the host could not be read", now)
+        elif worker.undo is None:
+            because = worker.complaint or "it was killed"
+            self._line(worker.name, "failed", f"the guard ended before it changed anything: {because}", now)
+            self._line(worker.name, "undone", "nothing had been changed", now)
+        elif worker.rescues >= MOST_RESCUES:
+            self._line(worker.name, "failed", "whoever takes the change back is killed: it may stay", now)
+        else:
+            if not worker.rescues:
+                because = worker.complaint or "it was killed"
+                self._line(worker.name, "failed", f"the guard ended early: {because}", now)
+            self._rescue(worker, now)
+
+    def _forget(self, worker: Worker) -> None:
+        self._poll.unregister(worker.pipes.listen)
+        worker.pipes.close()
+        self._worker = None
+
+    def _refuse(self, name: str, text: str, now: float) -> None:
+        self._line(name, "refused", text, now)
+
+    def _line(self, name: str, kind: str, text: str, now: float) -> None:
+        self._tell({"time": now, "id": name, "kind": kind, "text": text})
+
+    def _tell(self, fields: dict[str, object]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the probe sees that by itself; what is under way goes on
+            self._say(fields)
+
+
+def _say_nothing(_: dict[str, object]) -> None:
+    """There is nobody any more."""
+
+
+def say_plan(voice: Voice, wish: ChangeWish, roots: Roots) -> None:
+    """The answer to "prepare"."""
+    try:
+        if os.geteuid() != 0:
+            raise ValueError("only root may change this host: the probe does not run as root")
+        plan = read_plan(wish.actions, roots)
+    except ValueError as error:
+        voice.end("refused", str(error))
+    else:
+        voice.end("prepared", plan=plan.shown, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes)

@@ -1,0 +1,283 @@
+"""The process on the watched host that makes a change and takes it back, unless it is told to keep it.
+
+It holds the locks of what it changes, compares the host with what was shown, hands the list of what takes the change
+back to the probe, and only then begins. From then on the end of its pipe (the probe has gone, and so may the connection
+have), the deadline, SIGTERM, or anything that fails ends in the same place: everything is taken back, in reverse
+order, and read. It speaks JSON lines: ``say`` is for the watching side, ``undo`` and ``networkmanager`` for the probe,
+which takes the change back if the guard dies (`run_rescue`), ``end`` means that nothing is left to do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from nictop.probe.changes import locks
+from nictop.probe.changes.before import Plan, read_plan
+from nictop.probe.changes.execute import DEADLINE, NMCLI_DEADLINE, do, take_back
+from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.states import Roots, read_state, wanted_state
+
+PATIENCE = 5.0
+"""Seconds that the probe may take to read what takes the change back; else nothing is begun."""
+MOMENT = 0.5
+"""Seconds for a guard that has said its last word to be gone."""
+LAST_LOCK = 60.0
+"""Seconds that whoever takes a dead guard's change back waits for the program that the guard was running."""
+LONGEST_LINE = 4 * 1024 * 1024
+LONGEST_TEXT = 500
+"""Characters of a sentence that is written in one piece (PIPE_BUF, 4096 bytes)."""
+KEEP, UNDO = b"keep", b"undo"
+GONE, LATE, ENDED = "the connection is gone", "nobody said in time that it shall stay", "the guard was told to end"
+ASKED = "as asked"
+
+Kept = dict[str, Any]
+
+
+class TakenBack(Exception):
+    """The change ends, with the reason for it: a sentence. `failed`: something went wrong."""
+
+    def __init__(self, reason: str, *, failed: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.failed = reason, failed
+
+
+class Voice:
+    """Lines to the probe, if it is still there. A line that it does not take is given up after a moment."""
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor, self._name = descriptor, name
+        self._torn = b""
+        os.set_blocking(descriptor, False)
+
+    def say(self, kind: str, text: str = "", **fields: object) -> None:
+        """One `records.ChangeLine`."""
+        self.tell({"say": self._line(kind, text, fields)})
+
+    def end(self, kind: str, text: str = "", **fields: object) -> None:
+        """The last one. In one piece with the word that nothing is left to do: who is killed in between has either
+        not kept a change, or has said that it is kept."""
+        self.tell({"end": True, "say": self._line(kind, text[:LONGEST_TEXT], fields)})
+
+    def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:
+        return {"time": time.monotonic(), "id": self._name, "kind": kind, "text": text, **fields}
+
+    def tell(self, message: dict[str, object], patience: float = 0.5) -> bool:
+        """Whether the probe has it."""
+        line = json.dumps(message, default=vars, separators=(",", ":")).encode("utf-8", "replace")
+        data = memoryview(self._torn + line + b"\n")
+        size = len(data)
+        end = time.monotonic() + patience
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        while data:
+            try:
+                data = data[os.write(self._descriptor, data) :]
+            except BlockingIOError:
+                left = end - time.monotonic()
+                if left <= 0:
+                    if len(data) < size:
+                        self._torn = b"\n"  # the next line must not become the rest of this one
+                    return False
+                poll.poll(left * 1000)
+            except OSError:
+                return False
+        self._torn = b""
+        return True
+
+
+class Guard:
+    """One change, from its locks to its end. `control`: what the probe tells."""
+
+    def __init__(self, wish: ChangeWish, voice: Voice, control: int, roots: Roots) -> None:
+        self._wish, self._voice, self._control, self._roots = wish, voice, control, roots
+        self._told = b""
+        self._signals = os.pipe()
+        self._poll = select.poll()
+        for descriptor in self._signals:
+            os.set_blocking(descriptor, False)
+        for descriptor in (control, self._signals[0]):
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
+        signal.set_wakeup_fd(self._signals[1])
+        for number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: None)  # the byte in the pipe is what counts
+
+    def run(self) -> None:
+        """Say "refused" and change nothing, or change, and end in "kept" or "undone"."""
+        try:
+            plan = agreed_plan(self._wish, self._roots)
+            held = locks.take(plan.subjects, MOMENT)
+            agreed_plan(self._wish, self._roots)  # nobody else could change it since
+            kept = begin(plan, self._wish.keep_within)
+        except ValueError as error:
+            self._voice.end("refused", str(error))
+            return
+        if not self._hand_over(plan, kept):
+            self._take_back(plan, kept, held, "the probe does not listen: nothing was begun")
+            return
+        try:
+            kept = self._apply(plan, kept, held)
+            self._wait(plan)
+            complaint = keep(kept)
+            if complaint:
+                raise TakenBack(complaint, failed=True)
+        except TakenBack as end:
+            if end.failed:
+                self._voice.say("failed", end.reason)
+            self._take_back(plan, kept, held, end.reason)
+            return
+        except Exception as error:  # a fault of our own must not leave a change behind
+            reason = f"{type(error).__name__}: {error}"
+            self._voice.say("failed", reason)
+            self._take_back(plan, kept, held, reason)
+            return
+        self._voice.end("kept")
+
+    def _hand_over(self, plan: Plan, kept: Kept | None) -> bool:
+        message: dict[str, object] = {"undo": plan.undo, "networkmanager": kept, "subjects": plan.subjects}
+        return self._voice.tell(message, PATIENCE)
+
+    def _apply(self, plan: Plan, kept: Kept | None, held: locks.Locks) -> Kept | None:
+        """Do all actions. Raises TakenBack."""
+        self._voice.say("applying")
+        for operation in plan.operations:
+            self._listen(0.0)
+            try:
+                wanted = {} if operation.is_networkmanagers else wanted_now(operation, self._roots)
+                do(operation, self._roots, wanted, held.descriptors, lambda: self._listen(0.0))
+            except (ValueError, OSError) as error:
+                raise TakenBack(str(error), failed=True) from None
+        kept = settle(kept)
+        if kept is not None and not self._hand_over(plan, kept):
+            raise TakenBack(GONE)
+        return kept
+
+    def _wait(self, plan: Plan) -> None:
+        """Until it is told to keep the change; else raises TakenBack."""
+        deadline = time.monotonic() + self._wish.keep_within
+        self._voice.say("applied", plan=plan.shown, deadline=deadline)
+        while time.monotonic() < deadline:
+            if self._listen(deadline - time.monotonic()):
+                return
+        raise TakenBack(LATE)
+
+    def _listen(self, seconds: float) -> bool:
+        """Whether it was told to keep the change; raises TakenBack for every other news."""
+        for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
+            if descriptor == self._signals[0]:
+                raise TakenBack(ENDED)
+            try:
+                part = os.read(self._control, 4096)
+            except BlockingIOError:
+                continue
+            if not part:
+                raise TakenBack(GONE)
+            self._told += part
+        *words, self._told = self._told.split(b"\n")
+        if UNDO in words:
+            raise TakenBack(ASKED)
+        return KEEP in words
+
+    def _take_back(self, plan: Plan, kept: Kept | None, held: locks.Locks, reason: str) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        finish(self._voice, plan.undo, kept, held, roots=self._roots, reason=reason)
+
+
+def agreed_plan(wish: ChangeWish, roots: Roots) -> Plan:
+    """What is to be done, if that is still what was shown. Raises ValueError."""
+    if os.geteuid() != 0:
+        raise ValueError("only root may change this host: the probe does not run as root")
+    plan = read_plan(wish.actions, roots)
+    if plan.fingerprint != wish.fingerprint:
+        raise ValueError("the host has changed since this was shown: have it shown again")
+    if plan.needs_second_yes and not wish.twice:
+        raise ValueError("this may cut off the host, and was confirmed only once")
+    return plan
+
+
+def wanted_now(operation: Any, roots: Roots) -> dict[str, str]:
+    """What it shall be. An earlier action may have made what this one is about. Raises ValueError."""
+    return wanted_state(operation, read_state(operation, roots))
+
+
+def begin(plan: Plan, keep_within: float) -> Kept | None:
+    """NetworkManager's part, ready to be taken back; None: it has no part. Raises ValueError."""
+    if not plan.networkmanagers:
+        return None
+    from nictop.probe.changes import networkmanager
+
+    limits = (NMCLI_DEADLINE if one.is_networkmanagers else DEADLINE for one in plan.operations)
+    kept, complaint = networkmanager.begin(plan.networkmanagers, keep_within + sum(limits))
+    if kept is None:
+        raise ValueError(complaint)
+    return vars(kept)
+
+
+def settle(kept: Kept | None) -> Kept | None:
+    """NetworkManager's part when all has been done. Raises TakenBack."""
+    if kept is None:
+        return None
+    from nictop.probe.changes import networkmanager
+
+    settled, complaint = networkmanager.settled(restored(kept))
+    if settled is None:
+        raise TakenBack(complaint, failed=True)
+    return vars(settled)
+
+
+def keep(kept: Kept | None) -> str:
+    """Why NetworkManager's part cannot stay; empty: it stays."""
+    if kept is None:
+        return ""
+    from nictop.probe.changes import networkmanager
+
+    return networkmanager.keep(restored(kept))
+
+
+def restored(kept: Kept) -> Any:
+    """The record from what may have crossed a pipe."""
+    from nictop.probe.changes import networkmanager
+
+    return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
+
+
+def finish(
+    voice: Voice, undo: Sequence[Sequence[str]], kept: Kept | None, held: locks.Locks, *, roots: Roots, reason: str
+) -> None:
+    """Take everything back, say what came of it, and that it is over."""
+    voice.say("undoing", reason)
+    stayed = []
+    if kept is not None:
+        from nictop.probe.changes import networkmanager
+
+        try:
+            complaint = networkmanager.undo(restored(kept))
+        except Exception as error:  # whatever it is, the rest is still to be taken back
+            complaint = f"NetworkManager: {type(error).__name__}: {error}"
+        stayed += [complaint] if complaint else []
+    stayed += take_back(undo, roots, held.descriptors)
+    if stayed:
+        voice.end("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(stayed))}")
+    else:
+        voice.end("undone", reason)
+
+
+def run_rescue(
+    voice: Voice, undo: Sequence[Sequence[str]], kept: Kept | None, subjects: Sequence[str], roots: Roots
+) -> None:
+    """In the place of a guard that has died: wait until nobody holds its locks, then take its change back."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        held = locks.take(subjects, LAST_LOCK)
+    except ValueError as error:
+        voice.end("failed", f"the guard was killed, and its change stays: {error}")
+        return
+    finish(voice, undo, kept, held, roots=roots, reason="the guard was killed")

@@ -1,0 +1,142 @@
+"""What shall be up on the devices of NetworkManager, brought about: activated, disconnected, waited for.
+
+Uses ActivateConnection and Device.Disconnect, and reads until it is so; what NetworkManager does not restore (addresses
+that were set by hand, an MTU) is put back with ip afterwards.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nictop.probe import bus
+from nictop.probe.changes.link_addresses import LinkAddresses, link_is, put_link_back
+from nictop.probe.changes.networkmanager_now import (
+    ACTIVATED,
+    Asking,
+    Device,
+    NetworkManagerNow,
+    read_networkmanager_now,
+)
+from nictop.probe.profiles import ROOT, SERVICE
+
+LONGEST_ACTIVATION = 20.0
+"""Seconds; DHCP that answers does so within a few."""
+PATIENCE = 2.0
+"""Seconds for NetworkManager's own roll-back before something is activated a second time."""
+RETRY = 0.5
+"""Seconds after a refusal: a NetworkManager that is only starting has devices that are not yet ready."""
+PAUSE = 0.1
+PREPARE = 40
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One device and what is up on it."""
+
+    interface: str
+    uuid: str
+    """Empty: nothing, or what NetworkManager only looks on at."""
+    state: int
+    """NM_DEVICE_STATE_*."""
+    managed: bool
+    autoconnect: bool
+    looked_on: bool
+    """Set up by somebody else; NetworkManager has made a profile that describes it."""
+
+    @staticmethod
+    def of(device: Device, now: NetworkManagerNow) -> Wanted:
+        profile = now.profiles.get(device.active)
+        described = profile is not None and profile.only_describes
+        uuid = "" if profile is None or described else device.active
+        return Wanted(device.interface, uuid, device.state, device.managed, device.autoconnect, described)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked of NetworkManager for one device, and when (monotonic)."""
+
+    time: float
+    path: str
+    """Of the activation; empty: none."""
+    refusal: str
+
+
+def bring_about(
+    asking: Asking, wanted: Iterable[Wanted], links: Iterable[LinkAddresses], end: float, *, anew: bool = False
+) -> str:
+    """Empty, or what is not so by `end` (monotonic) or after `LONGEST_ACTIVATION`. `anew`: activate in any case, since
+    NetworkManager may only look on at what other settings have left. Raises what `Asking` does."""
+    waiting = {one.interface: one for one in wanted}
+    before = {link.name: link for link in links}
+    asked: dict[str, Asked] = {}
+    start = time.monotonic()
+    while waiting:
+        now = read_networkmanager_now(asking)
+        for name, one in list(waiting.items()):
+            device, mine = now.devices.get(name), asked.get(name)
+            if device is None:
+                continue
+            finished = mine is not None or not one.uuid or (not anew and link_is(before.get(name)))
+            if finished and is_so(one, device, now, mine):
+                del waiting[name]
+            elif is_to_be_asked(one, device, mine, start, anew):
+                asked[name] = activate(asking, one, device, now)
+        if time.monotonic() > min(end, start + LONGEST_ACTIVATION):
+            break
+        if waiting:
+            time.sleep(PAUSE)
+    refusals = {name: one.refusal for name, one in asked.items()}
+    complaints = [f"{name}: {refusals.get(name) or 'what was up on it is not up again'}" for name in waiting]
+    complaints += [put_link_back(link) for link in before.values() if not link_is(link)]
+    restore_properties(asking, wanted)
+    return "; ".join(filter(None, complaints))
+
+
+def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: Asked | None) -> bool:
+    """Whether a device is as wanted, by the activation that was asked for here if there is one."""
+    if not one.uuid:
+        profile = now.profiles.get(device.active)
+        return profile is None or profile.only_describes
+    if device.active != one.uuid or (mine is not None and device.active_path != mine.path):
+        return False
+    return device.state == ACTIVATED if one.state == ACTIVATED else PREPARE <= device.state <= ACTIVATED
+
+
+def is_to_be_asked(one: Wanted, device: Device, mine: Asked | None, start: float, anew: bool) -> bool:
+    """Whether something has to be asked for now: NetworkManager's own roll-back comes first, and what it starts by
+    itself may replace what was asked for."""
+    if mine is None:
+        return anew or device.active != one.uuid or time.monotonic() > start + PATIENCE
+    return time.monotonic() > mine.time + PATIENCE and (not one.uuid or device.active_path != mine.path)
+
+
+def activate(asking: Asking, one: Wanted, device: Device, now: NetworkManagerNow) -> Asked:
+    """Bring the profile up; nothing: end what is up."""
+    if not one.uuid:
+        answer = asking.ask(device.path, f"{SERVICE}.Device", "Disconnect")
+        return Asked(time.monotonic(), "", "" if answer.error is None else answer.text)
+    profile = now.profiles.get(one.uuid)
+    if profile is None:
+        return Asked(time.monotonic(), "", "its profile is not there")
+    answer = asking.ask(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
+    if answer.error is not None:
+        return Asked(time.monotonic() - PATIENCE + RETRY, "", answer.text or answer.error)
+    return Asked(time.monotonic(), str(answer.body[0]), "")
+
+
+def restore_properties(asking: Asking, wanted: Iterable[Wanted]) -> None:
+    """Whether a device is managed, and may connect by itself: ActivateConnection and Disconnect change them."""
+    now = read_networkmanager_now(asking)
+    for one in wanted:
+        device = now.devices.get(one.interface)
+        if device is None:
+            continue
+        for name, is_now, was in (
+            ("Managed", device.managed, one.managed),
+            ("Autoconnect", device.autoconnect, one.autoconnect),
+        ):
+            if is_now != was:
+                words = (f"{SERVICE}.Device", name, ("b", was))
+                asking.ask(device.path, f"{bus.BUS}.Properties", "Set", "ssv", *words)

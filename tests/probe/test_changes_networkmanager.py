@@ -1,0 +1,386 @@
+"""A change of NetworkManager taken back or kept, with a real NetworkManager in a namespace that is killed at any time:
+the host ends as it was or as it was confirmed, never between, as nmcli, ip and the files say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.bus_calls import Answer
+from nictop.probe.changes.grammar import Operation, parse_action
+from nictop.probe.changes.link_addresses import parse_addresses, parse_routes
+from nictop.probe.changes.networkmanager_concern import Concern, concern
+from nictop.probe.changes.networkmanager_files import (
+    Places,
+    copies_of,
+    parse_identity,
+    put_back,
+    put_back_no_auto_default,
+    read_no_auto_default,
+    read_profile_files,
+)
+from nictop.probe.changes.networkmanager_now import Device, NetworkManagerNow, Profile, parse_now, same_settings
+from nictop.probe.changes.networkmanager_settings import packed, unpacked, with_secrets
+from nictop.probe.profiles import plain_objects
+from tests.support.managed_change import (
+    Change,
+    Seen,
+    addresses,
+    profile_files,
+    routes,
+    seen,
+    without_timestamp,
+)
+from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+
+NIC = "ens37"
+MADE_UP = "Wired connection 1"
+ACTIVATING, ACTIVATED = 40, 100
+ROUNDS = 4
+"""Of each case at each stage: with the cases, 20 for each stage."""
+STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
+HOSTILE = ["a 'b' \"c\"", "$(touch /tmp/x) `id`; & | > x", "名前 [red]", " blank", "back\\slash\\s", "../x", "a=b#;c"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is on the host, and what is done to it."""
+
+    prepare: Callable[[PrivateNetworkManager], None]
+    actions: tuple[tuple[str, ...], ...]
+
+
+def nothing(_: PrivateNetworkManager) -> None:
+    """The made-up profile waits for DHCP."""
+
+
+def own_profile(manager: PrivateNetworkManager) -> None:
+    """One's own, saved, with an address and a default route; and a second one that is not up."""
+    way = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.1/24", "ipv4.gateway", "192.0.2.254")
+    manager.nmcli("con", "mod", MADE_UP, "con.id", "mine", *way, "ipv6.method", "disabled")
+    manager.nmcli("con", "up", "mine")
+    other = ("ipv4.method", "manual", "ipv4.addresses", "198.51.100.5/24", "802-3-ethernet.mtu", "1400")
+    manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "second", "autoconnect", "no", *other)
+
+
+def set_up_by_hand(manager: PrivateNetworkManager) -> None:
+    """An address and a route that no profile knows: NetworkManager only looks on."""
+    manager.nmcli("device", "disconnect", NIC)
+    manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
+    manager.namespace.run(["ip", "route", "add", "203.0.113.0/24", "via", "198.51.100.1"])
+    manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+
+
+RENAMED = (("nmcli", "con", "mod", MADE_UP, "connection.id", NIC, *STATIC), ("nmcli", "con", "up", "id", NIC))
+WRONG = ("ipv4.addresses", "203.0.113.9/24", "ipv4.gateway", "203.0.113.1")
+ADDED = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC)
+CASES = {
+    "made up, renamed, with an address": Case(nothing, RENAMED),
+    "a wrong address": Case(own_profile, (("nmcli", "con", "mod", "mine", *WRONG), ("nmcli", "con", "up", "mine"))),
+    "an added profile": Case(nothing, (ADDED, ("nmcli", "con", "up", "added"))),
+    "another profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
+    "set up by hand": Case(set_up_by_hand, (ADDED, ("nmcli", "con", "up", "added"))),
+}
+APPLIED_ANEW = Case(
+    own_profile, (("nmcli", "con", "mod", "mine", "+ipv4.addresses", "192.0.2.2/24"), ("nmcli", "dev", "reapply", NIC))
+)
+
+
+@contextmanager
+def prepared(case: Case) -> Iterator[PrivateNetworkManager]:
+    """One with ens37, as the case wants it."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    with private_networkmanager(NIC) as manager:
+        manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
+        case.prepare(manager)
+        yield manager
+
+
+def rested(manager: PrivateNetworkManager) -> Seen:
+    """What is there when a NetworkManager that has been killed is back and something is up again."""
+    manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
+    return seen(manager, NIC)
+
+
+# ------------------------------------------------------------------------------------ nobody is killed
+
+
+@pytest.mark.parametrize("case", [*CASES.values(), APPLIED_ANEW], ids=[*CASES, "applied anew"])
+def test_taken_back(case: Case) -> None:
+    with prepared(case) as manager, Change(manager, *case.actions) as change:
+        before = seen(manager, NIC)
+        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
+        changed = seen(manager, NIC)
+        assert changed.addresses != before.addresses
+        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        # once more changes nothing
+        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_kept(case: Case) -> None:
+    """No checkpoint is left that would take it back later, or be in the way of another change."""
+    with prepared(case) as manager, Change(manager, *case.actions) as change:
+        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
+        changed = seen(manager, NIC)
+        assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
+        with Change(manager, ("nmcli", "dev", "reapply", NIC)) as another:
+            assert (another.begin(), another.step("undo"), seen(manager, NIC)) == ("", "", changed)
+
+
+def test_a_device_that_was_disconnected_is_disconnected_again() -> None:
+    with prepared(Case(nothing, ())) as manager, Change(manager, ADDED, ("nmcli", "con", "up", "added")) as change:
+        manager.nmcli("device", "disconnect", NIC)
+        before = seen(manager, NIC)
+        assert (change.begin(), change.do()) == ("", "")
+        assert seen(manager, NIC).active != before.active
+        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        assert before.active == {NIC: ""}
+
+
+def test_names_that_are_hard_to_write_down() -> None:
+    """A profile renamed to each, and one added under each: gone without a trace."""
+    with prepared(Case(nothing, ())) as manager:
+        before = seen(manager, NIC)
+        for name in HOSTILE:
+            rename = ("nmcli", "con", "mod", MADE_UP, "connection.id", name)
+            add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC)
+            with Change(manager, rename, add) as change:
+                assert (change.begin(), change.do()) == ("", ""), name
+                assert name in manager.nmcli("-e", "no", "-f", "NAME", "con", "show").splitlines()
+                assert (change.step("undo"), rested(manager)) == ("", before), name
+
+
+def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
+    """As for ifcfg files: the ones below /etc are not seen. Secrets come back as well."""
+    secret = ("802-1x.eap", "md5", "802-1x.identity", "me", "802-1x.password", "it's a secret")
+    rename = ("nmcli", "con", "mod", "mine", "connection.id", "renamed", *WRONG)
+    with prepared(Case(own_profile, ())) as manager:
+        manager.nmcli("con", "mod", "second", *secret)
+        before = seen(manager, NIC)
+        second = ("nmcli", "con", "mod", "second", "ipv4.addresses", "192.0.2.77/24")
+        with Change(manager, rename, second, ADDED, etc="/nowhere") as change:
+            assert (change.begin(), change.do()) == ("", "")
+            manager.nmcli("con", "delete", "second")
+            assert change.step("undo") == ""
+            after = seen(manager, NIC)
+    assert (after.profiles, after.active, after.addresses) == (before.profiles, before.active, before.addresses)
+    assert any("it's a secret" in text for text in after.profiles.values())
+
+
+def test_what_others_do_meanwhile_stays() -> None:
+    """A profile that somebody adds, and one that he edits, while a change waits."""
+    with prepared(CASES["a wrong address"]) as manager:
+        with Change(manager, *CASES["a wrong address"].actions) as change:
+            assert (change.begin(), change.do()) == ("", "")
+            manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "theirs")
+            manager.nmcli("con", "mod", "second", "ipv4.addresses", "198.51.100.6/24")
+            assert change.step("undo") == ""
+        assert manager.nmcli("-g", "ipv4.addresses", "con", "show", "second").strip() == "198.51.100.6/24"
+        assert "theirs" in manager.nmcli("-f", "NAME", "con", "show").splitlines()
+
+
+# ------------------------------------------------------------------------------------ it does not begin
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nmcli", "con", "up", "no such"), "no profiles of NetworkManager are called no such"),
+        (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 profiles of NetworkManager are called twice"),
+    ],
+)
+def test_a_profile_that_is_not_the_one(words: tuple[str, ...], sentence: str) -> None:
+    with prepared(Case(nothing, ())) as manager, Change(manager, words) as change:
+        for _ in range(2):
+            manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice")
+        assert change.begin() == sentence
+
+
+def test_two_changes_of_one_device() -> None:
+    """The second is refused as long as the first waits."""
+    reapply = ("nmcli", "dev", "reapply", NIC)
+    with (
+        prepared(Case(nothing, ())) as manager,
+        Change(manager, *RENAMED) as change,
+        Change(manager, reapply) as second,
+    ):
+        assert change.begin() == ""
+        assert second.begin().startswith("NetworkManager makes no checkpoint: ")
+        assert change.step("undo") == ""
+        assert (second.begin(), second.step("undo")) == ("", "")
+
+
+def test_without_networkmanager() -> None:
+    with prepared(Case(nothing, ())) as manager, Change(manager, *RENAMED) as change:
+        assert (change.begin(), change.step("is_still_there")) == ("", "True")
+        manager.stop()
+        assert change.step("is_still_there") == "False"
+        assert change.begin() == "NetworkManager does not run"
+        manager.bus.end()
+        assert change.begin() != ""
+
+
+# ------------------------------------------------------------------------------------ NetworkManager is killed
+
+
+class Kill:
+    """NetworkManager is killed after `kill_after` seconds and started anew `start_after` seconds later; a context
+    manager that waits for both."""
+
+    def __init__(self, manager: PrivateNetworkManager, kill_after: float, start_after: float) -> None:
+        self._trouble: list[BaseException] = []
+        self._manager, self._start_after = manager, start_after
+        self._thread = threading.Timer(kill_after, self._work)
+
+    def _work(self) -> None:
+        try:
+            self._manager.stop()
+            back = threading.Timer(self._start_after, lambda: None)
+            back.start()
+            back.join()
+            self._manager.start()
+        except BaseException as error:
+            self._trouble.append(error)
+
+    def __enter__(self) -> Kill:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        if self._trouble:
+            raise self._trouble[0]
+
+
+def begin_and_do(change: Change) -> None:
+    """As far as it goes; like the guard, which takes back what went wrong."""
+    if not change.do():
+        change.step("settled")
+
+
+def durations(manager: PrivateNetworkManager, actions: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Seconds that each stage takes when nobody is killed."""
+    with Change(manager, *actions) as change:
+        times = [time.monotonic()]
+        for stage in (change.begin, lambda: begin_and_do(change), lambda: change.step("undo")):
+            stage()
+            times.append(time.monotonic())
+    return {name: times[place + 1] - times[place] for place, name in enumerate(("begin", "do", "undo"))}
+
+
+@pytest.mark.parametrize("stage", ["begin", "begun", "do", "waiting", "undo"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_killed_and_taken_back(case: Case, stage: str) -> None:
+    """Spread over the stage, and away for longer and longer."""
+    with prepared(case) as manager:
+        before = seen(manager, NIC)
+        length = durations(manager, case.actions).get(stage, 0.0)
+        assert rested(manager) == before
+        for number in range(ROUNDS):
+            with Change(manager, *case.actions) as change:
+                kill = Kill(manager, length * (number + 0.5) / ROUNDS, 0.3 * number)
+                if stage == "begin":
+                    with kill:
+                        refusal = change.begin()
+                    assert refusal or change.step("undo") == "", (case, number)
+                else:
+                    assert change.begin() == ""
+                    assert end_in(stage, kill, change) == "", number
+            assert rested(manager) == before, number
+
+
+def end_in(stage: str, kill: Kill, change: Change) -> str:
+    """From "begun" to the end of the undo, killed in one stage; what the undo says. NetworkManager may be away still
+    when it is asked to undo."""
+    if stage == "begun":
+        with kill:
+            return change.step("undo")
+    if stage == "do":
+        with kill:
+            begin_and_do(change)
+            return change.step("undo")
+    begin_and_do(change)
+    with kill:
+        return change.step("undo")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_killed_and_kept(case: Case) -> None:
+    """It is the confirmed new state, though NetworkManager has been started anew before the confirmation."""
+    with prepared(case) as manager:
+        before = seen(manager, NIC)
+        for number in range(ROUNDS):
+            with Change(manager, *case.actions) as change:
+                assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
+                changed = seen(manager, NIC)
+                with Kill(manager, 0.0, 0.3 * number):
+                    complaint = change.step("keep")
+                assert (complaint, rested(manager)) == ("", changed), number
+                assert (change.step("undo"), rested(manager)) == ("", before), number
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_killed_for_good(case: Case) -> None:
+    """Files, addresses and routes are back without it; and it finds everything as before when it is started again."""
+    with prepared(case) as manager:
+        before = seen(manager, NIC)
+        with Change(manager, *case.actions) as change:
+            assert (change.begin(), change.do()) == ("", "")
+            manager.stop()
+            assert change.step("undo", 1.0) == ""
+            without = seen_without_networkmanager(manager)
+            assert without == (before.files, before.addresses, before.routes)
+        manager.start()
+        after = rested(manager)
+    assert (after.files, after.profiles) == (before.files, before.profiles)
+
+
+def seen_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object, ...]:
+    files = {
+        path: without_timestamp(text) for path, text in profile_files(manager).items() if "\nexternal=" not in text
+    }
+    return files, {NIC: addresses(manager, NIC)}, routes(manager)
+
+
+def test_one_that_hangs() -> None:
+    """It is said, files and addresses are back all the same, and NetworkManager follows when it goes on."""
+    case = CASES["a wrong address"]
+    with prepared(case) as manager, Change(manager, *case.actions) as change:
+        before = seen(manager, NIC)
+        assert (change.begin(), change.do()) == ("", "")
+        os.kill(manager.pid, signal.SIGSTOP)
+        complaint = change.step("undo", 1.0)
+        without = seen_without_networkmanager(manager)
+        os.kill(manager.pid, signal.SIGCONT)
+        assert complaint == "NetworkManager did not answer in time"
+        assert without == (before.files, before.addresses, before.routes)
+        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+
+
+def test_nobody_comes() -> None:
+    """Who asked for the change is gone: NetworkManager rolls back by itself, and says so to a late confirmation."""
+    case = CASES["a wrong address"]
+    with prepared(case) as manager, Change(manager, *case.actions, keep_within=600.0) as change:
+        before = seen(manager, NIC)
+        assert (change.begin(), change.do(), change.step("settled", 1.0)) == ("", "", "")
+        assert seen(manager, NIC).addresses != before.addresses
+        manager.wait_for(lambda: seen(manager, NIC).addresses == before.addresses)
+        assert change.step("keep") == "NetworkManager has taken the change back by itself"
+        assert (change.step("undo"), seen(manager, NIC)) == ("", before)

@@ -1,0 +1,108 @@
+"""The application with one real host that it may change: a probe in a network namespace of its own, with a veth pair of
+four queues (`tests.support.changes`), or beside a real NetworkManager."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from nictop.app import NictopApp
+from nictop.hosts import Host
+from nictop.rules import Fix
+from nictop.screens.change import HostChangeScreen
+from nictop.screens.fix import open_fix
+from nictop.widgets.line_view import LineView
+from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.source import Source
+from tests.support.changes import LINK, nobody_stays, prepare_host
+from tests.support.findings import finding
+from tests.support.namespaces import Namespace
+from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.sources import ScriptedSource
+
+MTU = Fix(
+    "here",
+    "take jumbo frames",
+    (f"ip link set dev {LINK} mtu 9000",),
+    persistent=False,
+    undo=(f"ip link set dev {LINK} mtu 1500",),
+)
+
+
+class Changed(Screen):
+    """The application, and what of its change is drawn."""
+
+    def page(self) -> str:
+        """What the dialog on top says, line by line."""
+        views = self.app.screen.query(LineView)
+        return "\n".join("".join(text for text, _ in line) for line in views.last().lines)
+
+    def words(self) -> str:
+        """The same without its line ends."""
+        return " ".join(self.page().split())
+
+    async def until(self, text: str) -> None:
+        """The dialog says it."""
+        await wait_until(self, lambda: text in self.words())
+        await self.settle()
+
+    async def stage(self, stage: str) -> None:
+        """The change has come so far, and that is drawn."""
+        await wait_until(self, lambda: self.app.changes.progress is not None)
+        await wait_until(self, lambda: getattr(self.app.changes.progress, "stage", "") == stage)
+        await self.settle()
+
+    async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:
+        """As the key f does for a finding with this fix; its plan is shown afterwards."""
+        open_fix(self.app, finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
+        await self.stage("prepared")
+        assert isinstance(self.app.screen, HostChangeScreen)
+
+    async def gone(self) -> None:
+        """The dialog is closed."""
+        await wait_until(self, lambda: not isinstance(self.app.screen, HostChangeScreen))
+        await self.settle()
+
+
+def mtu(namespace: Namespace, name: str = LINK) -> int:
+    said = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", name]))
+    return int(said[0]["mtu"])
+
+
+@asynccontextmanager
+async def changed(
+    prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, ascii_only: bool = False
+) -> AsyncIterator[Changed]:
+    """`prefix`: words before the command of the probe, which bring it to its host."""
+    options = ["--interval", "0.2", "--eager", *(["--allow-changes"] if allow_changes else [])]
+    command = [*prefix, *probe_command(sys.executable, *options)]
+
+    def connect(host: Host, ask: object) -> Source:
+        return LocalSource(0.2, name=host.label, command=command)
+
+    hosts = [Host("vm1", "vm1.example", allow_changes=allow_changes)]
+    app = NictopApp(connect, hosts, interval=0.2, ascii_only=ascii_only)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        screen = Changed(app, ScriptedSource(), pilot)
+        await wait_until(screen, lambda: bool(app.watched) and app.watched[0].snapshot.rates is not None)
+        await wait_until(screen, lambda: app.watched[0].snapshot.inventory is not None and app.diagnosis is not None)
+        await screen.settle()
+        yield screen
+
+
+@asynccontextmanager
+async def in_namespace(
+    size: tuple[int, int] = WIDE, *, allow_changes: bool = True, ascii_only: bool = False
+) -> AsyncIterator[tuple[Changed, Namespace]]:
+    """With the links of `tests.support.changes`. Nothing is left in the namespace afterwards."""
+    namespace = Namespace()
+    try:
+        prepare_host(namespace)
+        prefix = ["ip", "netns", "exec", namespace.name]
+        async with changed(prefix, size, allow_changes=allow_changes, ascii_only=ascii_only) as screen:
+            yield screen, namespace
+        nobody_stays(namespace)
+    finally:
+        namespace.remove()

@@ -1,0 +1,191 @@
+"""A host that may be changed: a network namespace with a veth pair of four queues, a probe that is allowed to, and the
+processes that belong to it; what it is like is told by ip, ethtool and cat, not by our own readers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nictop.probe.records import ChangeLine
+from nictop.wire.bundle import bundle
+from nictop.wire.remote_command import RemoteCommand
+from tests.support.namespaces import Namespace
+from tests.support.probe import LIMIT, Probe, alive, wait_until
+
+LINK, PEER = "nic0", "peer0"
+QUEUES = f"/sys/class/net/{LINK}/queues"
+
+Actions = list[list[str]]
+
+MTU: Actions = [["ip", "link", "set", "dev", LINK, "mtu", "9000"]]
+CHANNELS: Actions = [["ethtool", "-L", LINK, "rx", "1", "tx", "2"]]
+FEATURES: Actions = [["ethtool", "-K", LINK, "tso", "off", "sg", "off"]]
+RECEIVE_STEERING: Actions = [["write", f"{QUEUES}/rx-3/rps_cpus", "1"], ["write", f"{QUEUES}/rx-0/rps_flow_cnt", "64"]]
+SEND_STEERING: Actions = [["write", f"{QUEUES}/tx-1/xps_cpus", "1"]]
+ADDRESS: Actions = [["ip", "address", "add", "198.51.100.7/24", "dev", LINK]]
+LESS: Actions = [["ip", "address", "del", "192.0.2.7/24", "dev", LINK]]
+SEVERAL: Actions = [*MTU, *ADDRESS, *FEATURES, *CHANNELS, ["write", f"{QUEUES}/rx-0/rps_cpus", "2"]]
+KINDS: dict[str, Actions] = {
+    "mtu": MTU,
+    "channels": CHANNELS,
+    "features": FEATURES,
+    "receive steering": RECEIVE_STEERING,
+    "send steering": SEND_STEERING,
+    "address": ADDRESS,
+    "no address": LESS,
+    "several": SEVERAL,
+}
+
+
+def prepare_host(namespace: Namespace) -> None:
+    """Make the links; `LINK` steers by queue 2, and has an address."""
+    namespace.silence()
+    queues = ["numrxqueues", "4", "numtxqueues", "4"]
+    namespace.run(["ip", "link", "add", LINK, *queues, "type", "veth", "peer", "name", PEER, *queues])
+    for name in (LINK, PEER):
+        namespace.run(["ip", "link", "set", "dev", name, "up"])
+    namespace.run(["ip", "address", "add", "192.0.2.7/24", "dev", LINK])
+    namespace.run(["sh", "-c", f"echo 3 > {QUEUES}/rx-2/rps_cpus"])
+
+
+def state_of(namespace: Namespace, name: str = LINK) -> str:
+    """All that the kinds of change may touch, as other tools say it."""
+    files = f"{QUEUES}/*/rps_cpus {QUEUES}/*/rps_flow_cnt {QUEUES}/*/xps_cpus"
+    read = f"for file in {files}; do echo $file; cat $file; done 2>/dev/null; true"
+    (link,) = json.loads(namespace.run(["ip", "-j", "address", "show", "dev", name]))
+    addresses = sorted((one["local"], one["prefixlen"]) for one in link["addr_info"])
+    parts = [str((link["mtu"], sorted(link["flags"]), addresses))]
+    parts += [namespace.run(["ethtool", option, name]) for option in ("-l", "-k")]
+    return "\n".join([*parts, namespace.run(["sh", "-c", read])])
+
+
+def processes_in(namespace: Namespace) -> dict[int, int]:
+    """Processes of the namespace that live: pid → session."""
+    inode = os.stat(f"/run/netns/{namespace.name}").st_ino
+    found = {}
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError, IndexError):
+            if os.stat(f"/proc/{name}/ns/net").st_ino == inode:
+                state, _, _, session = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[:4]
+                if state not in "ZX":
+                    found[int(name)] = int(session)
+    return found
+
+
+def guards_in(namespace: Namespace) -> list[int]:
+    """Processes whose session has lost its leader, and what they run: no others are made so."""
+    found = processes_in(namespace).items()
+    return [pid for pid, session in found if pid != session and not os.path.exists(f"/proc/{session}")]
+
+
+def other_tools(namespace: Namespace, actions: Actions) -> None:
+    """Do it without nictop."""
+    for words in actions:
+        whole = ["sh", "-c", f"echo {words[2]} > {words[1]}"] if words[0] == "write" else words
+        namespace.run(whole)
+
+
+def states_after(namespace: Namespace) -> dict[str, str]:
+    """What the host is like with each kind of change, made by other tools; afterwards it is as before."""
+    found = {}
+    for kind, actions in KINDS.items():
+        other_tools(namespace, actions)
+        found[kind] = state_of(namespace)
+        begin_again(namespace)
+    return found
+
+
+def begin_again(namespace: Namespace) -> None:
+    """Links without a past."""
+    namespace.run(["ip", "link", "del", "dev", LINK])
+    prepare_host(namespace)
+
+
+class Changing:
+    """Requests to one probe, and its answers."""
+
+    def __init__(self, probe: Probe, name: str = "change-1") -> None:
+        self.probe, self.name = probe, name
+        self.heard: list[ChangeLine] = []
+
+    def ask(self, step: str, **fields: Any) -> None:
+        self.probe.ask({"change": {"id": self.name, "step": step, **fields}})
+
+    def said(self, *kinds: str) -> ChangeLine:
+        """The next line of one of these kinds; AssertionError when another one comes that ends the matter."""
+
+        def fits(line: Any) -> bool:
+            if line.change is None or line.change.id != self.name:
+                return False
+            self.heard.append(line.change)
+            assert line.change.kind in (*kinds, "applying", "undoing", "failed", "applied"), line.change
+            return line.change.kind in kinds
+
+        change = self.probe.until(fits, 2 * LIMIT).change
+        assert change is not None
+        return change
+
+    def prepared(self, actions: Sequence[Sequence[str]]) -> ChangeLine:
+        self.ask("prepare", actions=actions)
+        return self.said("prepared")
+
+    def apply(self, actions: Sequence[Sequence[str]], keep_within: float = 60.0, *, twice: bool = False) -> None:
+        """Prepare it and send the wish to apply it."""
+        fingerprint = self.prepared(actions).fingerprint
+        self.ask("apply", actions=actions, fingerprint=fingerprint, keep_within=keep_within, twice=twice)
+
+    def end(self) -> str:
+        """The word that the change has ended with: kept or undone."""
+        return self.said("kept", "undone").kind
+
+
+@contextmanager
+def changing(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[Changing]:
+    """A probe in the namespace that may change it."""
+    with Probe("--interval", "60", "--allow-changes", *arguments, namespace=namespace, **options) as probe:
+        yield Changing(probe)
+
+
+def nobody_stays(namespace: Namespace, *known: int) -> None:
+    """Wait until no process is left in the namespace but `known` ones."""
+    wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * LIMIT)
+
+
+class ProbeBySsh(Probe):
+    """A probe that ssh brings to a host: the same lines, over a connection that can be cut."""
+
+    def __init__(self, client: Sequence[str], arguments: Sequence[str]) -> None:
+        """`client`: the command line of ssh, up to the command that is run there."""
+        packed = bundle(allow_changes="--allow-changes" in arguments)
+        command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
+        self.process = subprocess.Popen(
+            [*client, command.line()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._buffer = b""
+        assert self.process.stdin is not None
+        self.process.stdin.write(packed.first + packed.rest)
+        self.process.stdin.flush()
+        for line in self.raw_lines():
+            if command.answer(b"\n" + line + b"\n") is not None:
+                break
+
+    def kill(self) -> None:
+        """The client's end, without a word."""
+        self.process.kill()
+        wait_until(lambda: not alive(self.process.pid) or self.process.poll() is not None)
+
+
+def ssh_command(address: str, port: int, user: str, key: Path, known_hosts: Path) -> list[str]:
+    """Of the OpenSSH client, without anybody's configuration."""
+    options = ["BatchMode=yes", f"UserKnownHostsFile={known_hosts}", "GlobalKnownHostsFile=none", "IdentityAgent=none"]
+    words = ["ssh", "-F", "none", "-T", "-i", str(key), "-p", str(port), "-l", user]
+    return [*words, *(word for option in options for word in ("-o", option)), address]

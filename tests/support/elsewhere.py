@@ -1,0 +1,63 @@
+"""``python -m tests.support.elsewhere WORDS``: nictop as it would meet a Unix that is not Linux.
+
+What only Linux has is taken out of the standard library, modules that need it cannot be imported, and /proc and /sys
+cannot be opened, but by psutil, which has other ways there.
+"""
+
+from __future__ import annotations
+
+import asyncio.unix_events  # noqa: F401  (what a system has is asked while these are imported)
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from types import ModuleType
+
+import psutil
+import textual.app
+import textual.drivers.linux_driver  # noqa: F401
+
+LINUX = {
+    os: (
+        "sched_getaffinity", "sched_setaffinity", "pipe2", "posix_fallocate", "posix_fadvise", "memfd_create", "setns",
+        "unshare", "eventfd", "pidfd_open", "splice", "copy_file_range", "listxattr", "getxattr", "getrandom",
+    ),
+    socket: ("AF_NETLINK", "AF_PACKET", "AF_VSOCK", "SO_BINDTODEVICE", "SO_PEERCRED", "SOCK_CLOEXEC", "SOCK_NONBLOCK"),
+    select: ("epoll",),
+    signal: ("pidfd_send_signal",),
+    time: ("CLOCK_BOOTTIME",),
+}  # fmt: skip
+NOT_THERE = ("pyudev", "jeepney", "asyncssh", "nictop.connect", "nictop.wire.local", "nictop.wire.ssh")
+OWN_WAYS = os.path.dirname(psutil.__file__)
+
+
+def refuse(event: str, arguments: tuple[object, ...]) -> None:
+    """An audit hook: a file that is not there on other systems."""
+    if event != "open" or not str(arguments[0]).startswith(("/proc", "/sys")):
+        return
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        if frame.f_code.co_filename.startswith(OWN_WAYS):
+            return
+        frame = frame.f_back
+    raise FileNotFoundError(f"{arguments[0]}: this is not Linux")
+
+
+def take_away() -> None:
+    for module, names in LINUX.items():
+        for name in names:
+            if hasattr(module, name):
+                delattr(module, name)
+    absent: dict[str, ModuleType | None] = dict.fromkeys(NOT_THERE)
+    sys.modules.update(absent)  # type: ignore[arg-type]  # None: importing it fails
+    sys.platform = "darwin"
+    sys.addaudithook(refuse)
+
+
+if __name__ == "__main__":
+    take_away()
+    from nictop.__main__ import main
+
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The application on a recording, headless."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from nictop.app import NictopApp
+from nictop.app.replay import WINDOW, Replay
+from nictop.hosts import Host
+from nictop.widgets.line_view import LineView
+from nictop.wire.recording import Recording
+from nictop.wire.recording_playback import Playback
+from nictop.wire.source import Source
+from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.sources import ScriptedSource
+
+
+class Clock:
+    """Time passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Replayed(Screen):
+    """The screens of a recording, and the clock that moves it."""
+
+    clock: Clock
+    replay: Replay
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        await wait_until(self, condition)
+        await self.settle()
+
+    async def at(self, moment: float) -> None:
+        """Jump, and wait until that is shown."""
+        self.replay.seek(moment)
+        await self.shown()
+
+    async def shown(self) -> None:
+        await self.until(self.replay.settled.is_set)
+        await self.until(lambda: not self.app.has_mail)
+
+    async def pass_time(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.replay.playback.wake()
+        await self.settle()
+
+    def text(self, selector: str) -> str:
+        view = self.app.screen.query_one(selector, LineView)
+        return "\n".join("".join(text for text, _ in line) for line in view.lines)
+
+    def said(self) -> list[str]:
+        """Notices, title and text."""
+        return [f"{one.title}: {one.message}" for one in self.app._notifications]
+
+
+def refuse(host: Host, ask: object) -> Source:
+    raise AssertionError("nothing is connected to")
+
+
+@asynccontextmanager
+async def replayed(
+    path: Path | str,
+    size: tuple[int, int] = WIDE,
+    *,
+    start: float = 0.0,
+    loop: bool = False,
+    banner: str = "",
+    ascii_only: bool = False,
+) -> AsyncIterator[Replayed]:
+    """`start`: seconds after the begin of the recording. It plays when the clock is moved."""
+    clock = Clock()
+    with Recording.open(str(path)) as recording:
+        app = NictopApp(refuse, (), ascii_only=ascii_only)
+        app.show_recording(
+            Playback(recording, window=WINDOW, clock=clock), start=recording.begin + start, loop=loop, banner=banner
+        )
+        async with app.run_test(size=size, notifications=True) as pilot:
+            screen = Replayed(app, ScriptedSource(), pilot)
+            assert app.replay is not None
+            screen.clock, screen.replay = clock, app.replay
+            await screen.shown()
+            yield screen

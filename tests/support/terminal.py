@@ -1,0 +1,85 @@
+"""A program on a terminal of its own: what it draws is waited for, keys are typed, and it is gone afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B]|[=>])")
+LIMIT = 40.0
+"""Seconds for anything to appear, or for the program to end."""
+
+
+class OnTerminal:
+    """The program, as a context manager."""
+
+    def __init__(
+        self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], size: tuple[int, int]
+    ) -> None:
+        self._pid, self._terminal = pty.fork()
+        if self._pid == 0:
+            try:
+                os.chdir(cwd)
+                os.execvpe(command[0], list(command), dict(environment))
+            finally:
+                os._exit(127)
+        columns, rows = size
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._said = b""
+        self._status: int | None = None
+
+    def __enter__(self) -> OnTerminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._status is None:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        os.close(self._terminal)
+
+    @property
+    def text(self) -> str:
+        """Everything that was drawn so far, without how."""
+        return ESCAPES.sub("", self._said.decode("utf-8", "replace"))
+
+    def until(self, words: str) -> None:
+        """Wait until it has drawn these words."""
+        end = time.monotonic() + LIMIT
+        while words not in self.text:
+            assert self._read(end), f"{words!r} was never drawn; this was: {self.text[-3000:]}"
+
+    def type(self, keys: str) -> None:
+        os.write(self._terminal, keys.encode())
+
+    def ended(self) -> int:
+        """Wait for its end; its exit code."""
+        end = time.monotonic() + LIMIT
+        while self._read(end):
+            pass
+        _, status = os.waitpid(self._pid, 0)
+        self._status = os.waitstatus_to_exitcode(status)
+        return self._status
+
+    def _read(self, end: float) -> bool:
+        """False: it has closed its terminal, or the time is over."""
+        ready, _, _ = select.select([self._terminal], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            raise AssertionError(f"nothing more came: {self.text[-3000:]}")
+        try:
+            data = os.read(self._terminal, 65536)
+        except OSError:  # EIO: the other side is closed
+            return False
+        self._said += data
+        return bool(data)
