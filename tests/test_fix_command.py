@@ -18,9 +18,16 @@ from typing import IO
 import pytest
 
 from nictop.cli import main
+from nictop.commands.fix_host import HeardHost, one_finding
+from nictop.commands.fix_run import choose
+from nictop.errors import NictopError
+from nictop.rules import Fix
+from tests.support.findings import finding
 from tests.support.namespaces import ROOT
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import alive
+from tests.support.rule_cases import RULES, watched
+from tests.support.sources import ScriptedSource
 from tests.support.sshd import SEPARATION, Sshd, why_no_sshd
 from tests.test_cli import run
 
@@ -412,6 +419,43 @@ def test_what_is_missing_is_said(sick: PrivateNetworkManager, tmp_path: Path) ->
     ):
         with fix(sick, tmp_path, *words) as fixing:
             assert fixing.end()[0] == 2 and said in fixing.said, fixing.said
+
+
+async def test_rules_that_compare_hosts_need_the_others() -> None:
+    """The other host is looked at, and only fixes of the one that is meant are carried out."""
+    (case, *_) = json.loads((RULES / "path" / "mtu_differs_in_one_subnet.json").read_text())["fires"]
+    heard = []
+    for said in case["hosts"]:
+        snapshot = watched(said).snapshot
+        host = HeardHost(ScriptedSource(snapshot.host))
+        host.snapshot = snapshot
+        heard.append(host)
+    expected = case["findings"][0]
+    meant = next(one for one in heard if one.source.name == expected.get("host", heard[0].source.name))
+    others = [one for one in heard if one is not meant]
+    with pytest.raises(NictopError) as caught:
+        one_finding(meant, [], "mtu_differs_in_one_subnet", None)
+    assert "--with" in caught.value.hint
+    found = one_finding(meant, others, "mtu_differs_in_one_subnet", None)
+    chosen = choose(found, None, {}, by_hand=False)
+    assert chosen.actions is not None
+    assert chosen.actions.actions[0][:5] == ("ip", "link", "set", "dev", found.subject)
+    with pytest.raises(NictopError):
+        one_finding(others[0], [meant], "mtu_differs_in_one_subnet", None)
+
+
+def test_the_fix_that_is_chosen() -> None:
+    by_hand = Fix("here", "by hand", ("sed -i s/a/b/ /etc/x",))
+    outside = Fix("esxi", "outside", ("esxtop",))
+    now = Fix("here", "now", ("ethtool -L ens4 combined 4",))
+    several = finding(fixes=(outside, by_hand, now))
+    assert choose(several, None, {}, by_hand=False).fix is now
+    assert choose(several, 2, {}, by_hand=True).fix is by_hand
+    for number, why in ((1, "on the ESXi host"), (2, "by hand"), (4, "has 3 fixes")):
+        with pytest.raises(NictopError, match=why):
+            choose(several, number, {}, by_hand=False)
+    with pytest.raises(NictopError, match="no fix"):
+        choose(finding(fixes=()), None, {}, by_hand=True)
 
 
 @pytest.fixture

@@ -9,7 +9,11 @@ from __future__ import annotations
 SUMMARIES = {
     "show": "print the facts once, for scripts",
     "check": "print what is wrong and what to type, for scripts",
+    "fix": "carry out a fix of a finding; the host takes it back unless it is kept",
+    "changes": "print what nictop has changed, from its log",
     "record": "keep what hosts say in a file, for later or for somebody else",
+    "replay": "show a recording on the live screens",
+    "demo": "the same of a recording that comes with nictop; needs no host",
     "report": "write one page for a ticket: hosts, findings, runs with their charts",
     "metrics": "offer counters and findings to Prometheus, over HTTP",
     "traffic": "measure between two hosts: what arrives, what holds it back, what it costs",

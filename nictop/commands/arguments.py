@@ -38,6 +38,11 @@ examples:
   nictop show --schema              what the JSON means
   nictop show vm1 pve=root@pve      of other hosts
   nictop check                      what is wrong and what to type; exit code 1 when there is something
+  nictop record monday.nictop vm1 pve   all they say, until Ctrl-C; the key r does it live
+  nictop replay monday.nictop       the same screens on it; --at 14:03:20, --speed 10
+  nictop show monday.nictop --at 14:03:20   one moment of it, as text; check, too
+  nictop report vm1 vm2 -o ticket.html      one page for a ticket; --redact hides names
+  nictop demo                       two recorded guests and a traffic run; no host needed
   nictop metrics vm1 vm2            counters and findings for Prometheus, on port 9807
   nictop check --explain            all rules; with the name of one: its page
   nictop traffic vm1 vm2            what arrives from vm1 at vm2, and what it costs

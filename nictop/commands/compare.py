@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.commands.compared import compared
     from nictop.report import comparison_text, run_json, run_markdown
+    from nictop.traffic.compared import compared
     from nictop.traffic.kept import chosen, directory
 
     if options.schema:

@@ -14,12 +14,13 @@ def run(options: argparse.Namespace) -> int:
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
-    from nictop.app import run as run_app
+    from nictop.app.opening import run as run_app
 
     return run_app(
         wanted,
         interval=options.interval,
         ascii_only=options.ascii,
         sudo=options.sudo,
+        allow_changes=options.allow_changes,
         accept_new_host_keys=options.accept_new_host_keys,
     ).code

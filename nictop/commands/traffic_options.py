@@ -14,9 +14,10 @@ from typing import Any
 from nictop.commands.arguments import DEFAULT_INTERVAL, HOSTS_HELP, add_rights
 from nictop.errors import NictopError
 from nictop.traffic import amounts
-from nictop.traffic.plan import Direction, Offer, Place, problems
+from nictop.traffic.asked import asked_for
+from nictop.traffic.plan import Direction
 from nictop.traffic.variables import VARIABLES
-from nictop.traffic.wish import Values, Wish, plan_of, values
+from nictop.traffic.wish import Values, Wish, values
 
 EPILOG = """\
 examples:
@@ -154,7 +155,7 @@ def wish_of(options: argparse.Namespace, *, plain: bool) -> Wish:
         label=options.label,
     )
     wish = replace(wish, **numbers)
-    _check(wish)
+    asked_for(wish)
     return wish
 
 
@@ -173,19 +174,3 @@ def _two(varied: Values) -> Values:
     if len(found) != 2:
         raise NictopError(f"--compare: {len(found)} values of {name}, not two", f"write it like {name}=A,B")
     return varied
-
-
-def _check(wish: Wish) -> None:
-    """What is wrong with every run that it may become, whatever the hosts are."""
-    if wish.sweep is not None and wish.compare is not None:
-        raise NictopError("--sweep and --compare exclude each other")
-    if wish.repeat < 1:
-        raise NictopError("--repeat: at least one run is needed")
-    anywhere = Offer("", Place("client", None, "192.0.2.1"), Place("server", None, "192.0.2.2"))
-    found = [
-        problems(plan_of(wish, anywhere, generator))
-        for generator in ("iperf3", "builtin")
-        if wish.generator in ("auto", generator)
-    ]
-    if all(found):
-        raise NictopError("; ".join(found[-1]))

@@ -124,8 +124,8 @@ def print_measured(
     options: argparse.Namespace, runs: Sequence[Kept], why: str, experiment: Experiment | None = None
 ) -> None:
     """The result to stdout, in the format that is wanted."""
-    from nictop.commands.compared import comparison_of
     from nictop.report import comparison_text, run_markdown, run_text
+    from nictop.traffic.compared import comparison_of
 
     comparison, names = comparison_of(runs)
     if options.format == "json" and experiment is not None:

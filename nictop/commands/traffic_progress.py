@@ -48,7 +48,7 @@ class Progress:
             if self._number == 1 or event.name not in EVERY_RUN:
                 yield f"  {clean(event.sentence)}"
         elif isinstance(event, Sockets):
-            if self._plan is not None and event.host in self._plan.senders:
+            if self._plan is not None and event.side in self._plan.sending:
                 self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}
         elif isinstance(event, Measured):
             yield from self._measured(event)

@@ -22,7 +22,7 @@ def carry_out_on_the_screen(options: argparse.Namespace, wish: Wish) -> int:
         hosts: tuple[Host, ...] = (Host(os.uname().nodename, LOCAL),)
     else:
         hosts, wish = run_hosts(options, wish)
-    from nictop.app import run
+    from nictop.app.opening import run
 
     with ending_as_interrupts() as got:
         try:

@@ -1,0 +1,57 @@
+"""A fix as a POSIX shell script: the same commands, what undoes them and makes them last as comments. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nictop.errors import NictopError
+from nictop.model.wording.text import ascii_only, clean
+from nictop.rules.finding import Finding, Fix
+from nictop.rules.quoting import CONTROL
+from nictop.rules.words import PLACES, placeholders
+
+BASH_ONLY = "$'"
+"""How `nictop.rules.quoting` writes control characters; sh(1) of POSIX.1-2017 does not know it."""
+
+
+def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:
+    """What makes a fix last that would be gone after the next reboot."""
+    if chosen.persistent is not False:
+        return ()
+    return tuple(one for one in finding.fixes if one is not chosen and one.where == "here" and one.persistent)
+
+
+def script(
+    host: str, about: str, fix: Fix, *, commands: Sequence[str] | None = None, lasting: Iterable[Fix] = ()
+) -> str:
+    """The whole script. `about`: a line on what it is for. `commands`: those of the fix with everything filled in;
+    default: as they are. Raises NictopError for what is not typed into a shell of this host, for what is still to be
+    filled in, and for names that a POSIX shell cannot be told on one line."""
+    lines = tuple(fix.commands if commands is None else commands)
+    if fix.where != "here":
+        raise NictopError(f"there is no script for it: it is typed {PLACES[fix.where]}")
+    if not lines:
+        raise NictopError(f"there is no command for it: {clean(fix.note or fix.title)}")
+    if missing := placeholders(lines):
+        raise NictopError(f"{clean(missing[0])} is still to be filled in", "--fill NAME=VALUE, with what stands in it")
+    for line in (*lines, *fix.undo):
+        if BASH_ONLY in line or CONTROL.search(line):
+            raise NictopError("a name in it has control characters: no script for every shell", "see nictop check")
+    text = ["#!/bin/sh", *_comment(about), *_comment(f"To be run as root on {host}. {_lasts(fix)}".strip())]
+    note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
+    text += [*_comment(note), "set -eu", "", *lines]
+    if fix.undo:
+        text += ["", "# To undo it:", *(f"# {line}" for line in fix.undo)]
+    for one in lasting:
+        text += ["", *_comment(f"To make it last: {one.title}.", *([one.note] if one.note else []))]
+        text += [f"# {clean(line)}" for line in one.commands]
+    return "\n".join(text) + "\n"
+
+
+def _lasts(fix: Fix) -> str:
+    return {True: "It survives a reboot.", False: "It is gone after the next reboot.", None: ""}[fix.persistent]
+
+
+def _comment(*sentences: str) -> list[str]:
+    """Lines that no shell takes for anything else."""
+    return [f"# {ascii_only(clean(sentence))}" for sentence in sentences if sentence]

@@ -1,0 +1,111 @@
+"""The host of ``nictop fix``: connected, heard, and judged by the rules."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+from nictop.connect import connect
+from nictop.errors import HostUnreachable, NictopError
+from nictop.hosts import Host
+from nictop.model.snapshot import Snapshot
+from nictop.model.window import RatesWindow
+from nictop.model.wording.text import clean
+from nictop.probe.records import Line, Request
+from nictop.rules import RULES, Finding, Watched, diagnose
+from nictop.watch import MOST_WATCHED, NEARLY, followed
+from nictop.wire.source import Source, SourceState
+
+PATIENCE = 60.0
+"""Seconds until the host has told what it has: a connection and the start of a remote probe are part of it."""
+LOOK = 3.0
+"""Seconds of rates, as ``nictop check`` looks."""
+
+Listener = Callable[[Line | SourceState, Snapshot], None]
+
+
+class HeardHost:
+    """A source and the newest picture of its host."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.snapshot = Snapshot.empty(source.name)
+        self.window = RatesWindow()
+        self.listeners: list[Listener] = []
+        self._news = asyncio.Event()
+
+    async def follow(self) -> None:
+        async for item, snapshot in followed(self.source, self.snapshot):
+            is_first = self.snapshot.inventory is None and snapshot.inventory is not None
+            self.snapshot = snapshot
+            self.window.take(snapshot)
+            for listener in tuple(self.listeners):
+                listener(item, snapshot)
+            self._news.set()
+            if is_first:
+                devices = (link.ifindex for link in snapshot.links.values() if link.device is not None)
+                await self.source.request(Request(watch=tuple(devices)[:MOST_WATCHED]))
+
+    async def known(self) -> None:
+        """Wait until the rules can judge it. HostUnreachable when it does not get so far."""
+        while self.snapshot.inventory is None or self.window.seconds < LOOK * NEARLY:
+            if self.snapshot.state in ("lost", "failed"):
+                raise HostUnreachable(f"{clean(self.source.name)}: {clean(self.snapshot.message)}")
+            self._news.clear()
+            await self._news.wait()
+
+    @property
+    def watched(self) -> Watched:
+        return Watched(self.snapshot, self.window.parts)
+
+
+def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject: str | None) -> Finding:
+    """What a rule says now of a host. NictopError when it says nothing, or about several subjects."""
+    diagnosis = diagnose([host.watched, *(one.watched for one in beside)])
+    of_rule = [one for one in diagnosis.findings if (one.rule, one.host) == (rule, host.source.name)]
+    found = [one for one in of_rule if subject in (None, one.subject)]
+    if len(found) == 1:
+        return found[0]
+    name = clean(host.source.name)
+    if of_rule:
+        subjects = ", ".join(clean(one.subject) or "the host itself" for one in of_rule)
+        raise NictopError(f"{rule} has found {subjects} on {name}", "name one of them")
+    skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
+    if skipped:
+        raise NictopError(f"{rule} could not look at {name}: {clean(skipped)}")
+    hint = "it compares hosts: name others by --with" if RULES[rule].pairs else f"nictop check {name}"
+    raise NictopError(f"{rule} finds nothing on {name}", hint)
+
+
+@asynccontextmanager
+async def heard_host(
+    options: argparse.Namespace, host: Host, *, allow_changes: bool
+) -> AsyncGenerator[HeardHost, None]:
+    """The host with its first complete picture; closed afterwards. Raises HostUnreachable."""
+    source = connect(
+        host,
+        options.interval,
+        eager=True,
+        sudo=options.sudo,
+        allow_changes=allow_changes,
+        accept_new_host_keys=options.accept_new_host_keys,
+    )
+    found = HeardHost(source)
+    follower = asyncio.ensure_future(found.follow())
+    try:
+        known = asyncio.ensure_future(found.known())
+        try:
+            await asyncio.wait({known, follower}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            if not known.done():
+                why = clean(found.snapshot.message) or f"no complete answer within {PATIENCE:g} s"
+                raise HostUnreachable(f"{clean(source.name)}: {why}")
+            known.result()
+        finally:
+            known.cancel()
+        yield found
+    finally:
+        await source.close()
+        follower.cancel()
+        await asyncio.gather(follower, return_exceptions=True)

@@ -1,0 +1,129 @@
+"""A change carried out against any source, scripted or real, by somebody who decides at each event."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from nictop.changes.change import Change, Wish
+from nictop.changes.events import Ended, Event, Limits
+from nictop.changes.log import Logged
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
+from nictop.watch import followed
+from nictop.wire.source import Source, SourceState
+from tests.support.sources import ScriptedSource
+
+QUICK = Limits(answer=0.2, apply=0.3, settle=0.2, undoing=0.0, more=0.2, again=0.01)
+"""Seconds; what is waited for in vain in these tests is waited for this long."""
+MTU = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
+BACK = ("ip", "link", "set", "dev", "ens4", "mtu", "1500")
+PLANNED = PlannedAction(MTU, "mtu 1500", "mtu 9000", (BACK,), "ens4")
+DONE = replace(PLANNED, before="mtu 9000", undo=())
+WISH = Wish("alma-load-001", (MTU,), "set it now", keep_within=5.0)
+
+Decide = Callable[[Event, Change], object]
+Answer = ChangeLine | SourceState
+
+
+@dataclass
+class Carried:
+    """What came of it."""
+
+    change: Change
+    events: list[Event] = field(default_factory=list)
+    log: list[Logged] = field(default_factory=list)
+
+    @property
+    def end(self) -> Ended:
+        (end,) = (event for event in self.events if isinstance(event, Ended))
+        assert self.events[-1] is end and self.change.outcome == end.outcome
+        return end
+
+    @property
+    def kinds(self) -> list[str]:
+        return [type(event).__name__ for event in self.events]
+
+
+@asynccontextmanager
+async def heard(source: Source) -> AsyncGenerator[list[Callable[[Line | SourceState, Snapshot], None]], None]:
+    """Follow a source; who stands in the list hears everything."""
+    listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
+
+    async def follow() -> None:
+        async for item, snapshot in followed(source, Snapshot.empty(source.name)):
+            for listener in tuple(listeners):
+                listener(item, snapshot)
+
+    task = asyncio.ensure_future(follow())
+    try:
+        yield listeners
+    finally:
+        await source.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def carry(
+    source: Source,
+    decide: Decide,
+    wish: Wish = WISH,
+    *,
+    limits: Limits = QUICK,
+    log: Callable[[Logged], None] | None = None,
+) -> Carried:
+    """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
+    entries: list[Logged] = []
+    carried = Carried(Change(wish, source.request, log=log or entries.append, limits=limits), log=entries)
+    live = asyncio.Event()
+
+    def note(_: object, snapshot: Snapshot) -> None:
+        if snapshot.state == "live" and snapshot.inventory is not None:
+            live.set()
+
+    async with heard(source) as listeners:
+        listeners.append(carried.change.hear)
+        if not isinstance(source, ScriptedSource):
+            listeners.append(note)
+            await asyncio.wait_for(live.wait(), 30)
+        async with aclosing(carried.change.events()) as events:
+            async for event in events:
+                carried.events.append(event)
+                decide(event, carried.change)
+    return carried
+
+
+def line(kind: str, text: str = "", time: float = 10.0, **more: object) -> ChangeLine:
+    return ChangeLine(time, "", kind, text, **more)  # type: ignore[arg-type]
+
+
+PREPARED = line("prepared", plan=(PLANNED,), fingerprint="f1")
+APPLIED = (line("applying"), line("applied", time=11.0, deadline=16.0))
+
+
+class ScriptedProbe(ScriptedSource):
+    """Answers each step of a change with the next of its answers for that step."""
+
+    def __init__(self, **answers: Sequence[Sequence[Answer]]) -> None:
+        super().__init__()
+        known: dict[str, Sequence[Sequence[Answer]]] = {"prepare": [(PREPARED,)], "apply": [APPLIED]}
+        self.answers = {step: deque(said) for step, said in (known | answers).items()}
+        self.asked: list[ChangeRequest] = []
+        self.say(SourceState("live"))
+
+    async def request(self, request: Request) -> None:
+        await super().request(request)
+        wish = request.change
+        if wish is None:
+            return
+        self.asked.append(wish)
+        waiting = self.answers.get(wish.step)
+        for answer in waiting.popleft() if waiting else ():
+            self.say(answer if isinstance(answer, SourceState) else Line(change=replace(answer, id=wish.id)))
+
+    @property
+    def steps(self) -> list[str]:
+        return [wish.step for wish in self.asked]

@@ -1,0 +1,217 @@
+"""Fixes as actions: only what the probe's grammar takes, with every name as it is, nothing filled in that is one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, as_command, fill, parsed
+from nictop.changes.shell_words import parse_line
+from nictop.errors import NictopError
+from nictop.probe.changes.grammar import parse_action
+from nictop.rules import Finding, Fix, diagnose
+from nictop.rules.quoting import command
+from tests.support.rule_cases import RULES, watched
+
+HOSTILE = ("it's", '"', "$(reboot)", "`reboot`", "a b", "a\nb", "\x1b[2J", "\u202e", "-x", ";", "<ADDRESS/PREFIX>", "é")
+ADD = "nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method manual ipv4.addresses '<ADDRESS/PREFIX>'"
+
+
+def findings_of_cases() -> Iterator[tuple[Path, Finding]]:
+    for file in sorted(RULES.glob("*/*.json")):
+        if file.parent.name == "bases":
+            continue
+        for case in json.loads(file.read_text()).get("fires", ()):
+            for found in diagnose([watched(host) for host in case["hosts"]]).findings:
+                yield file, found
+
+
+def here(*commands: str) -> Fix:
+    return Fix("here", "a title", commands)
+
+
+def actions(*commands: str) -> Actions:
+    found = actions_of(here(*commands))
+    assert isinstance(found, Actions), found
+    return found
+
+
+def why(fix: Fix) -> str:
+    found = actions_of(fix)
+    assert isinstance(found, ByHand)
+    return found.why
+
+
+# ------------------------------------------------------------------------------------------------------- all the rules
+
+
+def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
+    """What can be carried out is understood by the probe as the very command that is shown to a person."""
+    done, by_hand = set(), set()
+    for file, found in findings_of_cases():
+        for fix in found.fixes:
+            meant = actions_of(fix)
+            if isinstance(meant, ByHand):
+                assert meant.why and not meant.why.endswith("."), (file, fix)
+                by_hand.add(found.rule)
+                continue
+            assert fix.where == "here" and len(meant.actions) == len(fix.commands)
+            examples = {name: BLANKS[name].example for name in meant.blanks}
+            filled = fill(meant, examples)
+            assert not filled.blanks
+            for words in filled.actions:
+                assert parse_action(words).words
+            done.add(found.rule)
+    assert {"profile_is_generated", "single_queue_without_rps", "interrupts_are_on_another_numa_node"} <= done
+    assert {"second_default_route", "iommu_is_off", "transmit_queue_timed_out"} <= by_hand
+    assert len(done) >= 40
+
+
+# ---------------------------------------------------------------------------------------------------------- one by one
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("ethtool -L ens4 combined 4", ("ethtool", "-L", "ens4", "combined", "4")),
+        (
+            "echo f > /sys/class/net/ens4/queues/rx-0/rps_cpus",
+            ("write", "/sys/class/net/ens4/queues/rx-0/rps_cpus", "f"),
+        ),
+        ("sysctl -w net.core.netdev_budget=600", ("write", "/proc/sys/net/core/netdev_budget", "600")),
+        ("nmcli con mod 'it'\"'\"'s' ipv4.gateway ''", ("nmcli", "con", "mod", "it's", "ipv4.gateway", "")),
+        ("ip link set dev ens4 vf 0 trust on", ("ip", "link", "set", "dev", "ens4", "vf", "0", "trust", "on")),
+    ],
+)
+def test_a_simple_command_is_one_action(line: str, words: tuple[str, ...]) -> None:
+    assert actions(line).actions == (words,)
+    assert parsed([as_command(words)]) == Actions((words,))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "dmesg | grep -i ens4",
+        "sed -i s/a/b/ /etc/default/grub",
+        "ethtool -L ens4 combined 4; reboot",
+        "ethtool -L ens4 combined $(nproc)",
+        "ethtool -L ens4 combined `nproc`",
+        'ethtool -L "$NAME" combined 4',
+        "ethtool -L ens* combined 4",
+        "echo f > /etc/passwd",
+        "echo f >> /sys/class/net/ens4/queues/rx-0/rps_cpus",
+        "printf f > /sys/class/net/ens4/queues/rx-0/rps_cpus",
+        "echo f > /sys/class/net/ens4/queues/rx-0/rps_cpus > /etc/passwd",
+        "echo -n f > /sys/class/net/ens4/queues/rx-0/rps_cpus",
+        "sysctl -w kernel.panic=1",
+        "sysctl -w net.core.bpf_jit_enable=1",
+        "nmcli con delete ens4",
+        "nmcli con mod ens4 connection.id 'unclosed",
+        "ip link set <PF> vf <N> mac 52:54:00:00:00:01",
+        "test -e /x || reboot",
+        "reboot &",
+        "",
+        "'' -L ens4 combined 4",
+        "ethtool -L ens4 combined 4 # four",
+        "ethtool -L ens4 \\\n combined 4",
+    ],
+)
+def test_whatever_needs_a_shell_or_is_not_allowed_is_typed_by_hand(line: str) -> None:
+    assert line in why(here(line)) and why(here(line)) != line
+
+
+def test_other_places_and_no_commands() -> None:
+    assert why(Fix("esxi", "t", ("esxtop",))) == "it is typed on the ESXi host"
+    assert why(Fix("peer", "t", ("ip link set dev ens4 mtu 9000",))) == "it is typed on the other host"
+    assert why(Fix("here", "t", ())) == "there is no command for it"
+
+
+def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
+    assert "reboot" in why(here("ethtool -L ens4 combined 4", "reboot"))
+
+
+# ------------------------------------------------------------------------------------------------------ what is filled
+
+
+def test_an_address_is_filled_in_where_one_is_set() -> None:
+    open_ = actions(ADD)
+    assert open_.blanks == ("ADDRESS/PREFIX",)
+    filled = fill(open_, {"ADDRESS/PREFIX": " 192.0.2.10/24 "})
+    assert filled.blanks == () and filled.actions[0][-1] == "192.0.2.10/24"
+    assert filled.commands == (ADD.replace("'<ADDRESS/PREFIX>'", "192.0.2.10/24"),)
+    assert fill(open_, {}) == open_
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "192.0.2.10", "x", "192.0.2.10/33", "192.0.2.10/24; reboot", "fe80::1%eth0/64", "0.0.0.0/0", "1\x1b/24"],
+)
+def test_what_is_no_address_is_not_filled_in(text: str) -> None:
+    with pytest.raises(NictopError) as caught:
+        fill(actions(ADD), {"ADDRESS/PREFIX": text})
+    assert caught.value.message.isprintable() and "prefix length" in caught.value.message
+
+
+def test_only_what_is_asked_for_is_filled_in() -> None:
+    with pytest.raises(NictopError, match="GATEWAY"):
+        fill(actions(ADD), {"GATEWAY": "192.0.2.1"})
+
+
+@pytest.mark.parametrize("name", ["<ADDRESS/PREFIX>", "<MAC>"])
+def test_a_name_that_looks_like_a_place_to_fill_in_is_a_name(name: str) -> None:
+    """A profile of such a name is neither asked for nor renamed by what is filled in."""
+    line = f"{command('nmcli', 'con', 'mod', name, 'connection.id', name)} ipv4.addresses '<ADDRESS/PREFIX>'"
+    open_ = actions(line)
+    assert open_.blanks == ("ADDRESS/PREFIX",)
+    filled = fill(open_, {"ADDRESS/PREFIX": "192.0.2.10/24"})
+    assert filled.actions == (("nmcli", "con", "mod", name, "connection.id", name, "ipv4.addresses", "192.0.2.10/24"),)
+
+
+def test_a_mac_address_and_an_interface() -> None:
+    filled = fill(actions("ip link set ens4 vf 1 mac <MAC>"), {"MAC": "52:54:00:AB:00:01"})
+    assert filled.actions[0][-1] == "52:54:00:ab:00:01"
+    with pytest.raises(NictopError):
+        fill(actions("ip link set ens4 vf 1 mac <MAC>"), {"MAC": "01:00:5e:00:00:01"})
+    bind = actions("nmcli con mod lan connection.interface-name '<INTERFACE>'")
+    assert fill(bind, {"INTERFACE": "ens4"}).actions[0][-1] == "ens4"
+    for wrong in ("../x", "a b", "-x", "a" * 16, ""):
+        with pytest.raises(NictopError):
+            fill(bind, {"INTERFACE": wrong})
+
+
+# ---------------------------------------------------------------------------------------------------------- any words
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+
+
+@given(st.lists(texts | st.sampled_from(HOSTILE), min_size=1, max_size=5))
+@example(list(HOSTILE))
+@example(["a\\", "'", "\\'", "$'", "!"])
+def test_words_come_back_from_a_shell_line_as_they_were(words: list[str]) -> None:
+    assert parse_line(command(*words)).words == tuple(words)
+
+
+@given(st.text(st.sampled_from("ab <>'\"\\$|;&`(){}[]*?~#!-/=\nMAC"), max_size=30))
+def test_any_line_is_words_or_refused(line: str) -> None:
+    try:
+        found = parse_line(line)
+    except ValueError as error:
+        assert str(error)
+    else:
+        bare = line.replace("'", "").replace('"', "").replace("\\", "")
+        assert all(set(word) <= set(line) for word in found.words)
+        assert found.words or not bare.strip(" ")
+
+
+@given(st.lists(texts | st.sampled_from(HOSTILE), min_size=1, max_size=6))
+def test_arbitrary_words_are_never_an_action_that_the_probe_refuses(words: list[str]) -> None:
+    for start in ((), ("nmcli", "con", "mod"), ("ethtool", "-L"), ("ip", "link", "set", "dev")):
+        meant = parsed([command(*start, *words)])
+        if isinstance(meant, Actions) and not meant.blanks:
+            assert parse_action(meant.actions[0])

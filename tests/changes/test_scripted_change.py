@@ -1,0 +1,336 @@
+"""What a host may say in any order, or not at all: a change ends, says how, and keeps nothing that nobody kept."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nictop.changes.change import Change, Wish
+from nictop.changes.events import Applied, Event, Limits, Prepared, Undoing, Verdict
+from nictop.changes.log import Logged
+from nictop.errors import NictopError
+from nictop.probe.records import ChangeLine, Line, PlannedAction
+from nictop.wire.source import SourceState
+from tests.changes.carrying import (
+    APPLIED,
+    DONE,
+    MTU,
+    PLANNED,
+    PREPARED,
+    QUICK,
+    WISH,
+    Answer,
+    ScriptedProbe,
+    carry,
+    heard,
+    line,
+)
+from tests.support import findings
+from tests.support.rule_cases import heard as lines_of
+
+LOST = SourceState("lost", "the probe is gone", 0.1)
+LIVE = SourceState("live")
+
+
+def keep(event: Event, change: Change) -> None:
+    if isinstance(event, Prepared):
+        change.apply(twice=True)
+    if isinstance(event, Applied):
+        change.keep()
+
+
+def only_apply(event: Event, change: Change) -> None:
+    if isinstance(event, Prepared):
+        change.apply()
+
+
+def nothing(event: Event, change: Change) -> None:
+    pass
+
+
+# -------------------------------------------------------------------------------------------------------- straight on
+
+
+async def test_a_change_that_is_kept() -> None:
+    probe = ScriptedProbe(keep=[(line("kept"),)])
+    carried = await carry(probe, keep)
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "Ended"] and carried.end.outcome == "kept"
+    assert probe.steps == ["prepare", "apply", "keep"]
+    prepare, apply, last = probe.asked
+    assert {one.id for one in probe.asked} == {carried.change.id}
+    assert prepare.actions == apply.actions == (MTU,) and last.actions == ()
+    assert (apply.fingerprint, apply.twice, apply.keep_within) == ("f1", True, 5.0)
+    begun, ended = carried.log
+    assert (begun.state, ended.state) == ("begun", "kept") and begun.ended is None and ended.ended is not None
+    assert begun.id == ended.id and ended.actions[0].before == "mtu 1500" and ended.actions[0].undo == PLANNED.undo
+    assert probe.requests[-2].inventory, "the finding is looked at anew"
+
+
+async def test_a_change_that_is_undone_when_nobody_keeps_it() -> None:
+    probe = ScriptedProbe(apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))])
+    carried = await carry(probe, only_apply)
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "Undoing", "Ended"]
+    assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply"]
+    assert [one.state for one in carried.log] == ["begun", "undone"]
+
+
+async def test_a_change_that_is_taken_back_at_once() -> None:
+    probe = ScriptedProbe(undo=[(line("undoing", "as asked"), line("undone", "as asked"))])
+    carried = await carry(
+        probe, lambda event, change: change.undo() if isinstance(event, Applied) else only_apply(event, change)
+    )
+    assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply", "undo"]
+
+
+async def test_nothing_is_asked_for_without_a_yes() -> None:
+    probe = ScriptedProbe()
+    carried = await carry(probe, lambda event, change: change.cancel())
+    assert carried.end.outcome == "cancelled" and probe.steps == ["prepare"] and not carried.log
+
+
+async def test_one_yes_is_not_two() -> None:
+    probe = ScriptedProbe(prepare=[(replace(PREPARED, needs_second_yes=True),)])
+    carried = await carry(probe, only_apply)
+    assert carried.end.outcome == "refused" and probe.steps == ["prepare"] and not carried.log
+    assert carried.events[0] == Prepared((PLANNED,), True)
+
+
+async def test_what_cannot_be_logged_is_not_done() -> None:
+    def full(_: Logged) -> None:
+        raise NictopError("the disk is full")
+
+    probe = ScriptedProbe()
+    carried = await carry(probe, keep, log=full)
+    assert (carried.end.outcome, carried.end.text) == ("refused", "the disk is full") and probe.steps == ["prepare"]
+
+
+async def test_an_end_that_cannot_be_logged_is_said() -> None:
+    def full_soon(change: Logged) -> None:
+        if change.state != "begun":
+            raise NictopError("the disk is full")
+
+    carried = await carry(ScriptedProbe(keep=[(line("kept"),)]), keep, log=full_soon)
+    assert (carried.end.outcome, carried.end.text) == ("kept", "the disk is full")
+
+
+@pytest.mark.parametrize("step", ["prepare", "apply"])
+async def test_a_refusal_changes_nothing(step: str) -> None:
+    probe = ScriptedProbe(**{step: [(line("refused", "the host has changed since this was shown"),)]})
+    carried = await carry(probe, keep)
+    assert carried.end.outcome == "refused" and "has changed" in carried.end.text
+    assert [one.state for one in carried.log] == (["begun", "refused"] if step == "apply" else [])
+
+
+async def test_other_changes_of_the_host_are_none_of_its_business() -> None:
+    probe = ScriptedProbe(apply=[()])
+
+    def decide(event: Event, change: Change) -> None:
+        keep(event, change)
+        if isinstance(event, Prepared):
+            probe.say(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
+            probe.say(SourceState("failed", "closed"))
+
+    assert (await carry(probe, decide)).kinds == ["Prepared", "Parted", "Ended"]
+
+
+# ----------------------------------------------------------------------------------------------------- what goes wrong
+
+
+async def test_a_failure_that_is_taken_back() -> None:
+    wrong = (line("applying"), line("failed", "ethtool: no"), line("undoing", "ethtool: no"), line("undone"))
+    carried = await carry(ScriptedProbe(apply=[wrong]), keep)
+    assert (carried.end.outcome, carried.end.text) == ("undone", "ethtool: no")
+    assert carried.kinds == ["Prepared", "Applying", "Troubled", "Undoing", "Ended"]
+
+
+async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
+    killed = line("failed", "the guard ended early: it was killed")
+    words = (*APPLIED, line("undoing", "late"), killed, line("undoing", "the guard was killed"), line("undone"))
+    assert (await carry(ScriptedProbe(apply=[words]), only_apply)).end.outcome == "undone"
+
+
+async def test_what_stayed_is_said() -> None:
+    words = (*APPLIED, line("undoing"), line("failed", "not everything could be taken back: ens4"))
+    carried = await carry(ScriptedProbe(apply=[words]), only_apply)
+    assert carried.end.outcome == "failed" and "taken back: ens4" in carried.end.text
+    assert carried.log[-1].state == "failed"
+
+
+async def test_a_probe_that_does_not_answer() -> None:
+    carried = await carry(ScriptedProbe(prepare=[]), keep)
+    assert carried.end.outcome == "refused" and "older nictop" in carried.end.text and not carried.log
+
+
+async def test_a_host_that_is_lost_before_anything_is_done() -> None:
+    carried = await carry(ScriptedProbe(prepare=[(LOST,)]), keep)
+    assert (carried.end.outcome, carried.end.text) == ("unreachable", "the probe is gone")
+    probe = ScriptedProbe(prepare=[(PREPARED, LOST)])
+    assert (await carry(probe, nothing)).end.outcome == "unreachable" and probe.steps == ["prepare"]
+
+
+# ------------------------------------------------------------------------------------------------ lost, and back again
+
+
+def after(plan: tuple[PlannedAction, ...], *more: ChangeLine) -> list[tuple[Answer, ...]]:
+    """Answers to "prepare": the plan, and what is there after the host has come back."""
+    return [(PREPARED,), *((one,) for one in more), (replace(PREPARED, plan=plan, fingerprint="f2"),)]
+
+
+async def test_it_is_back_with_the_old_values() -> None:
+    probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
+    carried = await carry(probe, only_apply)
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "Parted", "Ended"]
+    assert carried.end.outcome == "undone" and "read back" in carried.end.text
+    assert probe.steps == ["prepare", "apply", "prepare"] and probe.asked[-1].id != probe.asked[0].id
+
+
+async def test_it_is_asked_until_it_has_undone_it() -> None:
+    busy = line("refused", "another change of ens4 is under way")
+    probe = ScriptedProbe(
+        prepare=after((PLANNED,), busy, replace(PREPARED, plan=(DONE,))), apply=[(*APPLIED, LOST, LIVE)]
+    )
+    assert (await carry(probe, only_apply)).end.outcome == "undone"
+    assert probe.steps.count("prepare") == 4
+
+
+async def test_new_values_that_nobody_kept_are_not_called_kept() -> None:
+    many = [(PREPARED,), *((replace(PREPARED, plan=(DONE,)),),) * 2000]
+    probe = ScriptedProbe(prepare=many, apply=[(line("applying"), line("applied", deadline=10.0), LOST, LIVE)])
+    carried = await carry(probe, only_apply)
+    assert carried.end.outcome == "unknown" and "keep" not in probe.steps
+
+
+async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
+    applied = (line("applying"), line("applied", deadline=10.0))
+    probe = ScriptedProbe(prepare=after((DONE,)), apply=[applied], keep=[(LOST, LIVE)])
+    assert (await carry(probe, keep)).end.outcome == "kept"
+
+
+async def test_it_does_not_come_back() -> None:
+    probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
+    carried = await carry(probe, only_apply)
+    assert carried.end.outcome == "unknown" and "undoes by itself" in carried.end.text
+    probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
+    assert (await carry(probe, only_apply, limits=Limits())).end.outcome == "unknown"
+
+
+async def test_a_profile_that_is_added_is_no_proof_either_way() -> None:
+    """Before it is added there is no profile of that name, says the probe, whatever there is."""
+    add = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile")
+    up = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
+    plans = after((add, replace(up, before="ens4: x")))
+    plans[0] = (replace(PREPARED, plan=(add, up)),)
+    applied = (line("applying"), line("applied", deadline=10.0))
+    assert (await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)).end.outcome == "kept"
+    plans = after((add,))
+    plans[0] = (replace(PREPARED, plan=(add,)),)
+    carried = await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)
+    assert carried.end.outcome == "unknown"
+
+
+# ---------------------------------------------------------------------------------------------------------- the finding
+
+
+async def test_whether_the_finding_is_gone() -> None:
+    """The healthy twin of a case is heard after the change, then the sick host again."""
+    sick = findings.host_of_case("virtio", "multiqueue_is_not_used")
+    healthy = findings.host_of_case("virtio", "multiqueue_is_not_used", kind="silent")
+    found = findings.finding(rule="multiqueue_is_not_used", host="kvm-guest", subject="enp1s0")
+    probe = ScriptedProbe(apply=[(line("applying"), line("applied", time=0.0, deadline=9.0))])
+    probe.name = "kvm-guest"
+    verdicts: list[Verdict] = []
+
+    def decide(event: Event, change: Change) -> None:
+        only_apply(event, change)
+        if isinstance(event, Applied):
+            probe.say(*lines_of(healthy))
+        if isinstance(event, Verdict):
+            verdicts.append(event)
+            if event.gone and len(verdicts) == 1:
+                probe.say(*lines_of({**sick, "time": 1000.0}))
+            elif not event.gone:
+                change.undo()
+                probe.say(Line(change=replace(line("undone"), id=change.id)))
+
+    carried = await carry(probe, decide, replace(WISH, host="kvm-guest", finding=found), limits=Limits())
+    assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts
+    assert "StillHeard" in carried.kinds and carried.end.outcome == "undone"
+
+
+# --------------------------------------------------------------------------------------------------- left in the middle
+
+
+async def test_whoever_leaves_takes_it_back() -> None:
+    probe = ScriptedProbe()
+    log: list[Logged] = []
+    change = Change(WISH, probe.request, log=log.append, limits=QUICK)
+    async with heard(probe) as listeners:
+        listeners.append(change.hear)
+        async with aclosing(change.events()) as events:
+            async for event in events:
+                only_apply(event, change)
+                if isinstance(event, Applied):
+                    break
+    assert probe.steps == ["prepare", "apply", "undo"]
+    assert [one.state for one in log] == ["begun", "unknown"] and change.outcome == "unknown"
+
+
+async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
+    probe = ScriptedProbe()
+    change = Change(WISH, probe.request, log=lambda _: None, limits=QUICK)
+    async with heard(probe) as listeners:
+        listeners.append(change.hear)
+        async with aclosing(change.events()) as events:
+            async for _ in events:
+                break
+    assert probe.steps == ["prepare"]
+
+
+def test_limits_of_the_time_to_keep_it() -> None:
+    for seconds in (4.9, 601.0, float("nan")):
+        with pytest.raises(NictopError):
+            Change(Wish("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
+
+
+# ---------------------------------------------------------------------------------------------------------- any order
+
+said = st.sampled_from(
+    [
+        *(line(kind, "x") for kind in ("refused", "applying", "kept", "undoing", "undone", "failed")),
+        PREPARED,
+        replace(APPLIED[1], deadline=11.0),
+    ]
+)
+answered = st.lists(st.lists(said | st.sampled_from([LOST, LIVE]), max_size=4).map(tuple), max_size=3)
+
+
+@settings(max_examples=60)
+@given(answered, answered, answered, st.sampled_from(["keep", "undo", "cancel", ""]))
+def test_any_host_comes_to_an_end(
+    prepare: list[tuple[Answer, ...]],
+    apply: list[tuple[Answer, ...]],
+    rest: list[tuple[Answer, ...]],
+    decision: str,
+) -> None:
+    tiny = Limits(answer=0.01, apply=0.01, settle=0.01, undoing=0.0, more=0.01, again=0.001)
+    probe = ScriptedProbe(prepare=prepare, apply=apply, keep=rest, undo=rest)
+
+    def decide(event: Event, change: Change) -> None:
+        if isinstance(event, Prepared):
+            change.apply(twice=True)
+        if isinstance(event, (Applied, Undoing)) and decision:
+            getattr(change, decision)()
+
+    async def whole() -> None:
+        carried = await carry(probe, decide, replace(WISH, keep_within=5.0), limits=tiny)
+        assert carried.end.outcome in ("kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown")
+        assert "keep" not in probe.steps or decision == "keep"
+        assert len(carried.log) == (2 if "apply" in probe.steps else 0)
+        assert not carried.log or carried.log[-1].state == carried.end.outcome
+
+    asyncio.run(whole())

@@ -1,0 +1,92 @@
+"""How a change is said: whatever a machine calls its things, lines are clean and no wider than they may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.changes.events import (
+    Applied,
+    Applying,
+    Ended,
+    Event,
+    Parted,
+    Prepared,
+    StillHeard,
+    Troubled,
+    Undoing,
+    Verdict,
+)
+from nictop.changes.wording import event_words, plan_lines
+from nictop.model.wording.text import width
+from nictop.probe.records import PlannedAction
+from tests.changes.carrying import PLANNED
+from tests.support.arbitrary import arbitrary
+from tests.test_borders import loaded_by
+
+HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>"
+
+
+def test_a_plan() -> None:
+    one = replace(PLANNED, disturbs=("the default route goes over ens4",))
+    assert list(plan_lines((one,), 80)) == [
+        "1. ip link set dev ens4 mtu 9000",
+        "     now      mtu 1500",
+        "     then     mtu 9000",
+        "     mind     the default route goes over ens4",
+        "     lasts    until the next reboot",
+        "     undo     ip link set dev ens4 mtu 1500",
+    ]
+    profile = PlannedAction(("nmcli", "con", "up", "lan"), "", "up: lan", (), "lan", persistent=True)
+    lines = list(plan_lines((one, profile), 80))[6:]
+    assert lines == [
+        "2. nmcli con up lan",
+        "     now      nothing",
+        "     then     up: lan",
+        "     lasts    survives a reboot",
+        "     undo     by NetworkManager's checkpoint",
+    ]
+    assert "     then     the same" in plan_lines((replace(PLANNED, before="mtu 9000"),), 80)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([24, 40, 80, 120]))
+def test_any_plan_is_clean(seed: int, cells: int) -> None:
+    random = Random(seed)
+    plan = tuple(replace(arbitrary(PlannedAction, random), words=(HOSTILE, "a b", "")) for _ in range(2))
+    for line in plan_lines(plan, cells):
+        assert line.isprintable() and width(line) <= max(cells, 40)
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (Prepared((), False), ""),
+        (Applying(), "applying"),
+        (Applied((), 130.0), "in 30 s"),
+        (Applied((), 90.0), "in 0 s"),
+        (StillHeard(), "still answers"),
+        (Verdict(True), "the finding is gone"),
+        (Verdict(False), "still there"),
+        (Verdict(False, HOSTILE), "cannot be told"),
+        (Troubled(HOSTILE), "ev\\x1b"),
+        (Undoing(""), "undoing"),
+        (Undoing(HOSTILE), "undoing: ev\\x1b"),
+        (Parted(HOSTILE), "takes it back by itself"),
+        (Ended("kept"), "kept"),
+        (Ended("refused", HOSTILE), "nothing was changed: ev\\x1b"),
+    ],
+)
+def test_events(event: Event, said: str) -> None:
+    words = event_words(event, 100.0)
+    assert said in words and words.isprintable() and bool(words) == bool(said)
+
+
+def test_changes_load_no_screen() -> None:
+    for module in ("nictop.changes.change", "nictop.changes.setups", "nictop.commands.fix_run"):
+        assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"} == set()
+    assert loaded_by("nictop.commands.fix") & {"asyncio", "msgspec"} == set()
+    assert loaded_by("nictop.commands.changes") & {"asyncio", "msgspec"} == set()
