@@ -81,7 +81,7 @@ def parser(command: str | None) -> argparse.ArgumentParser:
     """With all commands, and the arguments of one of them."""
     whole = _whole()
     whole.set_defaults(hosts=[])
-    commands = whole.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = whole.add_subparsers(prog="nictop", dest="command", metavar="COMMAND", title="commands")
     for name, summary in SUMMARIES.items():
         one = commands.add_parser(name, help=summary, allow_abbrev=False)
         if name == command:

@@ -3,39 +3,16 @@ the host ends as it was or as it was confirmed, never between, as nmcli, ip and 
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import tempfile
 import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nictop.probe.bus_calls import Answer
-from nictop.probe.changes.grammar import Operation, parse_action
-from nictop.probe.changes.link_addresses import parse_addresses, parse_routes
-from nictop.probe.changes.networkmanager_concern import Concern, concern
-from nictop.probe.changes.networkmanager_files import (
-    Places,
-    copies_of,
-    parse_identity,
-    put_back,
-    put_back_no_auto_default,
-    read_no_auto_default,
-    read_profile_files,
-)
-from nictop.probe.changes.networkmanager_now import Device, NetworkManagerNow, Profile, parse_now, same_settings
-from nictop.probe.changes.networkmanager_settings import packed, unpacked, with_secrets
-from nictop.probe.profiles import plain_objects
 from tests.support.managed_change import (
     Change,
     Seen,
@@ -334,6 +311,20 @@ def test_killed_and_kept(case: Case) -> None:
                     complaint = change.step("keep")
                 assert (complaint, rested(manager)) == ("", changed), number
                 assert (change.step("undo"), rested(manager)) == ("", before), number
+
+
+def test_kept_though_it_comes_back_with_something_else() -> None:
+    """What was confirmed is brought up again, not what NetworkManager prefers when it has lost its memory."""
+    case = CASES["another profile"]
+    with prepared(case) as manager, Change(manager, *case.actions) as change:
+        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
+        changed = seen(manager, NIC)
+        manager.stop()
+        manager.shell("rm /run/NetworkManager/devices/*")
+        manager.namespace.run(["ip", "address", "flush", "dev", NIC])
+        manager.start()
+        assert rested(manager).active != changed.active
+        assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
