@@ -160,7 +160,10 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
         (("vm1", "vm2", "--repeat", "0"), "repeat is 0, not from 1 to 1000"),
         (("vm1", "vm2", "--sweep", "moon=1,2"), "'moon' cannot be varied"),
         (("vm1", "vm2", "--compare", "mss=100,200,300"), "--compare: 3 values of mss, not two"),
-        (("vm1", "vm2", "--sweep", "mss=100", "--compare", "mss=100,200"), "a sweep and a comparison are two experiments"),
+        (
+            ("vm1", "vm2", "--sweep", "mss=100", "--compare", "mss=100,200"),
+            "a sweep and a comparison are two experiments",
+        ),
         (("vm\x1b[2J@", "vm2", "--plain"), "is no host"),
         (("--self-test", "--plain", "--label", "ev\x1b[2Jil"), "has characters that cannot be shown"),
         (("vm1", "vm2", "vm3"), "unrecognized arguments: vm3"),

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 TELL_EVERY = 0.4
 """Seconds between two pictures of a run."""
 
+STOPPING = 8.0
+"""Seconds for a run that is stopped to tell what was measured: both children end, and the last counters come."""
+
 WAIT = 1.0
 """Seconds after which it is looked again whether the hosts of a run are there."""
 
@@ -56,6 +59,7 @@ class Traffic:
         self._over: float | None = None
         """When it was stopped, seconds of CLOCK_MONOTONIC: its picture stands still from then on."""
         self._answer: asyncio.Future[bool] | None = None
+        self._stopping = asyncio.Event()
         self.is_self_test = False
         self.words: dict[str, str] | None = None
         """What stands in the form; None: it was never opened."""
@@ -91,19 +95,23 @@ class Traffic:
         if self.running:
             return False
         self._clear()
+        self._stopping = asyncio.Event()
         self.wish, self.is_self_test = wish, self_test
         self._task = asyncio.create_task(self._carry_out(wish, self_test), name="traffic")
         self.tell()
         return True
 
     async def stop(self) -> None:
-        """End what goes on, and wait until nothing of it is left."""
+        """End what goes on with what was measured until then, and wait until nothing of it is left."""
         task = self._task
         if task is None or task.done():
             return
         self.sentence = "stopping"
         self._over = monotonic()
         self.tell()
+        if self.began is not None:
+            self._stopping.set()
+            await asyncio.wait({task}, timeout=STOPPING)
         task.cancel()
         await asyncio.wait({task})
 
@@ -121,13 +129,13 @@ class Traffic:
                 self.sentence = "looking for generators on both hosts"
                 self.experiment = await prepared(placed, hosts)
                 self.notes += self.experiment.notes
-                events = carry_out(self.experiment, hosts, change=self._change, keep=_keep)
+                events = carry_out(self.experiment, hosts, change=self._change, keep=_keep, stop=self._stopping)
                 async with aclosing(events) as told:
                     async for event in told:
                         self._take(event, hosts)
                         self._tell_soon()
         except asyncio.CancelledError:
-            self.trouble = "stopped before its end: what was measured is shown, and not kept"
+            self.trouble = "stopped before anything was measured"
         except NictopError as error:
             self.trouble = f"{error.message}; {error.hint}" if error.hint else error.message
         except Exception as error:  # the screens go on

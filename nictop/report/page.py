@@ -12,9 +12,9 @@ from nictop.model.wording.text import clean
 from nictop.report.run_words import moment_words
 from nictop.report.show_hosts import UnreachableHost
 from nictop.rules import Diagnosis, Watched, diagnose
-from nictop.traffic.comparison import Comparison, compare
+from nictop.traffic.compared import compared
+from nictop.traffic.comparison import Comparison
 from nictop.traffic.kept import Kept, SetUp, set_ups
-from nictop.traffic.variables import VARIABLES
 from nictop.watch import Answer, Unreachable
 
 NO_INVENTORY = "it had told nothing of its devices yet"
@@ -86,16 +86,8 @@ def across_experiments(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
 
 
 def _compared(found: Sequence[SetUp], runs: Sequence[Kept]) -> Experiment:
-    """A against B; what was varied on purpose may differ."""
     (first, a), (second, b) = found
-    variables = sorted({one.variable for one in (*a, *b)} & VARIABLES.keys())
-    said = compare(
-        [one.result for one in a],
-        [one.result for one in b],
-        names=(first, second),
-        compared=[fact for name in variables for fact in VARIABLES[name].facts],
-    )
-    return Experiment(tuple(runs), (first, second), said)
+    return Experiment(tuple(runs), (first, second), compared(a, b, (first, second)))
 
 
 def title_words(report: Report) -> str:

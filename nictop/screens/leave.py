@@ -1,8 +1,8 @@
-"""Asked before nictop is left while a run goes on: somebody waits for its result.
+"""Asked before nictop is left while a run goes on, or a change is not kept: somebody waits for its result.
 
 ╭ a run goes on ─────────────────────────────────────────────────╮
 │ Leaving ends it, and both generators with it; what was measured │
-│ of it so far is not kept.                                       │
+│ of it so far is kept.                                           │
 ╰ enter end it and leave · esc go on ────────────────────────────╯
 """
 
@@ -73,9 +73,14 @@ class LeaveScreen(Dialog):
         Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
     ]
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        words = "Leaving ends it, and both generators with it; what was measured of it so far is not kept."
-        super().__init__(words, ascii_only=ascii_only)
+    def __init__(self, *, run: bool = True, change: bool = False, ascii_only: bool) -> None:
+        words = []
+        if run:
+            words.append("Leaving ends it, and both generators with it; what was measured of it so far is kept.")
+        if change:
+            words.append("A change is not kept yet: when you leave, the host takes it back by itself.")
+            self.TITLE_WORDS = "a run and a change go on" if run else "a change is not kept"
+        super().__init__("\n".join(words), ascii_only=ascii_only)
 
 
 class ChangeScreen(Dialog):

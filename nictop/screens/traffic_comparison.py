@@ -14,9 +14,9 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.report.comparison_text import comparison_text
 from nictop.screens.traffic_keys import COMPARISON_KEYS
-from nictop.traffic.comparison import Comparison, Verdict, compare
+from nictop.traffic.compared import compared
+from nictop.traffic.comparison import Comparison, Verdict
 from nictop.traffic.kept import Kept
-from nictop.traffic.variables import VARIABLES
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.point_chart import PointChart
 from nictop.widgets.set_up_list import SetUp, set_ups
@@ -33,20 +33,13 @@ STYLES: dict[Verdict, str] = {
 }
 
 
-def comparison_of(a: Sequence[Kept], b: Sequence[Kept], names: tuple[str, str]) -> Comparison:
-    """A against B; what was varied on purpose may differ."""
-    varied = {one.variable for one in (*a, *b)} & VARIABLES.keys()
-    meant = [fact for name in varied for fact in VARIABLES[name].facts]
-    return compare([one.result for one in a], [one.result for one in b], names=names, compared=meant)
-
-
 def verdict_of(runs: Sequence[Kept]) -> Comparison | None:
     """Of an experiment that compared two set-ups; None: it did not, or one has no run yet."""
     found = sorted(set_ups(runs), key=lambda one: one.first.group)
     if len(found) != 2 or runs[0].kind != "compare":
         return None
     a, b = found
-    return comparison_of(a.point.runs, b.point.runs, (a.name, b.name))
+    return compared(a.point.runs, b.point.runs, (a.name, b.name))
 
 
 class ComparisonScreen(Screen[None]):
@@ -74,7 +67,7 @@ class ComparisonScreen(Screen[None]):
     def _draw(self) -> None:
         view = self.query_one("#comparison-lines", LineView)
         names = (self._a.name, self._b.name)
-        comparison = comparison_of(self._a.point.runs, self._b.point.runs, names)
+        comparison = compared(self._a.point.runs, self._b.point.runs, names)
         text = comparison_text(comparison, names, max(20, view.size.width - 2), self._ascii_only)
         lines: list[SpanLine] = []
         verdict = False

@@ -25,6 +25,7 @@ from nictop.traffic.bottleneck import ABOVE_CEILING, bottleneck
 from nictop.traffic.ends import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.facts import facts, receive_queues
 from nictop.traffic.failures import Failure
+from nictop.traffic.flow_picture import with_sockets
 from nictop.traffic.generators import Side
 from nictop.traffic.host import RunHost
 from nictop.traffic.load import HostLoad, HostRole, host_load
@@ -32,6 +33,7 @@ from nictop.traffic.measured import Total
 from nictop.traffic.plan import Place, Plan
 from nictop.traffic.proof import Proof, Watched, proof
 from nictop.traffic.result import Flow, Point, Result, SocketFigures
+from nictop.traffic.stopped import stopped_too_early, until_stopped
 from nictop.traffic.tools import differences
 
 WIRE_ONLY = 24
@@ -52,6 +54,13 @@ class Heard:
     after: Mapping[str, Counters | None]
     """Host → the first record after the last byte."""
     failure: Failure | None = None
+    stopped: float | None = None
+    """Seconds that had counted when somebody stopped it; None: nobody did."""
+
+    @property
+    def seconds(self) -> float:
+        """That count."""
+        return float(self.plan.time) if self.stopped is None else self.stopped
 
 
 def result_of(heard: Heard) -> Result:
@@ -59,6 +68,8 @@ def result_of(heard: Heard) -> Result:
     plan, axis = heard.plan, zero(heard)
     snapshots = {name: host.snapshot for name, host in heard.hosts.items()}
     flows = tuple(_flow(heard, side, axis) for side in plan.sending)
+    if heard.stopped is not None:
+        flows = tuple(map(until_stopped, flows))
     tools = {side: end.tools for side, end in heard.ends.items() if end.tools is not None}
     both = "client" in tools and "server" in tools
     figures = _sockets(heard, axis)
@@ -70,7 +81,8 @@ def result_of(heard: Heard) -> Result:
         sockets=figures,
         ceiling=run_ceiling(plan, snapshots),
         proof=_proof(heard, flows) if axis is not None else None,
-        failure=heard.failure,
+        failure=heard.failure or stopped_too_early(heard.stopped, flows),
+        stopped=heard.stopped,
         facts=facts(plan, snapshots, tools),
         notes=differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_uncertainty(heard),
@@ -151,6 +163,7 @@ def _flow(heard: Heard, sender: Side, axis: float | None) -> Flow:
         received,
         _points(heard, taking, False, axis) or _points(heard, giving, True, axis),
         retransmits,
+        _sent_points(heard, giving, axis),
     )
 
 
@@ -166,10 +179,18 @@ def _points(heard: Heard, end: RunEnd, sends: bool, axis: float | None) -> tuple
     )
 
 
+def _sent_points(heard: Heard, end: RunEnd, axis: float | None) -> tuple[Point, ...]:
+    points = _points(heard, end, True, axis)
+    if axis is None or heard.plan.protocol == "udp":
+        return points
+    shift = axis + heard.hosts[end.host].offset.seconds
+    return with_sockets(points, ((time - shift, sockets) for time, sockets in end.sockets), heard.plan.interval)
+
+
 def _window(heard: Heard, end: RunEnd, axis: float) -> tuple[float, float]:
     """What counts, on the clock of an end's host."""
     since = axis + heard.hosts[end.host].offset.seconds
-    return since, since + heard.plan.time + heard.plan.interval
+    return since, since + heard.seconds + heard.plan.interval
 
 
 def _sockets(heard: Heard, axis: float | None) -> tuple[SocketFigures, ...]:
@@ -194,15 +215,14 @@ def _loads(heard: Heard, flows: Sequence[Flow], axis: float | None) -> tuple[Hos
         if axis is None or host is None:
             found.append(HostLoad(name, role, None))
             continue
-        hello = host.snapshot.hello
         found.append(
             host_load(
                 name,
                 role,
                 tuple(host.records),
-                (0.0, float(heard.plan.time)),
+                (0.0, heard.seconds),
                 offset=host.offset.seconds + axis,
-                clock_ticks=hello.clock_ticks if hello is not None else 100,
+                snapshot=host.snapshot,
                 bits_per_second=goodput or None,
                 ifindex=place.ifindex if place is not None else None,
             )
@@ -249,6 +269,8 @@ def _queues(snapshot: Snapshot | None, place: Place) -> int | None:
 def _notes(result: Result) -> tuple[str, ...]:
     ends = result.proof.hosts if result.proof is not None else ()
     found = [f"{one.sentence}: more than the run, so that there was other traffic" for one in ends if one.foreign]
+    if result.stopped is not None:  # what was under way when it was stopped is in no interval
+        found = [f"stopped after {result.stopped:.1f} of {result.plan.time} s"]
     if result.of_ceiling is not None and result.of_ceiling > ABOVE_CEILING:
         found.append("more than the wire can carry: the ceiling does not limit this path")
     return tuple(found)

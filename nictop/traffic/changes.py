@@ -1,31 +1,22 @@
-"""What somebody else changes between two runs: the command given for it, and whether the hosts show it afterwards.
+"""What somebody else changes between two runs: whether the hosts show it afterwards.
 
-`run_between` runs the user's own command on this machine, with a time limit; the rest reads inventories of the watched
-hosts. Nothing is changed by nictop itself.
+Reads inventories of the watched hosts. Nothing is changed by nictop itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from nictop.model.units import duration
 from nictop.model.wording.text import clean
-from nictop.traffic.host import RunHost, is_set_within
+from nictop.traffic.host import RunHost
 from nictop.traffic.places import refreshed
 from nictop.traffic.plan import Plan
 from nictop.traffic.variables import not_shown
 
-KEPT_OUTPUT = 2000
-"""Bytes of what a command says: the end of it tells why it failed."""
-GENTLE = 1.0
-"""Seconds between SIGTERM and SIGKILL."""
 PAUSE = 0.5
 """Seconds between two looks at hosts that do not show a change yet."""
 
@@ -40,111 +31,6 @@ class Waits:
     """Until the inventories show it, and the NICs have their carrier again."""
     back: float = 60.0
     """For a lost host to be there again."""
-
-
-async def run_between(command: str, environment: Mapping[str, str], seconds: float) -> str:
-    """Run a command of the user's by ``/bin/sh -c`` in a session of its own; why it failed, clean, "" when it did not.
-    Its input is empty. However this is left, the command has ended; what it has left in the background stays."""
-    reading, writing = os.pipe()
-    said = bytearray()
-    loop = asyncio.get_running_loop()
-
-    def take() -> bool:
-        """Whether more may come. The pipe is not asyncio's, which waits for its end: something in the background may
-        hold it open."""
-        try:
-            part = os.read(reading, 65536)
-        except BlockingIOError:
-            return False
-        if not part:
-            loop.remove_reader(reading)
-            return False
-        said[:] = (said + part)[-KEPT_OUTPUT:]
-        return True
-
-    try:
-        os.set_blocking(reading, False)
-        try:
-            process = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing,
-                stderr=writing,
-                start_new_session=True,
-                env={**os.environ, **environment},
-            )
-        except (OSError, ValueError) as error:
-            return f"the command cannot be started: {clean(str(error))}"
-        finally:
-            os.close(writing)
-        loop.add_reader(reading, take)
-        try:
-            over = await _ends_within(process, seconds)
-        finally:
-            await _end(process)
-            loop.remove_reader(reading)
-        for _ in range(16):  # a background process may write for ever
-            if not take():
-                break
-    finally:
-        os.close(reading)
-    if not over:
-        return f"the command had not ended after {duration(seconds)}, and was stopped{_last_line(said)}"
-    code = process.returncode or 0
-    if code == 0:
-        return ""
-    return f"the command ended {_status(code)}{_last_line(said)}"
-
-
-async def _ends_within(process: asyncio.subprocess.Process, seconds: float) -> bool:
-    ended = asyncio.Event()
-
-    async def wait() -> None:
-        await process.wait()
-        ended.set()
-
-    waiting = asyncio.ensure_future(wait())
-    try:
-        return await is_set_within(ended, seconds)
-    finally:
-        waiting.cancel()
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """The whole session of a command that still runs, gently first; also when this is cancelled in turn."""
-    if process.returncode is not None:
-        return
-    try:
-        _signal(process, signal.SIGTERM)
-        await _ends_within(process, GENTLE)
-    finally:
-        # its number is not given away while others of its group are there: those that do not heed SIGTERM
-        _signal(process, signal.SIGKILL)
-    await _ends_within(process, GENTLE)
-
-
-def _signal(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
-
-
-def _status(code: int) -> str:
-    if code > 0:
-        return f"with status {code}"
-    try:
-        return f"by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"by signal {-code}"
-
-
-def _last_line(said: bytearray) -> str:
-    lines = said.decode("utf-8", "replace").strip().splitlines()
-    return f": {clean(lines[-1].strip())[:200]}" if lines else ""
-
-
-# ---------------------------------------------------------------------------------------------------------- the hosts
 
 
 def away(plan: Plan, hosts: Mapping[str, RunHost]) -> str:

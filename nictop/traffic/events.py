@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nictop.probe.records import TrafficSocket
 from nictop.traffic.failures import Failure
+from nictop.traffic.generators import Side
 from nictop.traffic.measured import Interval
 from nictop.traffic.result import Result
 
@@ -49,6 +50,8 @@ class Measured:
     time: float | None
     """Its end, seconds on the axis of the run; None: the axis is not known yet."""
     interval: Interval
+    side: Side
+    """The end that told it: both may be on one host."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Sockets:
     host: str
     time: float | None
     sockets: tuple[TrafficSocket, ...]
+    side: Side
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,10 @@ class Finished:
 
 
 Event = Stage | Measured | Sockets | Finished
+
+
+class RunStopped(Exception):
+    """Ends the stages of a run that somebody has stopped."""
 
 
 class RunFailed(Exception):

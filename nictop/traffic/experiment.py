@@ -8,15 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import mean
+from typing import Any, TypeVar
 
 from nictop import __version__
 from nictop.errors import NictopError
-from nictop.traffic.changes import Waits, away, back, looked, missing, run_between, until_shown
+from nictop.traffic.between import run_between
+from nictop.traffic.changes import Waits, away, back, looked, missing, until_shown
 from nictop.traffic.events import Event, Finished, Limits, Stage
+from nictop.traffic.experiment_events import (
+    ChangeWanted,
+    ExperimentEnded,
+    ExperimentEvent,
+    NotKept,
+    Resting,
+    StepBegan,
+    StepEnded,
+)
 from nictop.traffic.failures import Failure
 from nictop.traffic.host import RunHost
 from nictop.traffic.kept import Kept
@@ -41,66 +52,14 @@ __all__ = [
     "prepared",
 ]
 
+STOPPED = "stopped"
+"""Why an experiment ended that somebody has stopped."""
 READING = 0.2
 """Seconds between two counter records of every host meanwhile: CPU shares come in steps of 10 ms of their windows."""
 
 
-@dataclass(frozen=True)
-class StepBegan:
-    """A step begins. It comes a second time for a step whose NICs are others after a change."""
-
-    number: int
-    """From 1."""
-    total: int
-    step: Step
-    seconds_left: float
-    """Of the whole experiment, about; what people need for changes is not in it."""
-
-
-@dataclass(frozen=True)
-class Resting:
-    """Nothing is done for a while."""
-
-    seconds: float
-
-
-@dataclass(frozen=True)
-class ChangeWanted:
-    """Somebody must change something now; it goes on when `change` has answered."""
-
-    step: Step
-    sentence: str
-    """What must be so, and how it is now where that is known; clean."""
-
-
-@dataclass(frozen=True)
-class StepEnded:
-    """A run is over, or a step could not be run: its result has a failure then."""
-
-    number: int
-    kept: Kept
-
-
-@dataclass(frozen=True)
-class NotKept:
-    """A result could not be written to disk; the experiment goes on with it in memory."""
-
-    number: int
-    sentence: str
-
-
-@dataclass(frozen=True)
-class ExperimentEnded:
-    """The last event."""
-
-    results: tuple[Kept, ...]
-    why: str = ""
-    """Why it ended before its last step; "" when it did not. Clean."""
-
-
-ExperimentEvent = StepBegan | Event | Resting | ChangeWanted | StepEnded | NotKept | ExperimentEnded
-
-Change = Callable[[Step], Awaitable[bool]]
+T = TypeVar("T")
+Change = Callable[[Step], Coroutine[Any, Any, bool]]
 Keep = Callable[[Kept], object]
 
 
@@ -112,13 +71,23 @@ async def carry_out(
     keep: Keep | None = None,
     limits: Limits | None = None,
     waits: Waits | None = None,
+    stop: asyncio.Event | None = None,
 ) -> AsyncGenerator[ExperimentEvent, None]:
     """To be closed (`contextlib.aclosing`) when it is left early. `hosts`: more than take part may be in it.
 
     `change`: whether somebody has made the change of that step (False: nobody will, and it ends); None: nobody can be
-    asked. `keep` writes a result; it is called in a thread, and may raise NictopError.
+    asked. `keep` writes a result; it is called in a thread, and may raise NictopError. `stop`: once it is set the run
+    that goes on ends with what was measured of it (`Run.stop`), which is kept as such, and no other one begins.
     """
-    course = _Course(experiment, hosts, change=change, keep=keep, limits=limits, waits=waits or Waits())
+    course = _Course(
+        experiment,
+        hosts,
+        change=change,
+        keep=keep,
+        limits=limits,
+        waits=waits or Waits(),
+        stop=stop or asyncio.Event(),
+    )
     try:
         async with aclosing(course.events()) as events:
             async for event in events:
@@ -143,10 +112,11 @@ class _Course:
         keep: Keep | None,
         limits: Limits | None,
         waits: Waits,
+        stop: asyncio.Event,
     ) -> None:
         self._experiment = experiment
         self._hosts = {name: hosts[name] for name in experiment.hosts if name in hosts}
-        self._change, self._keep, self._limits, self._waits = change, keep, limits, waits
+        self._change, self._keep, self._limits, self._waits, self._stop = change, keep, limits, waits, stop
         self._results: list[Kept] = []
         self._value: str | None = None
         """To which somebody has set what is varied; None: not known."""
@@ -158,15 +128,17 @@ class _Course:
         """Seconds that each run took beside its own."""
 
     async def events(self) -> AsyncGenerator[ExperimentEvent, None]:
-        why = ""
+        why, total = "", len(self._experiment.steps)
         try:
             for number, step in enumerate(self._experiment.steps, 1):
                 if number > 1 and self._experiment.rest > 0:
                     yield Resting(self._experiment.rest)
-                    await asyncio.sleep(self._experiment.rest)
+                    await self._unless_stopped(asyncio.sleep(self._experiment.rest))
                 async with aclosing(self._step(number, step)) as events:
                     async for event in events:
                         yield event
+                if self._stop.is_set() and (number < total or self._results[-1].result.stopped is not None):
+                    raise _Ended(STOPPED)
         except _Ended as error:
             why = str(error)
         yield ExperimentEnded(tuple(self._results), why)
@@ -199,6 +171,8 @@ class _Course:
                 async for event in events:
                     yield event
         assert self._result is not None
+        if self._result.stopped is not None and self._result.failure is not None:
+            raise _Ended(STOPPED)  # there is nothing of it to be shown
         kept = self._kept(number, step, self._result)
         self._results.append(kept)
         if self._keep is not None:
@@ -218,13 +192,35 @@ class _Course:
             await host.attend(READING, next((one.ifindex for one in places if one.host == host.name), None))
         begun = time.monotonic()
         run = Run(step.plan, self._hosts, limits=self._limits)
-        async with aclosing(run.events()) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    self._result = event.result
-                yield event
-        if self._result is not None and self._result.failure is None:
+        stopping = asyncio.ensure_future(self._stops(run))
+        try:
+            async with aclosing(run.events()) as events:
+                async for event in events:
+                    if isinstance(event, Finished):
+                        self._result = event.result
+                    yield event
+        finally:
+            stopping.cancel()
+        if self._result is not None and self._result.failure is None and self._result.stopped is None:
             self._around.append(max(0.0, time.monotonic() - begun - step.plan.seconds))
+
+    async def _stops(self, run: Run) -> None:
+        await self._stop.wait()
+        run.stop()
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
+        """What it comes to; _Ended, and it is cancelled, when somebody stops the experiment meanwhile."""
+        working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise _Ended(STOPPED)
+            return working.result()
+        finally:
+            stopped.cancel()
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working})
 
     def _kept(self, number: int, step: Step, result: Result) -> Kept:
         return Kept(
@@ -248,7 +244,7 @@ class _Course:
         why = away(step.plan, self._hosts)
         if why:
             yield Stage("waiting", f"waiting for a host to come back: {why}")
-            why = await back(step.plan, self._hosts, self._waits.back)
+            why = await self._unless_stopped(back(step.plan, self._hosts, self._waits.back))
         if why:
             raise _Ended(why)
 
@@ -256,7 +252,7 @@ class _Course:
         """Have it made where it is not made already, and look whether it is."""
         variable = self._experiment.variable
         yield Stage("changing", f"looking whether it is so: {step.change}")
-        plan = await looked(step.plan, self._hosts, self._waits.shown)
+        plan = await self._unless_stopped(looked(step.plan, self._hosts, self._waits.shown))
         why = missing(variable, step.value, plan, self._hosts)
         if why or (variable == "setup" and self._value != step.value):
             self._value = None
@@ -269,7 +265,8 @@ class _Course:
                 async for event in waiting:
                     yield event
             yield Stage("changing", f"waiting until it is so: {step.change}")
-            plan, self._refusal = await until_shown(variable, step.value, plan, self._hosts, self._waits.shown)
+            shown = until_shown(variable, step.value, plan, self._hosts, self._waits.shown)
+            plan, self._refusal = await self._unless_stopped(shown)
             if self._refusal:
                 self._refusal = f"the change was not made: {self._refusal}"
                 return
@@ -282,12 +279,13 @@ class _Course:
         if self._experiment.between:
             yield Stage("changing", f"the command between the runs makes it so: {step.change}")
             words = self._environment(number, step)
-            self._refusal = await run_between(self._experiment.between, words, self._waits.between)
+            making = run_between(self._experiment.between, words, self._waits.between)
+            self._refusal = await self._unless_stopped(making)
             return
         yield ChangeWanted(step, f"{step.change} (now: {why})" if why else step.change)
         if self._change is None:
             raise _Ended(f"somebody has to change something, and nobody can be asked: {step.change}")
-        if not await self._change(step):
+        if not await self._unless_stopped(self._change(step)):
             raise _Ended(f"nobody makes the change: {step.change}")
 
     def _environment(self, number: int, step: Step) -> dict[str, str]:

@@ -7,15 +7,16 @@ Retransmits, round trip and window come from the sender's sockets, which tell th
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from nictop.model.wording.text import clean
 from nictop.probe.records import TrafficSocket
 from nictop.traffic.ends import CONTROL_BYTES
+from nictop.traffic.generators import Side
 from nictop.traffic.measured import Interval
 from nictop.traffic.result import Flow, Point, SocketFigures
 
@@ -61,7 +62,7 @@ class FlowPicture:
     sender: str
     receiver: str
     """Hosts."""
-    side: Literal["client", "server"]
+    side: Side
     """The end that sends."""
     arrivals: tuple[Arrival, ...] = ()
     """By time; what is omitted ends at 0 or before."""
@@ -81,7 +82,9 @@ class FlowPicture:
 
 
 class Timed(Protocol):
-    """Something that has an end on the axis of the run."""
+    """A dataclass that has an end on the axis of the run."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
     @property
     def time(self) -> float: ...
@@ -102,6 +105,11 @@ class Gathered(Generic[T]):
         insort(self._items, item, key=BY_TIME)
         self._all = None
 
+    def shift(self, seconds: float) -> None:
+        """All of them are that much later than was thought."""
+        self._items = [replace(item, time=item.time + seconds) for item in self._items]
+        self._all = None
+
     @property
     def all(self) -> tuple[T, ...]:
         """By time."""
@@ -113,7 +121,7 @@ class Gathered(Generic[T]):
 class FlowWatch:
     """Gathers one direction while it goes on."""
 
-    def __init__(self, sender: str, receiver: str, side: Literal["client", "server"]) -> None:
+    def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side
         self._arrived = Gathered[Arrival]()
         self._sent = Gathered[Arrival]()
@@ -138,14 +146,9 @@ class FlowWatch:
         if sending is not None:
             self._told.add(sending)
 
-    def knows(self, time: float, seconds: float) -> bool:
-        """An interval that arrived about that time has been told."""
-        arrived = self._arrived.all
-        return bool(arrived) and abs(arrived[-1].time - time) < seconds / 2
-
-    def look(self, host: str, time: float, sockets: Sequence[TrafficSocket]) -> None:
-        """The connections of one host, at `time`."""
-        if host == self.sender:
+    def look(self, side: Side, time: float, sockets: Sequence[TrafficSocket]) -> None:
+        """The connections of one end, at `time`."""
+        if side == self.side:
             now = _Sockets(time, _data(sockets, sends=True))
             if self._giving is not None and time - self._giving.time >= SHORTEST_STEP:
                 sending = now.sending_since(self._giving)
@@ -153,7 +156,7 @@ class FlowWatch:
                     self._seen.add(sending)
             if self._giving is None or time - self._giving.time >= SHORTEST_STEP:
                 self._giving = now
-        if host == self.receiver:
+        else:
             now = _Sockets(time, _data(sockets, sends=False))
             if self._taking is not None and time - self._taking.time >= SHORTEST_STEP:
                 self._arrived_by_sockets.add(now.arrival_since(self._taking))
@@ -164,7 +167,7 @@ class FlowWatch:
         """As it stands; `over`: the same direction of the result, whose own points are the final ones."""
         told = self._arrived.all or self._sent.all
         arrivals = (over.arrivals if over is not None else ()) or told or self._arrived_by_sockets.all
-        sendings = self._seen.all or self._told.all or (over.sendings if over is not None else ())
+        sendings = (over.sendings if over is not None else ()) or self._seen.all or self._told.all
         return FlowPicture(
             self.sender,
             self.receiver,
@@ -177,14 +180,14 @@ class FlowWatch:
         )
 
 
-def flow_picture(flow: Flow, side: Literal["client", "server"], figures: Iterable[SocketFigures] = ()) -> FlowPicture:
+def flow_picture(flow: Flow, side: Side, figures: Iterable[SocketFigures] = ()) -> FlowPicture:
     """A direction of a run that is over. `figures`: of the senders of the run."""
     return FlowPicture(
         flow.sender,
         flow.receiver,
         side,
         tuple(sorted((_arrival(point.time, point.interval) for point in flow.points), key=BY_TIME)),
-        tuple(sorted(_sendings(flow.points), key=BY_TIME)),
+        tuple(sorted(_sendings(flow.sent_points or flow.points), key=BY_TIME)),
         flow=flow,
         figures=next((one for one in figures if one.host == flow.sender), None),
     )
@@ -206,6 +209,37 @@ def _sending(time: float, one: Interval) -> Sending | None:
     if not one.sends or (one.retransmits, one.rtt, one.congestion_window) == (None, None, None):
         return None
     return Sending(time, one.seconds, one.retransmits, one.rtt, one.congestion_window)
+
+
+def with_sockets(
+    points: Iterable[Point], looks: Iterable[tuple[float, Sequence[TrafficSocket]]], reach: float
+) -> tuple[Point, ...]:
+    """Intervals of a sender with what its generator did not tell of them, from its sockets. `looks`: (when, on the axis
+    of the run, the connections), by time; `reach`: seconds that may lie between an interval's end and a look."""
+    seen = [_Sockets(time, _data(sockets, sends=True)) for time, sockets in looks]
+    times = [one.time for one in seen]
+    found = []
+    for point in points:
+        after = bisect_left(times, point.time)
+        near = [
+            index for index in (after - 1, after) if 0 <= index < len(seen) and abs(times[index] - point.time) <= reach
+        ]
+        index = min(near, key=lambda index: abs(times[index] - point.time), default=None)
+        found.append(point if index is None else _with_look(point, seen[index], seen[index - 1] if index else None))
+    return tuple(found)
+
+
+def _with_look(point: Point, look: _Sockets, before: _Sockets | None) -> Point:
+    sending, one = look.sending_since(before), point.interval
+    if sending is None:
+        return point
+    filled = replace(
+        one,
+        retransmits=sending.retransmits if one.retransmits is None else one.retransmits,
+        rtt=sending.rtt if one.rtt is None else one.rtt,
+        congestion_window=sending.congestion_window if one.congestion_window is None else one.congestion_window,
+    )
+    return replace(point, interval=filled)
 
 
 def _data(sockets: Sequence[TrafficSocket], *, sends: bool) -> tuple[TrafficSocket, ...]:
@@ -235,15 +269,15 @@ class _Sockets:
             size += max(0, _moved(one, False) - (_moved(old, False) if old is not None else 0))
         return Arrival(self.time, seconds, 8 * size / seconds)
 
-    def sending_since(self, before: _Sockets) -> Sending | None:
-        """None while there is no connection with data."""
+    def sending_since(self, before: _Sockets | None) -> Sending | None:
+        """None while there is no connection with data. `before`: None for the first look."""
         if not self.by_inode:
             return None
         sockets = self.by_inode.values()
-        known = {inode: one.retransmits for inode, one in before.by_inode.items()}
+        known = {inode: one.retransmits for inode, one in before.by_inode.items()} if before is not None else {}
         return Sending(
             self.time,
-            self.time - before.time,
+            self.time - before.time if before is not None else 0.0,
             sum(max(0, one.retransmits - known.get(one.inode, 0)) for one in sockets),
             max(one.rtt for one in sockets),
             sum(one.congestion_window * one.snd_mss for one in sockets),

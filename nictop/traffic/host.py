@@ -17,6 +17,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.wording.text import clean
 from nictop.probe.records import Counters, Line, Request, TrafficLine, TrafficRequest, TrafficTools
+from nictop.wire.patience import within
 from nictop.wire.source import Source, SourceState
 
 MOST_RECORDS = 60_000
@@ -100,7 +101,9 @@ class RunHost:
         """Wait until something that is heard makes `fact` true; whether it has become so within these seconds."""
         end = time.monotonic() + seconds
         while not fact():
-            if not await is_set_within(self._news, end - time.monotonic()):
+            try:
+                await within(end - time.monotonic(), self._news.wait())
+            except asyncio.TimeoutError:
                 return bool(fact())
         return True
 
@@ -182,14 +185,3 @@ class RunHost:
     def _tell(self, item: Heard) -> None:
         for listener in tuple(self._listeners):
             listener(self.name, item)
-
-
-async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event. Not by `asyncio.wait_for`, which until Python 3.12 forgets that it was cancelled when the
-    event comes at the same moment: the run would go on."""
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        done, _ = await asyncio.wait({waiting}, timeout=max(0.0, seconds))
-        return bool(done)
-    finally:
-        waiting.cancel()

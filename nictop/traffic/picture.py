@@ -16,9 +16,9 @@ from nictop.model.ceiling import Ceiling
 from nictop.traffic.assembly import run_ceiling
 from nictop.traffic.events import Event, Finished, Measured, Sockets, Stage
 from nictop.traffic.flow_picture import BY_TIME, Arrival, FlowPicture, FlowWatch, Sending, T, flow_picture
-from nictop.traffic.host_picture import Carrying, HostPicture, HostWatch, Packets, host_picture
+from nictop.traffic.host_picture import HostPicture, HostWatch, host_picture
 from nictop.traffic.load import SHORTEST_WINDOW, Busy, HostRole
-from nictop.traffic.measured import Interval
+from nictop.traffic.nic_load import Carrying, Packets
 from nictop.traffic.plan import Place, Plan
 from nictop.traffic.result import Result
 
@@ -166,15 +166,9 @@ class Watching:
             return
         one = event.interval
         time = one.end - (self.plan.omit if one.omitted else 0.0)
-        flow = self._flow_of(event.host, one, time)
-        if flow is not None:
-            flow.measure(time, one)
-
-    def _flow_of(self, host: str, one: Interval, time: float) -> FlowWatch | None:
-        """With both ends on one host the name does not tell them apart: what one direction has already belongs to the
-        other."""
-        mine = [flow for flow in self._flows if host == (flow.sender if one.sends else flow.receiver)]
-        return next((flow for flow in mine if not flow.knows(time, one.seconds)), mine[-1] if mine else None)
+        for flow in self._flows:
+            if (flow.side == event.side) == one.sends:
+                flow.measure(time, one)
 
     def _looked(self, event: Sockets, now: float) -> None:
         if event.time is not None:
@@ -185,7 +179,7 @@ class Watching:
             return
         time = event.time if event.time is not None else now - self._axis
         for flow in self._flows:
-            flow.look(event.host, time, event.sockets)
+            flow.look(event.side, time, event.sockets)
 
     def _place(self, axis: float, *, sure: bool) -> None:
         """No line comes before what it tells: the quickest one shows best where the axis begins."""

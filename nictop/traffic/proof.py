@@ -82,6 +82,8 @@ class Proof:
     """Client and server."""
     observed: tuple[Carried, ...] = ()
     """Netdevs of other hosts that carried the run."""
+    one_machine: bool = False
+    """Both ends are on it."""
 
 
 def proof(
@@ -94,7 +96,8 @@ def proof(
         for place in (plan.client, plan.server)
     )
     if _one_machine(plan, hosts):
-        return Proof("failed", "both ends are on one machine: it measures that machine, and no NIC", ends)
+        measures = "both ends are on one machine: it measures that machine, and no NIC"
+        return Proof("failed", measures, ends, one_machine=True)
     verdicts = {one.verdict for one in ends}
     verdict: Verdict = "failed" if "failed" in verdicts else "unknown" if "unknown" in verdicts else "proven"
     most = max((max(pair) for pair in expected.values()), default=0.0)

@@ -1,6 +1,7 @@
 """A run as a value: what arrived, what it cost, which way it went, and whether it may be compared with others.
 
-Reads nothing. Totals come from the generator's own end counters, never from its intervals. Times are seconds since the
+Reads nothing. Totals come from the generator's own end counters, and from its intervals only of a run that somebody has
+stopped, which is never ranked. Times are seconds since the
 first interval began, on one axis for all hosts.
 """
 
@@ -49,6 +50,8 @@ class Flow:
     """As the receiver told them, else the sender; the omitted ones are before 0."""
     retransmits: int | None = None
     """Segments, of what counts."""
+    sent_points: tuple[Point, ...] = ()
+    """As the sender told them, with what its sockets said of retransmits, rtt and window."""
 
     @property
     def goodput(self) -> float | None:
@@ -106,6 +109,8 @@ class Result:
     """What is worth knowing and does not make it invalid."""
     clock_uncertainty: float | None = None
     """Seconds by which hosts may lie beside each other on the axis; None: not known."""
+    stopped: float | None = None
+    """Seconds that had counted when somebody stopped it; None: nobody did."""
     schema: int = SCHEMA
 
     @property
@@ -132,6 +137,8 @@ def _objections(result: Result) -> Sequence[str]:
     found = []
     if result.failure is not None:
         found.append(f"the run failed: {result.failure.sentence}")
+    elif result.stopped is not None:
+        found.append(f"it was stopped after {result.stopped:.1f} of {result.plan.time} s")
     elif result.goodput is None:
         found.append("the receiver's total is not known")
     if result.proof is None:

@@ -1,6 +1,7 @@
 """One run between two watched hosts: check both ends, start, watch, end, and always clean up.
 
-`Run.events()` yields what happens as it happens and at last the result. The server is started first, and the client
+`Run.events()` yields what happens as it happens and at last the result; `Run.stop()` ends it early, with what was
+measured until then. The server is started first, and the client
 only when somebody really listens; own watches end what hangs, since a generator waits for ever when the link under test
 dies. Whatever ends the run (its end, a failure, a cancelled task, a closed iterator), both children are stopped and
 waited for; a probe ends them by itself too when nobody is there any more.
@@ -8,10 +9,8 @@ waited for; a probe ends them by itself too when nobody is there any more.
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
-from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -21,11 +20,11 @@ from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.assembly import Heard, first_after, has_told, result_of, zero
 from nictop.traffic.endings import SEEN_FROM_AFAR, first_cause, hung, why, without_result
 from nictop.traffic.ends import RunEnd
-from nictop.traffic.events import Event, Finished, Limits, Measured, RunFailed, Sockets, Stage
+from nictop.traffic.events import Event, Finished, Limits, Measured, RunFailed, RunStopped, Sockets, Stage
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, arguments, output
-from nictop.traffic.host import Heard as HeardItem
-from nictop.traffic.host import RunHost, is_set_within
+from nictop.traffic.host import RunHost
+from nictop.traffic.lines import Lines
 from nictop.traffic.plan import Plan, problems
 from nictop.traffic.tools import refusals
 
@@ -49,29 +48,33 @@ class Run:
         }
         self._identity = identity
         self._asked: set[Side] = set()
-        self._pending: deque[tuple[str, HeardItem]] = deque()
-        self._news = asyncio.Event()
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._failure: Failure | None = None
-        self._lost: set[str] = set()
-        """Hosts whose probe has gone meanwhile: it has taken its children with it."""
+        self._lines = Lines(hosts, {end.host for end in self._ends.values()})
+        self._stopped: float | None = None
+
+    def stop(self) -> None:
+        """End it now: the children are stopped, and what was measured is the result. Afterwards it does nothing."""
+        self._lines.stop()
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early."""
-        silent = [host.listen(self._hear) for host in self._hosts.values()]
+        self._lines.listen()
         try:
             try:
                 async for event in self._stages():
                     yield event
             except RunFailed as error:
                 self._failure = error.failure
+            except RunStopped:
+                axis = zero(self._so_far())
+                self._stopped = 0.0 if axis is None else min(max(0.0, time.monotonic() - axis), float(self.plan.time))
             finally:
-                await self._stop()
+                await self._end_children()
             yield Finished(result_of(await self._heard()))
         finally:
-            for end_listening in silent:
-                end_listening()
+            self._lines.close()
 
     # ------------------------------------------------------------------------------------------------- the stages
 
@@ -100,7 +103,7 @@ class Run:
             await self._is_there(self._hosts[end.host], deadline)
             await self._hosts[end.host].ask(TrafficRequest(f"{end.identity}-check", "check"))
         while missing := [end for end in self._ends.values() if end.tools is None]:
-            item = await self._next(deadline)
+            item = await self._lines.next(deadline)
             if item is None:
                 names = ", ".join(clean(end.host) for end in missing)
                 raise RunFailed(Failure("tools", f"{names}: the probe does not answer; it may be of an older nictop"))
@@ -133,7 +136,7 @@ class Run:
             await self._ask("server")
             deadline = time.monotonic() + self._limits.listen
             while not end.listening and end.ended is None:
-                line = await self._next(deadline)
+                line = await self._lines.next(deadline)
                 if line is None:
                     raise RunFailed(Failure("start", f"{where}: nobody listens there after {self._limits.listen:g} s"))
                 self._sort(line)
@@ -186,7 +189,7 @@ class Run:
                 patience = hard  # the totals are exchanged at the end, and nothing else moves meanwhile
             if alone is not None:
                 patience = min(patience, alone + stall)
-            line = await self._next(min(hard, patience))
+            line = await self._lines.next(min(hard, patience))
             if line is None:
                 raise RunFailed(hung(self._so_far(), self._limits, moved, time.monotonic() - begun))
             for event in self._sort(line):
@@ -217,7 +220,7 @@ class Run:
         """Why an end failed. Where it only noticed what had happened to the other one, that is waited for a moment."""
         deadline = time.monotonic() + self._limits.settle
         while why(self._so_far(), end).kind in SEEN_FROM_AFAR and other.ended is None:
-            line = await self._next(deadline)
+            line = await self._lines.next(deadline)
             if line is None:
                 break
             self._sort(line)
@@ -225,33 +228,15 @@ class Run:
 
     # ------------------------------------------------------------------------------------------------ what is heard
 
-    def _hear(self, name: str, item: HeardItem) -> None:
-        self._pending.append((name, item))
-        self._news.set()
-
-    async def _next(self, deadline: float) -> TrafficLine | None:
-        """The next line about traffic; None when none comes before the deadline. A lost end ends the run."""
-        while True:
-            while not self._pending:
-                self._news.clear()
-                if not await is_set_within(self._news, deadline - time.monotonic()):
-                    return None
-            name, item = self._pending.popleft()
-            if isinstance(item, TrafficLine):
-                return item
-            if item.state in ("lost", "failed") and any(end.host == name for end in self._ends.values()):
-                self._lost.add(name)
-                raise RunFailed(Failure("unreachable", f"{clean(name)}: {clean(item.message)}"))
-
     def _sort(self, line: TrafficLine) -> list[Event]:
         """Give a line to the end that it is about."""
         end = next((one for one in self._ends.values() if one.identity == line.id), None)
         if end is None:
             return []
         intervals = end.take(line)
-        events: list[Event] = [Measured(end.host, self._time(end, line.time), one) for one in intervals]
+        events: list[Event] = [Measured(end.host, self._time(end, line.time), one, end.side) for one in intervals]
         if line.kind == "sockets":
-            events.append(Sockets(end.host, self._time(end, line.time), line.sockets))
+            events.append(Sockets(end.host, self._time(end, line.time), line.sockets, end.side))
         return events
 
     def _time(self, end: RunEnd, there: float) -> float | None:
@@ -259,20 +244,21 @@ class Run:
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
     def _so_far(self) -> Heard:
-        return Heard(self.plan, self._ends, self._hosts, self._wall, self._before, {}, self._failure)
+        return Heard(self.plan, self._ends, self._hosts, self._wall, self._before, {}, self._failure, self._stopped)
 
     # ----------------------------------------------------------------------------------------------------- the end
 
-    async def _stop(self) -> None:
-        """Stop the children that still run, and wait for their end."""
+    async def _end_children(self) -> None:
+        """Stop those that still run, and wait for their end."""
+        self._lines.end()
         running = [end for side, end in self._ends.items() if side in self._asked and end.ended is None]
         for end in running:
-            if end.host not in self._lost:
+            if end.host not in self._lines.lost:
                 await self._hosts[end.host].ask(TrafficRequest(end.identity, "stop"))
         deadline = time.monotonic() + self._limits.stop
-        while any(end.ended is None and end.host not in self._lost for end in running):
+        while any(end.ended is None and end.host not in self._lines.lost for end in running):
             try:
-                line = await self._next(deadline)
+                line = await self._lines.next(deadline)
             except RunFailed as error:  # a host is lost; the other one may still have something to stop
                 self._failure = first_cause(self._failure, error.failure)
                 continue
@@ -287,7 +273,7 @@ class Run:
         finish = {name: self._end_on(host) for name, host in self._hosts.items()}
         deadline = time.monotonic() + self._limits.counters
         for name, host in self._hosts.items():
-            if name not in self._lost:
+            if name not in self._lines.lost:
                 await host.until(partial(has_told, host, finish[name]), deadline - time.monotonic())
         after = {name: first_after(host, finish[name]) for name, host in self._hosts.items()}
         return replace(self._so_far(), after=after)

@@ -7,7 +7,6 @@ what somebody has to change is changed as seldom as that allows.
 
 from __future__ import annotations
 
-import math
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +17,21 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.wording.text import clean
 from nictop.probe.records import TrafficTools
 from nictop.traffic.amounts import shown
+from nictop.traffic.asked import Asked, asked_for, by_value
 from nictop.traffic.comparison import FEWEST, order
 from nictop.traffic.host import RunHost
 from nictop.traffic.kept import ExperimentKind
 from nictop.traffic.places import choose
 from nictop.traffic.plan import Offer, Plan, offers, problems
 from nictop.traffic.tools import differences, refusals
-from nictop.traffic.variables import checked, variable_of, wanted_words
+from nictop.traffic.variables import variable_of, wanted_words
 from nictop.traffic.wish import Wish, generator_of, plan_of
 
+SHORTEST_RANKED = 2
+"""Seconds: within one there need not be two counter records that are `load.SHORTEST_WINDOW` apart."""
 AROUND = 1.0
 """Seconds that a run takes beside its own, as long as none was made: looking for the generators, starting, the last
 counters."""
-MOST_REPEATS = 1000
-MOST_STEPS = 5000
-LONGEST_REST = 86400.0
-LONGEST_LABEL = 200
-"""Characters."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +94,7 @@ def experiment_of(
     wish: Wish, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot], tools: Mapping[str, TrafficTools]
 ) -> Experiment:
     """`snapshots` and `tools`: by host. NictopError: why it cannot be run, every reason in it."""
-    asked = _asked(wish)
-    _check(asked)
+    asked = asked_for(wish)
     offer, plans = _plans(asked, offers, snapshots)
     missing = [clean(name) for name in (wish.client, wish.server) if name not in tools]
     if missing:
@@ -123,59 +119,7 @@ def experiment_of(
     )
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """A wish, and what it is."""
-
-    wish: Wish
-    kind: ExperimentKind
-    variable: str
-    """"": nothing varies."""
-    values: tuple[str, ...]
-    """("",) where nothing varies."""
-
-    @property
-    def is_by_somebody(self) -> bool:
-        return bool(self.variable) and variable_of(self.variable).by_somebody
-
-
-def _asked(wish: Wish) -> _Asked:
-    if wish.sweep is not None and wish.compare is not None:
-        raise NictopError("a sweep and a comparison are two experiments", "ask for one of them")
-    if wish.compare is not None:
-        name, values = wish.compare
-        if len(values) != 2:
-            raise NictopError(f"two values are compared, not {len(values)}", "a sweep takes any number of values")
-        return _Asked(wish, "compare", name, values)
-    if wish.sweep is not None:
-        name, values = wish.sweep
-        twice = sorted({value for value in values if values.count(value) > 1})
-        if twice or not values:
-            raise NictopError(f"{name}: {', '.join(map(shown, twice)) or 'no value'} stands there {len(values)} times")
-        return _Asked(wish, "sweep", name, values)
-    return _Asked(wish, "repeat" if wish.repeat > 1 else "run", "", ("",))
-
-
-def _check(asked: _Asked) -> None:
-    """What does not depend on the ends."""
-    wish = asked.wish
-    if asked.variable:
-        for value in asked.values:
-            checked(asked.variable, value)
-    if not 1 <= wish.repeat <= MOST_REPEATS:
-        raise NictopError(f"repeat is {wish.repeat}, not from 1 to {MOST_REPEATS}")
-    if not 0 <= wish.rest <= LONGEST_REST or math.isnan(wish.rest):
-        raise NictopError(f"rest is {wish.rest:g}, not from 0 to {LONGEST_REST:g} seconds")
-    if len(wish.label) > LONGEST_LABEL or clean(wish.label) != wish.label:
-        raise NictopError(f"label: {shown(wish.label)} is too long, or has characters that cannot be shown")
-    if wish.between and not asked.is_by_somebody:
-        raise NictopError(
-            "there is nothing for a command between the runs to change",
-            "it belongs to what nictop does not set itself: queues, mtu or setup, in a sweep or a comparison",
-        )
-
-
-def _plans(asked: _Asked, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> tuple[Offer, dict[str, Plan]]:
+def _plans(asked: Asked, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> tuple[Offer, dict[str, Plan]]:
     """(the ends of the first one, value → plan)"""
     wish, variable = asked.wish, asked.variable
     into_plan = variable_of(variable).into_plan if variable else None
@@ -210,23 +154,15 @@ def _with_nics(wish: Wish, value: str, snapshots: Mapping[str, Snapshot]) -> Wis
 
 
 def _refuse(variable: str, plans: Mapping[str, Plan], client: TrafficTools, server: TrafficTools) -> None:
-    """Every reason with the values that it is about, unless it is about all."""
-    reasons: dict[str, list[str]] = {}
-    for value, plan in plans.items():
-        for reason in (*problems(plan), *refusals(plan, client, server)):
-            reasons.setdefault(reason, []).append(value)
-    if reasons:
-        told = [
-            reason if len(about) == len(plans) else f"{reason} ({variable} {', '.join(map(clean, about))})"
-            for reason, about in reasons.items()
-        ]
-        raise NictopError(f"it cannot be run: {'; '.join(told)}")
+    told = by_value(
+        variable, {value: (*problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
+    )
+    if told:
+        raise NictopError(f"it cannot be run: {told}")
 
 
-def _steps(asked: _Asked, plans: Mapping[str, Plan], snapshots: Mapping[str, Snapshot]) -> Iterable[Step]:
+def _steps(asked: Asked, plans: Mapping[str, Plan], snapshots: Mapping[str, Snapshot]) -> Iterable[Step]:
     variable, values, wish = asked.variable, asked.values, asked.wish
-    if len(values) * wish.repeat > MOST_STEPS:
-        raise NictopError(f"{len(values) * wish.repeat} runs are more than {MOST_STEPS}")
     row = variable_of(variable) if variable else None
     for number, index in enumerate(_order(asked.kind, len(values), wish.repeat)):
         value = values[index]
@@ -253,12 +189,17 @@ def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
 
 
 def _notes(
-    asked: _Asked, offer: Offer, plans: Iterable[Plan], tools: tuple[TrafficTools, TrafficTools]
+    asked: Asked, offer: Offer, plans: Iterable[Plan], tools: tuple[TrafficTools, TrafficTools]
 ) -> Iterable[str]:
     for one in offer.disagreements:
         yield f"the ends differ in {one.what}: {' and '.join(clean(value) for value, _ in one.sides)}"
     if any(plan.generator == "iperf3" for plan in plans):
         yield from differences(*tools)
+    if asked.wish.time < SHORTEST_RANKED:
+        yield (
+            f"{SHORTEST_RANKED} s are the least that can be ranked: the CPUs of a run of {asked.wish.time} s cannot be "
+            "counted well enough"
+        )
     if asked.kind == "compare" and asked.wish.repeat < FEWEST:
         yield f"no verdict can be made of fewer than {FEWEST} runs of each: repeat it {FEWEST} times or more"
     if asked.variable == "setup":

@@ -6,36 +6,19 @@ that makes no sense the sentence why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 
 from nictop.errors import NictopError
 from nictop.traffic.amounts import amount, bit_rate, cpu, dscp, seconds, whole_number
 from nictop.traffic.wish import Wish, values
+from nictop.widgets.form import Field, next_choice
+from nictop.widgets.form import presets as presets_of
+
+__all__ = ["FIELDS", "Field", "field_of", "next_choice", "presets", "wish_of"]
 
 ALL_OTHERS, NOBODY = "all other hosts", "nobody"
 NO, YES = "no", "yes"
-
-
-@dataclass(frozen=True)
-class Field:
-    """One option."""
-
-    name: str
-    """Of the attribute of `Wish`."""
-    label: str
-    example: str
-    """What can be typed, beside the field; of a choice, what it is about."""
-    parse: Callable[[str], object] | None = None
-    """NictopError for words that make no sense. None: the words themselves."""
-    choices: tuple[str, ...] = ()
-    """The first one is the default; (): it is typed."""
-    preset: str = ""
-    """What stands in it at first."""
-    common: bool = False
-    """In sight without a key."""
-    empty: str = "default"
-    """What it means when nothing stands in it."""
 
 
 FIELDS = (
@@ -79,13 +62,7 @@ PLAN_NAMES = {
 
 def presets() -> dict[str, str]:
     """What stands in the fields at first."""
-    return {field.name: field.choices[0] if field.choices else field.preset for field in FIELDS}
-
-
-def next_choice(field: Field, word: str, step: int) -> str:
-    """Round and round."""
-    place = field.choices.index(word) if word in field.choices else 0
-    return field.choices[(place + step) % len(field.choices)]
+    return presets_of(FIELDS)
 
 
 def wish_of(words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]) -> tuple[Wish, dict[str, str]]:

@@ -1,55 +1,20 @@
-"""The options of a run, one line each: words are typed into the chosen one, or a choice goes round.
-
-  direction     ◂ forward ▸   who sends
-▸ time          20▏           seconds that count
-  message size  9M            longer than 8 MiB
-
-The first character that is typed replaces what stands there, backspace takes the last one away.
-"""
+"""The options of a run as a form."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-from textual import events
-from textual.binding import Binding, BindingType
-from textual.message import Message
-
-from nictop.model.wording import ascii_only as ascii_text
-from nictop.model.wording import clean, fit, width
-from nictop.widgets.choice_view import ChoiceView
-from nictop.widgets.line_view import SpanLine
-from nictop.widgets.run_fields import BY_NAME, FIELDS, Field, next_choice, presets
-
-LABEL, VALUE = 14, 18
-"""Cells of a label, and of a short value."""
-LONGEST = 200
-"""Characters of a value."""
+from nictop.widgets.form import Field, Form
+from nictop.widgets.run_fields import FIELDS, presets
 
 
-class RunForm(ChoiceView):
-    """Posts `Changed` whenever a value is another one."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="traffic: the choice before"),
-        Binding("right", "change(1)", "Next", id="form.next", show=False, tooltip="traffic: the next choice"),
-        Binding("backspace", "erase", "Erase", id="form.erase", show=False, tooltip="traffic: erase a character"),
-        Binding("ctrl+u,delete", "clear", "Clear", id="form.clear", show=False, tooltip="traffic: back to the default"),
-    ]
-
-    class Changed(Message):
-        """A value is another one."""
+class RunForm(Form):
+    """The common options, and on demand all of them."""
 
     def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
-        self.words = presets()
-        """Name of a field → what stands in it."""
-        self.problems: Mapping[str, str] = {}
+        super().__init__(FIELDS, ascii_only=ascii_only, id=id)
         self.everything = False
         """All fields are shown, not only the common ones."""
-        self._fresh = True
-        """The next character replaces what stands there."""
 
     @property
     def shown(self) -> Sequence[Field]:
@@ -63,104 +28,3 @@ class RunForm(ChoiceView):
             or field.name in self.problems
             or self.words[field.name] != preset[field.name]
         ]
-
-    @property
-    def chosen(self) -> Field:
-        """That the cursor stands on."""
-        index = self.index
-        return BY_NAME[self._keys[index]] if index is not None else FIELDS[0]
-
-    @property
-    def types(self) -> bool:
-        """Characters are typed into the chosen field; they are no keys."""
-        return self.has_focus and not self.chosen.choices
-
-    def show(self, problems: Mapping[str, str]) -> None:
-        """Draw it with what is wrong beside the fields."""
-        self.problems = problems
-        self.set_keys([field.name for field in self.shown])
-        self.redraw()
-
-    def choice_changed(self, index: int) -> None:
-        self._fresh = True
-
-    def redraw(self) -> None:
-        found = self.shown
-        self.show_drawn(len(found), lambda index: self._line_of_field(found[index]), None, self.index)
-
-    def _line_of_field(self, field: Field) -> SpanLine:
-        cells = self.scrollable_content_region.width
-        typing = self.has_focus and field is self.chosen and not field.choices
-        word = clean(self.words[field.name])
-        if field.choices:
-            left, right = ("<", ">") if self.ascii_only else ("◂", "▸")
-            value, style = f"{left} {word} {right}", ""
-        else:
-            value, style = word + (("_" if self.ascii_only else "▏") if typing else ""), "title"
-            if not value:
-                value, style = field.empty, "dim"
-        problem = self.problems.get(field.name, "")
-        beside, tone = (problem, "bad") if problem else (field.example, "dim")
-        room = max(1, cells - LABEL - 3)
-        wanted = min(max(VALUE, width(value) + 1), max(1, room))
-        if self.ascii_only:
-            value, beside = ascii_text(value), ascii_text(clean(beside))
-        return (
-            (f" {fit(field.label, LABEL)} ", ""),
-            (fit(value, wanted), style),
-            (" " + fit(clean(beside), max(0, room - wanted)), tone),
-        )
-
-    # -------------------------------------------------------------------------------------------------- keys
-
-    def set_word(self, name: str, word: str) -> None:
-        """As if it were typed."""
-        if self.words[name] != word:
-            self.words[name] = word
-            self.redraw()
-            self.post_message(self.Changed())
-
-    def check_consume_key(self, key: str, character: str | None) -> bool:
-        """What is typed is no key."""
-        return self.types and character is not None and character.isprintable()
-
-    async def _on_key(self, event: events.Key) -> None:
-        if self.types and event.is_printable and event.character is not None:
-            event.stop()
-            event.prevent_default()
-            self._type(event.character)
-
-    def on_paste(self, event: events.Paste) -> None:
-        if self.types:
-            event.stop()
-            self._type("".join(one for one in event.text.split("\n")[0] if one.isprintable()))
-
-    def _type(self, text: str) -> None:
-        name = self.chosen.name
-        before = "" if self._fresh else self.words[name]
-        self._fresh = False
-        self.set_word(name, (before + text)[:LONGEST])
-        self.redraw()
-
-    def action_change(self, step: int) -> None:
-        field = self.chosen
-        if field.choices:
-            self.set_word(field.name, next_choice(field, self.words[field.name], step))
-
-    def action_erase(self) -> None:
-        if not self.chosen.choices:
-            self._fresh = False
-            self.set_word(self.chosen.name, self.words[self.chosen.name][:-1])
-
-    def action_clear(self) -> None:
-        self._fresh = True
-        self.set_word(self.chosen.name, presets()[self.chosen.name])
-
-    def on_focus(self) -> None:
-        super().on_focus()
-        self._fresh = True
-        self.redraw()
-
-    def on_blur(self) -> None:
-        super().on_blur()
-        self.redraw()

@@ -11,8 +11,8 @@ from nictop.model import units
 from nictop.model.cpu_lists import format_cpu_list
 from nictop.model.wording import clean
 from nictop.traffic.flow_picture import Arrival, Sending
-from nictop.traffic.host_picture import Carrying, Packets
 from nictop.traffic.load import Busy
+from nictop.traffic.nic_load import Carrying, Packets
 from nictop.traffic.picture import HostMoment, Moment
 from nictop.traffic.result import MOST_STEAL
 from nictop.widgets.line_view import Span

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -61,8 +61,8 @@ def draw_status(
     run: str = "",
 ) -> SpanLine:
     """One line of exactly `width` cells; what matters least is left out or cut first. `silent`: seconds for which a
-    live host has said nothing, although it should have; 0 while it does what it should. `run`: about the run that goes
-    on, short."""
+    live host has said nothing, although it should have; 0 while it does what it should. `run`: about what goes on (a
+    run, a recording), short."""
     state = "lost" if silent else snapshot.state
     left: list[Span] = [NAME, (f" {MARKS[state][ascii_only]} ", STYLES[state])]
     left.append((f"{clean(snapshot.host)}  ", "title"))
@@ -142,18 +142,18 @@ class StatusLine(LineView):
     can_focus = False
     COST_EVERY = 2.0
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+    def __init__(self, *, ascii_only: bool, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._clock = clock
         self._interval = 1.0
         self.ascii_only = ascii_only
         self._own_cost = OwnCost()
         self._cost: tuple[float, int] | None = None
         self._snapshot: Snapshot | None = None
         self._frozen = False
-        self._heard = monotonic()
         self._hosts: tuple[Followed, ...] = ()
         self._chosen = ""
-        self._run = ""
+        self._run = self._recording = ""
         self.pids: tuple[int, ...] = ()
         """Probes on this machine whose cost belongs to nictop."""
 
@@ -167,8 +167,6 @@ class StatusLine(LineView):
         self._draw()
 
     def show(self, snapshot: Snapshot, *, interval: float, frozen: bool) -> None:
-        if self._snapshot is not snapshot:
-            self._heard = monotonic()
         self._snapshot, self._interval, self._frozen = snapshot, interval, frozen
         self._draw()
 
@@ -178,10 +176,22 @@ class StatusLine(LineView):
             self._run = words
             self._draw()
 
+    def show_recording(self, words: str) -> None:
+        """About the recording that is being made; "": none is."""
+        if words != self._recording:
+            self._recording = words
+            self._draw()
+
+    @property
+    def _going(self) -> str:
+        """What goes on, whichever host is shown."""
+        return "  ".join(part for part in (self._recording, self._run) if part)
+
     def show_hosts(self, hosts: tuple[Followed, ...], chosen: str) -> None:
         """These are watched, and the screen is about one of them; a single one is drawn from its snapshot."""
+        others = hosts != self._hosts
         self._hosts, self._chosen = hosts, chosen
-        if len(hosts) > 1:
+        if others or len(hosts) > 1:
             self._draw()
 
     def _draw(self) -> None:
@@ -192,14 +202,14 @@ class StatusLine(LineView):
                 self.size.width,
                 self._interval,
                 self._cost,
-                now=monotonic(),
+                now=self._clock(),
                 frozen=self._frozen,
                 ascii_only=self.ascii_only,
-                run=self._run,
+                run=self._going,
             )
             self.show_lines((line,))
         elif self._snapshot is not None:
-            silent = monotonic() - self._heard
+            silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
             overdue = self._snapshot.state == "live" and not self._frozen and silent > SILENCE + 2 * self._interval
             line = draw_status(
                 self._snapshot,
@@ -209,6 +219,6 @@ class StatusLine(LineView):
                 frozen=self._frozen,
                 ascii_only=self.ascii_only,
                 silent=silent if overdue else 0.0,
-                run=self._run,
+                run=self._going,
             )
             self.show_lines((line,))

@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line
 from nictop.traffic.events import Measured
+from nictop.traffic.generators import Side
 from nictop.traffic.host import RunHost
 from nictop.traffic.measured import Interval
 from nictop.traffic.picture import Watching
@@ -60,13 +61,14 @@ class LongRun:
             one.hear(Line(counters=self._counters(number)), now=self.now)
         end = self.now // INTERVAL * INTERVAL
         if end > before:
-            for end_of_run, sends in (("b", False), ("a", True)):
+            ends: tuple[tuple[str, Side, bool], ...] = (("b", "server", False), ("a", "client", True))
+            for end_of_run, side, sends in ends:
                 rate = 8e9 + 1e9 * ((7 * end) % 1)
                 told = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
-                self.watching.take(Measured(end_of_run, self.now, told), now=self.now)
+                self.watching.take(Measured(end_of_run, self.now, told, side), now=self.now)
                 if self.plan.direction == "bidirectional":
                     back = replace(told, sends=not sends)
-                    self.watching.take(Measured(end_of_run, self.now, back), now=self.now)
+                    self.watching.take(Measured(end_of_run, self.now, back, side), now=self.now)
 
     def _counters(self, number: int) -> Counters:
         ticks = round(self.now * 100)

@@ -142,6 +142,8 @@ def test_the_speed_of_a_device_is_a_limit_also_below_a_vlan() -> None:
 def test_a_speed_that_is_not_known_is_no_limit(link: Link, why: str) -> None:
     assert end_limits(host(link), 4) == ((), why)
     assert ceiling((), Framing(1500, 4), [why]).sentence == f"no ceiling: {why}"
+    # over loopback both ends are the same link
+    assert ceiling((), Framing(1500, 4), [why, why]).sentence == f"no ceiling: {why}"
 
 
 def test_names_cannot_move_the_cursor() -> None:

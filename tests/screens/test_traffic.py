@@ -81,10 +81,11 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         await runs.press("escape")
         await runs.over()
         assert runs.generators() == []
-        assert "stopped before its end" in runs.sentences()
+        assert "arrived at b" in runs.sentences() and " of 30 s" in runs.sentences()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
-        assert kept_runs(kept_here).runs == ()
+        ((_, kept),) = kept_runs(kept_here).runs
+        assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
         # the options are still there

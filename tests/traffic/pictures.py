@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from nictop.model.ceiling import Ceiling
 from nictop.traffic.flow_picture import Arrival, FlowPicture, Sending
-from nictop.traffic.host_picture import Carrying, HostPicture, Packets
+from nictop.traffic.host_picture import HostPicture
 from nictop.traffic.load import Busy, HostRole
+from nictop.traffic.nic_load import Carrying, Packets
 from nictop.traffic.picture import RunPicture
 from nictop.traffic.plan import Plan
 from tests.traffic.plans import PLAN

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Clock, Counters, Line, TrafficLine, TrafficSocket
 from nictop.traffic.built_in import BuiltInOutput
 from nictop.traffic.ends import RunEnd, socket_figures, socket_retransmits
@@ -156,6 +157,9 @@ def ticks(time: float, *cpus: tuple[int, int, int, int]) -> Counters:
     return counters(time, {4: missed}, cpus=table)
 
 
+SNAPSHOT = Snapshot.empty("b")
+
+
 def test_the_load_is_that_of_the_seconds_that_count() -> None:
     records = [
         ticks(1000.0, (0, 0, 0, 0), (0, 0, 0, 0)),
@@ -165,7 +169,7 @@ def test_the_load_is_that_of_the_seconds_that_count() -> None:
     ]
     # the host's clock is 1000 s ahead, and the axis begins at its 1002
     found = host_load(
-        "b", "server", records, (0.0, 2.0), offset=1002.0, clock_ticks=100, bits_per_second=2e9, ifindex=4
+        "b", "server", records, (0.0, 2.0), offset=1002.0, snapshot=SNAPSHOT, bits_per_second=2e9, ifindex=4
     )
     assert found.busy is not None
     assert (found.busy.hottest, found.busy.cores) == (0, 2)
@@ -173,8 +177,9 @@ def test_the_load_is_that_of_the_seconds_that_count() -> None:
     assert found.busy.total == pytest.approx(0.85) and found.busy.steal_share == pytest.approx(0.05)
     assert found.per_gigabit == pytest.approx(0.425)
     assert found.ring_drops == 2 and [one.time for one in found.series] == [0.0, 2.0, 4.0]
-    short = host_load("b", "server", records, (0.0, 0.9), offset=1002.0, clock_ticks=100, bits_per_second=1.0)
-    assert short.busy is None
+    short = host_load("b", "server", records, (0.0, 0.9), offset=1002.0, snapshot=SNAPSHOT, bits_per_second=1.0)
+    assert short.busy is None and [one.time for one in short.series] == [0.0, 2.0, 4.0]
+    assert [one.dropped for one in found.packets] == [2, 2, 2] and short.packets == ()
 
 
 def test_windows_are_never_shorter_than_a_second() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from nictop.errors import NictopError
 from nictop.probe.records import Request
-from nictop.traffic.changes import run_between
+from nictop.traffic.between import run_between
 from nictop.traffic.comparison import compare
 from nictop.traffic.events import Finished, Measured, Stage
 from nictop.traffic.experiment import (
@@ -31,9 +31,9 @@ from nictop.traffic.experiment import (
     carry_out,
     prepared,
 )
-from nictop.traffic.host import is_set_within
 from nictop.traffic.kept import Kept, chosen, keep
 from nictop.traffic.wish import Wish, values
+from nictop.wire.patience import within
 from nictop.wire.source import SourceState
 from tests.support.probe import alive, wait_until
 from tests.traffic.pair import LIMIT, WIRE, Pair, pair, why_not
@@ -189,7 +189,7 @@ async def test_a_command_makes_the_change() -> None:
         events = await told(carry_out(failing, both.hosts, waits=WAITS))
         (kept,) = ended(events).results
         assert kept.result.failure is not None
-        assert kept.result.failure.sentence == "the command ended with status 3: gone wrong"
+        assert kept.result.failure.sentence == "the command 'echo gone wrong; exit 3' ended with status 3: gone wrong"
 
 
 @real
@@ -201,7 +201,7 @@ async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
         for stage in ("checking", "listening", "running", "measured", "resting"):
             reached = asyncio.Event()
             task = asyncio.ensure_future(until(carry_out(experiment, both.hosts), stage, reached))
-            assert await is_set_within(reached, 10.0), stage
+            await within(10.0, reached.wait())
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert task.cancelled() and both.generators() == [], stage
@@ -222,6 +222,40 @@ async def until(events: AsyncGenerator[ExperimentEvent, None], name: str, reache
             stage = event.name if isinstance(event, Stage) else ""
             if name in (stage, type(event).__name__.lower()):
                 reached.set()
+
+
+@real
+async def test_an_experiment_that_is_stopped_keeps_what_was_measured() -> None:
+    async with pair() as both:
+        experiment = await made(both, repeat=3, time=30, rest=60.0)
+        stop, written = asyncio.Event(), list[Kept]()
+        events: list[ExperimentEvent] = []
+        async for event in carry_out(experiment, both.hosts, keep=written.append, stop=stop):
+            events.append(event)
+            if isinstance(event, Measured) and event.interval.end >= 0.6:
+                stop.set()
+        (one,) = ended(events).results
+        assert ended(events).why == "stopped" and [one] == written
+        assert one.result.stopped is not None and one.result.goodput and one.result.why_not_ranked
+        assert both.generators() == [] and not any(host.attended for host in both.hosts.values())
+        # stopped while it rests, or while somebody is asked: no step begins any more
+        resting = replace(experiment, steps=tuple(replace(step, plan=both.plan()) for step in experiment.steps))
+        stop, events = asyncio.Event(), []
+        async for event in carry_out(resting, both.hosts, stop=stop):
+            events.append(event)
+            if isinstance(event, Resting):
+                stop.set()
+        assert len(ended(events).results) == 1 and ended(events).why == "stopped"
+        asking = await made(both, sweep=values("setup=x,y"))
+        stop = asyncio.Event()
+
+        async def change(step: Step) -> bool:
+            stop.set()
+            await asyncio.Event().wait()
+            return True
+
+        events = await told(carry_out(asking, both.hosts, change=change, stop=stop))
+        assert ended(events) == ExperimentEnded((), "stopped")
 
 
 @real
@@ -249,15 +283,18 @@ async def test_a_command_is_told_what_to_do_and_has_no_input() -> None:
 
 
 async def test_a_command_that_fails_says_why_in_clean_words() -> None:
-    why = await run_between("printf 'one\\n\\033[31mtwo\\n' >&2; exit 7", {}, 10.0)
-    assert why == "the command ended with status 7: \\x1b[31mtwo"
-    assert await run_between("kill -9 $$", {}, 10.0) == "the command ended by SIGKILL"
+    why = await run_between("printf 'one\\n\\033[31mtwo\\n' >&2; echo three; exit 7", {}, 10.0)
+    assert why.startswith("the command 'printf ") and why.endswith("; exit 7' ended with status 7: \\x1b[31mtwo")
+    assert why.isprintable()
+    long = await run_between(f"false {'x' * 100}", {}, 10.0)
+    assert long == f"the command 'false {'x' * 54}…' ended with status 1"
+    assert await run_between("kill -9 $$", {}, 10.0) == "the command 'kill -9 $$' ended by SIGKILL"
     assert "cannot be started" in await run_between("true", {"X": "a\0b"}, 10.0)
 
 
 async def test_a_command_that_says_much_does_not_block_nor_fill_the_memory() -> None:
     why = await run_between("yes | head -c 20000000; echo last; exit 1", {}, 30.0)
-    assert why == "the command ended with status 1: last"
+    assert why == "the command 'yes | head -c 20000000; echo last; exit 1' ended with status 1: last"
 
 
 async def test_a_command_that_does_not_end_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
@@ -268,7 +305,7 @@ async def test_a_command_that_does_not_end_is_stopped_with_all_that_it_started(t
         f'sh -c "{deaf}" & echo $! $$ > {note}; wait',
     ):
         why = await run_between(script, {}, 0.5)
-        assert why == "the command had not ended after 500 ms, and was stopped"
+        assert why.startswith("the command ") and why.endswith(" had not ended after 500 ms, and was stopped")
         pids = [int(pid) for pid in note.read_text().split()]
         assert len(pids) == 2
         wait_until(lambda pids=pids: not any(map(alive, pids)))  # type: ignore[misc]

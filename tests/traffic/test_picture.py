@@ -14,10 +14,11 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line, TrafficSocket
 from nictop.traffic.events import Finished, Measured, Sockets, Stage
 from nictop.traffic.flow_picture import Arrival
+from nictop.traffic.generators import Side
 from nictop.traffic.host import RunHost
-from nictop.traffic.host_picture import packets_between
 from nictop.traffic.load import HostLoad
 from nictop.traffic.measured import Interval, Total
+from nictop.traffic.nic_load import packets_between
 from nictop.traffic.picture import RunPicture, Watching, moment, picture_of, roles, whole
 from nictop.traffic.plan import Plan
 from nictop.traffic.result import Flow, Point, Result, SocketFigures
@@ -66,10 +67,13 @@ def watching(plan: Plan = PLAN, **hosts: RunHost) -> Watching:
     return Watching(plan, {"a": host("a"), "b": host("b")} | hosts)
 
 
+SIDES: dict[str, Side] = {"a": "client", "b": "server"}
+
+
 def told(watch: Watching, name: str, one: Interval, late: float = 0.05) -> None:
     """A line that comes a little after its interval."""
     came = one.end - (watch.plan.omit if one.omitted else 0) + late
-    watch.take(Measured(name, came, one), now=AXIS + came)
+    watch.take(Measured(name, came, one, SIDES[name]), now=AXIS + came)
 
 
 def test_before_the_first_byte_there_is_the_stage_and_the_ceiling_but_no_value() -> None:
@@ -96,7 +100,7 @@ def test_what_the_receiver_tells_is_the_goodput_and_what_the_sender_tells_is_not
 def test_the_quickest_line_tells_where_the_axis_is() -> None:
     watch = watching()
     for way in (0.3, 0.01, 0.2):
-        watch.take(Measured("b", 0.5, interval(0.5)), now=AXIS + 0.5 + way)
+        watch.take(Measured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.5 + way)
     assert watch.picture(AXIS + 2).seconds == pytest.approx(1.99)
 
 
@@ -129,12 +133,15 @@ def test_each_direction_of_a_bidirectional_run_is_told_by_its_receiver() -> None
 def test_both_directions_on_one_host_are_two() -> None:
     one_host = replace(PLAN, direction="bidirectional", server=PLAN.client)
     watch = Watching(one_host, {"a": host("a")})
-    told(watch, "a", interval(0.5, 1e9))
-    told(watch, "a", interval(0.5, 2e9))
-    told(watch, "a", interval(1.0, 1e9))
-    told(watch, "a", interval(1.0, 2e9))
+    for end in (0.5, 1.0):
+        watch.take(Measured("a", end, interval(end, 2e9), "client"), now=AXIS + end)
+        watch.take(Measured("a", end, interval(end, 1e9), "server"), now=AXIS + end)
+    both = ((0.5, (socket(1, 10**7, 90, rtt=250), socket(2, 90, 10**7, rtt=700))), (1.0, (socket(1, 2 * 10**7, 90),)))
+    for end, sockets in both:
+        watch.take(Sockets("a", end, sockets, "client"), now=AXIS + end)
     shown = watch.picture(AXIS + 1)
-    assert [len(one.arrivals) for one in shown.flows] == [2, 2]
+    assert [[one.bits_per_second for one in flow.arrivals] for flow in shown.flows] == [[1e9, 1e9], [2e9, 2e9]]
+    assert [len(one.sendings) for one in shown.flows] == [1, 0], "what the client sends is the first direction"
     assert len(shown.hosts) == 1
 
 
@@ -144,7 +151,7 @@ def test_sockets_tell_the_goodput_where_the_generator_is_silent() -> None:
     for number in range(3):
         now = AXIS + 0.5 * number
         sockets = (socket(1, 0, 1 + 12_500_000 * number), socket(2, 300, 400))
-        watch.take(Sockets("b", None, sockets), now=now)
+        watch.take(Sockets("b", None, sockets, "server"), now=now)
     shown = watch.picture(AXIS + 1).flows[0]
     assert shown.by_sockets
     assert [one.bits_per_second for one in shown.arrivals] == pytest.approx([2e8, 2e8], rel=1e-6)
@@ -158,7 +165,7 @@ def test_sockets_of_the_sender_tell_retransmits_round_trip_and_window() -> None:
     told(watch, "b", interval(0.5))
     for time, again, rtt in ((0.5, 4, 250), (1.0, 9, 700)):
         both = (socket(1, 10**7, 90, retransmits=again, rtt=rtt), socket(2, 10**7, 90), socket(3, 500, 400, rtt=9999))
-        watch.take(Sockets("a", time, both), now=AXIS + time)
+        watch.take(Sockets("a", time, both, "client"), now=AXIS + time)
     (sending,) = watch.picture(AXIS + 1).flows[0].sendings
     assert (sending.time, sending.seconds, sending.retransmits, sending.rtt) == (1.0, 0.5, 5, 700)
     assert sending.congestion_window == 2 * 10 * 1448
@@ -185,6 +192,18 @@ def test_packets_and_drops_are_those_of_the_chosen_nic() -> None:
     shown = watch.picture(AXIS + 2).hosts[0]
     assert [(one.received, one.sent, one.dropped) for one in shown.packets] == [(1000.0, 500.0, 3)] * 2
     assert [one.time for one in shown.packets] == [1.0, 2.0]
+
+
+def test_what_was_drawn_of_a_host_moves_when_the_axis_is_found_to_lie_elsewhere() -> None:
+    one = host("a", [counters(AXIS + number, packets=1000 * number) for number in range(3)])
+    watch = watching(a=one)
+    watch.take(Measured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.8)
+    (first, _) = watch.picture(AXIS + 2).hosts[0].series
+    watch.take(Measured("b", 1.0, interval(1.0), "server"), now=AXIS + 1.0)
+    shown = watch.picture(AXIS + 2).hosts[0]
+    assert first.time == pytest.approx(0.7)
+    for series in (shown.series, shown.packets, shown.carrying):
+        assert [point.time for point in series] == pytest.approx([1.0, 2.0])
 
 
 def test_a_picture_takes_each_record_once() -> None:
@@ -291,6 +310,7 @@ EVENTS = st.lists(
                 omitted=st.booleans(),
                 retransmits=st.none() | st.integers(0, 9),
             ),
+            st.sampled_from(("client", "server")),
         ),
         st.builds(
             Sockets,
@@ -299,6 +319,7 @@ EVENTS = st.lists(
             st.lists(
                 st.builds(socket, st.integers(1, 3), st.integers(0, 10**9), st.integers(0, 10**9)), max_size=3
             ).map(tuple),
+            st.sampled_from(("client", "server")),
         ),
     ),
     max_size=20,

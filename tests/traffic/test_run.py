@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 
 from nictop.traffic.assembly import run_framing
-from nictop.traffic.events import Stage
+from nictop.traffic.events import Event, Finished, Measured, Stage
 from nictop.traffic.plan import Place
 from nictop.traffic.result import Result
+from nictop.traffic.run import Run
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
 from tests.traffic.real_runs import carried_out
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
+UDP = {"protocol": "udp", "bitrate": 20_000_000}
 HELD_TO = 382.4e6
 """Payload bits per second of 400 Mb/s of frames, as tc charges them (without preamble, FCS and gap)."""
 
@@ -48,6 +50,51 @@ async def test_a_run_and_what_is_told_of_it() -> None:
         assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
         assert result.facts["client driver"] == "veth" and result.facts["mtu"] == "1500"
         assert result.clock_uncertainty == 0.0  # both hosts have the clock of this machine
+
+
+@pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP])
+async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: dict[str, Any]) -> None:
+    async with pair() as both:
+        plan = both.plan(time=60, **options)
+        run = Run(plan, both.hosts)
+        seen: list[Event] = []
+        async for event in run.events():
+            seen.append(event)
+            if isinstance(event, Measured) and not event.interval.sends and event.interval.end >= 1.0:
+                run.stop()
+        assert isinstance(seen[-1], Finished) and both.generators() == []
+        result = seen[-1].result
+        arrived = [one.interval for one in seen if isinstance(one, Measured) and not one.interval.sends]
+        size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
+        assert result.failure is None and result.stopped == pytest.approx(1.0, abs=0.5)
+        assert result.goodput == pytest.approx(8 * size / seconds)
+        assert result.goodput == pytest.approx(20e6 if options == UDP else HELD_TO, rel=0.1)
+        (flow,) = result.flows
+        assert flow.received is not None and 0.8 <= flow.received.seconds <= 2.0
+        assert (flow.received.packets is None) == (options != UDP)
+        assert result.notes[-1] == f"stopped after {result.stopped:.1f} of 60 s"
+        assert result.why_not_ranked[0] == f"it was stopped after {result.stopped:.1f} of 60 s"
+        assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+
+
+async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> None:
+    async with pair() as both:
+        for stage in ("checking", "starting", "listening", "running", "ending"):
+            run = Run(both.plan(time=1, port=5301), both.hosts)
+            seen: list[Event] = []
+            async for event in run.events():
+                seen.append(event)
+                if isinstance(event, Stage) and event.name == stage:
+                    run.stop()
+            assert isinstance(seen[-1], Finished)
+            failure = seen[-1].result.failure
+            if stage == "ending":  # it had come to its end by itself
+                assert failure is None and seen[-1].result.stopped is None
+            else:
+                assert (
+                    failure is not None and failure.sentence == "it was stopped before anything that counts had arrived"
+                )
+            assert both.generators() == []
 
 
 async def test_several_runs_at_once_on_the_same_hosts() -> None:

@@ -98,12 +98,17 @@ def test_what_differs_between_the_ends_is_noted() -> None:
     assert "iperf3 3.12, server iperf3 3.21" in one.notes[1]
 
 
+def test_a_run_of_a_second_is_said_to_be_too_short_before_it_starts() -> None:
+    assert made(time=1).notes[0].startswith("2 s are the least that can be ranked")
+    assert made(time=2).notes == ()
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"sweep": ("length", ("1K",)), "compare": ("mss", ("1", "2"))}, "two experiments"),
         ({"compare": ("mss", ("100",))}, "two values are compared, not 1"),
-        ({"sweep": ("mss", ("100", "100"))}, "mss: '100' stands there"),
+        ({"sweep": ("mss", ("100", "100"))}, "mss: '100' stands there twice"),
         ({"sweep": ("mss", ())}, "mss: no value"),
         ({"sweep": ("mss", ("x",))}, "mss: 'x' is no number of bytes"),
         ({"sweep": ("colour", ("x",))}, "'colour' cannot be varied"),

@@ -12,8 +12,9 @@ from textual.app import App, ComposeResult
 
 from nictop.model.wording import width as cells
 from nictop.traffic.flow_picture import Arrival
-from nictop.traffic.host_picture import Carrying, HostPicture, Packets
+from nictop.traffic.host_picture import HostPicture
 from nictop.traffic.load import Busy
+from nictop.traffic.nic_load import Carrying, Packets
 from nictop.traffic.picture import RunPicture, picture_of
 from nictop.widgets.line_view import SpanLine
 from nictop.widgets.plot import Box, Canvas
