@@ -247,7 +247,7 @@ def test_a_verdict_stands_first_and_differences_last() -> None:
     text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
     lines = text.splitlines()
     assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
-    assert lines[3].startswith("better       4 queues is better: 4 queues reaches 1.60 × the goodput of 1 queue")
+    assert lines[3].startswith("verdict      4 queues is better: 4 queues reaches 1.60 × the goodput of 1 queue")
     assert "goodput, median       5.02 Gb/s  8.02 Gb/s  1.60 (1.60 to 1.60)" in lines
     assert lines[-2:] == ["differs        A  B", "server queues  –  4"]
 

@@ -16,7 +16,8 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def ending_as_interrupts() -> Iterator[list[int]]:
-    """In the main thread only. Yields the list of signals that have come; the first one became a SIGINT."""
+    """In the main thread only. Yields the list of signals that have come; the first one became a SIGINT, which is heard
+    even where a shell has had it ignored, as it does in the background."""
     got: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -25,6 +26,8 @@ def ending_as_interrupts() -> Iterator[list[int]]:
             signal.raise_signal(signal.SIGINT)
 
     before = {number: signal.signal(number, end) for number in ENDING}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield got
     finally:

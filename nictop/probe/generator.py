@@ -167,8 +167,10 @@ class Generators:
         self._diagnosis.close()
 
     def _check(self, wish: TrafficWish, now: float) -> None:
-        if wish.id in self._checks or len(self._checks) >= MOST:
+        if wish.id in self._checks:
             raise ValueError("that is being looked for already")
+        if len(self._checks) >= MOST:
+            raise ValueError(f"{MOST} searches for generators go on already")
 
         def search() -> None:
             from nictop.probe.generator_tools import say_tools

@@ -35,7 +35,7 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
 
 def verdict_lines(comparison: Comparison, room: int, ascii_only: bool = False) -> Iterator[str]:
     """One line, or the reasons for which there is none, one each."""
-    mark = REFUSED[ascii_only] if comparison.verdict == "refused" else comparison.verdict
+    mark = REFUSED[ascii_only] if comparison.verdict == "refused" else "verdict"
     told = reasons(comparison) or (comparison.sentence,)
     for number, sentence in enumerate(told):
         yield from hanging("" if number else mark, sentence, room)

@@ -45,7 +45,7 @@ def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
     if why:
         lines += ["**no verdict**", "", *(f"- {escaped(reason)}" for reason in why)]
     else:
-        lines += [f"**{comparison.verdict}**: {escaped(comparison.sentence)}"]
+        lines += [f"**verdict**: {escaped(comparison.sentence)}"]
     rows = figure_rows(comparison)
     lines += ["", *_table(rows)] if len(rows) > 1 else []
     if comparison.differences:

@@ -154,9 +154,26 @@ def _judged(snapshot: Snapshot, chosen: Link, carried: Sequence[Carried], expect
         wrong = max((one for one in kept if one.role != "above"), key=_bytes, default=None)
         by = f"{wrong.name} ({wrong.role}) carried {_words(wrong)}" if wrong is not None else "nobody knows who did"
         path: Path = "loopback" if wrong is not None and wrong.role == "loopback" else "other"
-        return HostProof(host, "failed", path, f"{where}: {name} carried {_words(own)} of the run; {by}", told)
+        why = _how_it_got_there(snapshot, wrong, expected) if path == "other" and wrong is not None else ""
+        return HostProof(host, "failed", path, f"{where}: {name} carried {_words(own)} of the run; {by}{why}", told)
     path, more = _path(snapshot, chosen, kept, expected)
     return HostProof(host, "proven", path, f"{where}: {name} carried {_words(own)}{more}", told)
+
+
+def _how_it_got_there(snapshot: Snapshot, wrong: Carried, expected: tuple[float, float]) -> str:
+    """Why another NIC of this host carried it, where the kernel's settings tell. What a host receives goes where its
+    neighbour sends it: Linux answers ARP for any of its addresses on any NIC of the same network unless arp_ignore says
+    otherwise (Documentation/networking/ip-sysctl.rst). What it sends goes by its routes."""
+    received, sent = expected
+    if sent > received:
+        return f"; its routes lead there (ip route get, on {clean(snapshot.host)})"
+    sysctl = snapshot.inventory.settings.sysctl if snapshot.inventory is not None else {}
+    if sysctl.get("net.ipv4.conf.all.arp_ignore") == 0 and not sysctl.get(f"net.ipv4.conf.{wrong.name}.arp_ignore"):
+        return (
+            f"; the other end may have its MAC, since {clean(snapshot.host)} answers ARP for all of its addresses on "
+            "every NIC of one network (sysctl -w net.ipv4.conf.all.arp_ignore=1)"
+        )
+    return ""
 
 
 def _path(snapshot: Snapshot, chosen: Link, kept: Sequence[Carried], expected: tuple[float, float]) -> tuple[Path, str]:

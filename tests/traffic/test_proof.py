@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,7 +61,31 @@ def test_the_chosen_nics_carried_it() -> None:
 def test_another_nic_carried_it() -> None:
     found, end = client(host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4)))
     assert (found.verdict, end.verdict) == ("failed", "failed")
-    assert end.sentence == "a: ens4 carried 977 KiB of the run; ens3 (other) carried 1001 MiB"
+    assert end.sentence == (
+        "a: ens4 carried 977 KiB of the run; ens3 (other) carried 1001 MiB; its routes lead there (ip route get, on a)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("sysctl", "told"),
+    [
+        ({"net.ipv4.conf.all.arp_ignore": 0}, True),
+        ({"net.ipv4.conf.all.arp_ignore": 0, "net.ipv4.conf.ens3.arp_ignore": 0}, True),
+        ({"net.ipv4.conf.all.arp_ignore": 1}, False),
+        ({"net.ipv4.conf.all.arp_ignore": 0, "net.ipv4.conf.ens3.arp_ignore": 1}, False),
+        ({}, False),
+    ],
+)
+def test_what_arrives_by_another_nic_may_be_asked_for_by_arp(sysctl: dict[str, int], told: bool) -> None:
+    """Seen between two guests whose PF and VF are on one network."""
+    watched = host("b", {3: 1.05, 4: 0.001}, nic(3), nic(4))
+    known = watched.snapshot.inventory
+    assert known is not None
+    settings = replace(known.settings, sysctl=sysctl)
+    watched = replace(watched, snapshot=replace(watched.snapshot, inventory=replace(known, settings=settings)))
+    end = proof(PLAN, {"a": plain("a"), "b": watched}, EXPECTED).hosts[1]
+    assert end.verdict == "failed" and "ens3 (other) carried 1001 MiB" in end.sentence
+    assert ("answers ARP" in end.sentence) == told
 
 
 def test_it_stayed_on_the_machine() -> None:
