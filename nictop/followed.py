@@ -7,7 +7,7 @@ all of it, with a gap where nothing was heard.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
@@ -35,10 +35,11 @@ Standing = Literal["connecting", "live", "silent", "lost", "failed"]
 
 
 class Followed:
-    """A watched host. Times are seconds of this machine's CLOCK_MONOTONIC."""
+    """A watched host. Times are those of `clock`, which says when the newest item of the source was heard: seconds of
+    this machine's CLOCK_MONOTONIC, unless the source is that of a recording."""
 
-    def __init__(self, host: Host, source: Source) -> None:
-        self.host, self.source = host, source
+    def __init__(self, host: Host, source: Source, clock: Callable[[], float] = monotonic) -> None:
+        self.host, self.source, self._clock = host, source, clock
         self.name = source.name
         self.snapshot = Snapshot.empty(source.name)
         self.history, self.window = History(HISTORY_LENGTH), RatesWindow()
@@ -48,6 +49,8 @@ class Followed:
         """When the next attempt to reach it begins; None: it is not waited for."""
         self.trouble = ""
         """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
+        self.listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
+        """Changes hear everything, too, with the picture after it."""
         self._parts: tuple[RunHost, ...] = ()
         """Runs that it takes part in hear everything, too."""
         self._usual = Request(watch=())
@@ -73,6 +76,8 @@ class Followed:
     def _hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
         for part in self._parts:
             part.hear(item, snapshot=snapshot)
+        for listener in tuple(self.listeners):
+            listener(item, snapshot)
 
     async def request(self, request: Request) -> None:
         """Send a request to its probe. Interval and watched links wait for the end of a run that needs others."""
@@ -94,6 +99,7 @@ class Followed:
         """It is followed no longer, for this reason."""
         self.trouble, self.retry_at = sentence, None
         self.snapshot = with_state(self.snapshot, "failed", sentence)
+        self._hear(SourceState("failed", sentence), self.snapshot)
         return self.snapshot
 
     async def follow(self) -> AsyncGenerator[Snapshot, None]:
@@ -101,10 +107,10 @@ class Followed:
         async for item, snapshot in followed(self.source, self.snapshot):
             self.snapshot = snapshot
             if isinstance(item, SourceState):
-                self.retry_at = None if item.retry_in is None else monotonic() + item.retry_in
+                self.retry_at = None if item.retry_in is None else self._clock() + item.retry_in
                 self.trouble = item.message or self.trouble
             else:
-                self.heard, self.retry_at = monotonic(), None
+                self.heard, self.retry_at = self._clock(), None
             if snapshot.state == "live":
                 self.trouble = ""
             self._hear(item, snapshot)

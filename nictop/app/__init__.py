@@ -8,32 +8,36 @@ sees at once that nictop runs. What it knows of the hosts is in `hosts`, of the 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from textual.app import App, ComposeResult
 from textual.reactive import var
 from textual.widgets import Static
 
+from nictop.app.changes import Changes
 from nictop.app.diagnosis import Diagnosing
 from nictop.app.hosts import WatchedHosts
+from nictop.app.recording import LiveRecording
 from nictop.app.traffic import Traffic
 from nictop.hosts import LOCAL, Host
-from nictop.terminal import PLAIN_TERMINALS, wants_ascii
 
 if TYPE_CHECKING:
     from nictop.app.hosts import Connect
+    from nictop.app.replay import Replay
     from nictop.followed import Followed
     from nictop.model.history import History
     from nictop.model.snapshot import Snapshot
+    from nictop.model.time_axis import Here
     from nictop.probe.records import Request
     from nictop.rules import Diagnosis, Finding, Fix
     from nictop.screens.question import Questions
     from nictop.traffic.kept import Kept
     from nictop.traffic.wish import Wish
-    from nictop.wire.authentication import Ask, Question
+    from nictop.wire.authentication import Question
+    from nictop.wire.recording_playback import Playback
     from nictop.wire.source import Source
 
 COUNTDOWN = 1.0
@@ -64,6 +68,15 @@ class NictopApp(App[None]):
     run_news: var[int] = var(0, init=False)
     """Changes whenever there is something new in `traffic`."""
 
+    recording_news: var[int] = var(0, init=False)
+    """Changes whenever there is something new in `recording`."""
+
+    replay_news: var[int] = var(0, init=False)
+    """Changes whenever time has passed in `replay`."""
+
+    change_news: var[int] = var(0, init=False)
+    """Changes whenever there is something new in `changes`."""
+
     def __init__(
         self,
         connect: Connect,
@@ -72,6 +85,7 @@ class NictopApp(App[None]):
         interval: float = 1.0,
         ascii_only: bool = False,
         has_clipboard: bool = True,
+        allow_changes: bool = False,
         wish: Wish | None = None,
         self_test: bool = False,
     ) -> None:
@@ -81,8 +95,12 @@ class NictopApp(App[None]):
         self._has_clipboard = has_clipboard
         self._wanted = tuple(hosts)
         self.diagnosing = Diagnosing(self)
+        self.recording = LiveRecording(self)
+        self.replay: Replay | None = None
+        """None: the hosts are live."""
         self.hosts = WatchedHosts(self, connect, self.ask_user, self.diagnosing.hear)
         self.traffic = Traffic(self)
+        self.changes = Changes(self, allowed=allow_changes)
         self._wish, self._self_test = wish, self_test
         self._questions: Questions | None = None
         self._shown = asyncio.Event()
@@ -119,6 +137,26 @@ class NictopApp(App[None]):
         """There is news that the screens have not been told yet."""
         return self.hosts.has_mail
 
+    def now(self) -> float:
+        """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that hears the hosts."""
+        return monotonic() if self.replay is None else self.replay.playback.now()
+
+    def here(self) -> Here:
+        """That machine's clocks, read together."""
+        from nictop.followed import read_here
+        from nictop.model.time_axis import Here
+
+        if self.replay is None:
+            return read_here(monotonic(), time())
+        playback = self.replay.playback
+        return Here(playback.now(), playback.wall_now(), playback.recording.boot_id)
+
+    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, banner: str = "") -> None:
+        """Show a recording instead of live hosts; to be called before the application runs."""
+        from nictop.app.replay import Replay
+
+        self.replay = Replay(self, playback, start=start, loop=loop, banner=banner)
+
     async def ask(self, request: Request) -> None:
         """As `WatchedHosts.ask`."""
         await self.hosts.ask(request)
@@ -135,8 +173,11 @@ class NictopApp(App[None]):
 
     def _open(self) -> None:
         """Start the sources first: the probe starts up while the screen is being imported."""
-        for host in self._wanted:
-            self.hosts.follow(host)
+        if self.replay is not None:
+            self.replay.begin()
+        else:
+            for host in self._wanted:
+                self.hosts.follow(host)
         self.run_worker(self._show_live(), name="live", group="screen", exclusive=True)
         self.set_interval(COUNTDOWN, self.hosts.count_down, name="countdown")
 
@@ -152,14 +193,15 @@ class NictopApp(App[None]):
         self._shown.set()
 
     async def action_quit(self) -> None:
-        """Somebody who forgets a run is asked before it is ended."""
-        if not self.traffic.running:
+        """Somebody who forgets a run, or a change that is not kept, is asked before it is ended."""
+        run, change = self.traffic.running, self.changes.at_stake
+        if not run and not change:
             self.exit()
             return
         from nictop.screens.leave import LeaveScreen
 
         if not isinstance(self.screen, LeaveScreen):
-            self.push_screen(LeaveScreen(ascii_only=self.ascii_only), self._leave)
+            self.push_screen(LeaveScreen(run=run, change=change, ascii_only=self.ascii_only), self._leave)
 
     async def _leave(self, sure: bool | None) -> None:
         if sure:
@@ -168,7 +210,9 @@ class NictopApp(App[None]):
 
     async def on_unmount(self) -> None:
         await self.traffic.stop()
+        await self.changes.stop()
         await self.hosts.close()
+        await self.recording.end(says=False)
 
     @property
     def outcome(self) -> AppOutcome:
@@ -189,9 +233,13 @@ class NictopApp(App[None]):
         fill_in = placeholders(fix.commands)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")
-        number = "one line" if len(fix.commands) == 1 else f"{len(fix.commands)} lines"
+        self.copy_lines(fix.commands, notes)
+
+    def copy_lines(self, lines: Sequence[str], notes: Sequence[str]) -> None:
+        """The same with any lines; `notes`: what is said of them."""
+        number = "one line" if len(lines) == 1 else f"{len(lines)} lines"
         if self._has_clipboard:
-            self.copy_to_clipboard("\n".join(fix.commands))
+            self.copy_to_clipboard("\n".join(lines))
             self.say("\n".join(notes), f"Copied {number}")
         else:
             self.say("\n".join(notes), "No clipboard on this console: to be typed by hand")
@@ -233,34 +281,3 @@ class AppOutcome:
     """Why it ended before its end, or did not start; "": it did."""
     notes: tuple[str, ...] = ()
     """What is worth knowing of it."""
-
-
-def run(
-    hosts: Sequence[Host],
-    *,
-    interval: float,
-    ascii_only: bool,
-    sudo: bool = False,
-    accept_new_host_keys: bool = False,
-    wish: Wish | None = None,
-    self_test: bool = False,
-) -> AppOutcome:
-    """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which
-    begins at once, or (`self_test`) of a run on this machine alone."""
-
-    def connect(host: Host, ask: Ask) -> Source:
-        from nictop.connect import connect as source_of
-
-        return source_of(host, app.interval, eager=True, sudo=sudo, accept_new_host_keys=accept_new_host_keys, ask=ask)
-
-    app = NictopApp(
-        connect,
-        hosts,
-        interval=interval,
-        ascii_only=ascii_only or wants_ascii(os.environ),
-        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
-        wish=wish,
-        self_test=self_test,
-    )
-    app.run()
-    return app.outcome

@@ -44,7 +44,7 @@ class WatchedHosts:
         self._leaving: set[Source] = set()
         """Sources of hosts that are watched no longer, while they end."""
         self._mail: dict[str, Snapshot] = {}
-        self._delivering = False
+        self._delivering = self._held = False
         self._delivered = 0.0
         self._next_delivery: Timer | None = None
 
@@ -54,7 +54,16 @@ class WatchedHosts:
         """Watch one more host. Its name must not be that of another."""
         from nictop.followed import Followed
 
-        one = Followed(host, self._connect(host, self._ask))
+        self.add_followed(Followed(host, self._source(host), self._app.now))
+
+    def _source(self, host: Host) -> Source:
+        """Every source is recorded whenever a recording goes on."""
+        from nictop.wire.recording_writer import recorded
+
+        return recorded(self._connect(host, self._ask), self._app.recording)
+
+    def add_followed(self, one: Followed) -> None:
+        """The same for one that has its source already."""
         self.by_name[one.name] = one
         self._app.chosen = self._app.chosen or one.name
         self._listen(one)
@@ -90,6 +99,7 @@ class WatchedHosts:
             place = names.index(name)
             self.choose(names[place + 1] if place + 1 < len(names) else names[place - 1])
         one = self.by_name.pop(name)
+        one.fail("watched no longer")
         self._mail.pop(name, None)
         self._app.workers.cancel_group(self._app, f"source {name}")
         self._app.run_worker(self._leave(one.source), name=f"close {name}", group="closing")
@@ -100,7 +110,16 @@ class WatchedHosts:
         """Try a host again at once, with a connection of its own; what is known of it stays."""
         one = self.by_name[name]
         self._app.run_worker(self._leave(one.source), name=f"close {name}", group="closing")
-        one.take_over(self._connect(one.host, self._ask))
+        one.take_over(self._source(one.host))
+        self._listen(one)
+
+    def exchange(self, one: Followed) -> None:
+        """Another picture of a host that is followed: what was known of it is forgotten."""
+        before = self.by_name[one.name]
+        self._mail.pop(one.name, None)
+        self._app.workers.cancel_group(self._app, f"source {one.name}")
+        self._app.run_worker(self._leave(before.source), name=f"close {one.name}", group="closing")
+        self.by_name[one.name] = one
         self._listen(one)
 
     async def _leave(self, source: Source) -> None:
@@ -131,13 +150,22 @@ class WatchedHosts:
 
     def _announce(self, name: str) -> None:
         """Deliver the mail soon: that of the chosen host as soon as there is time, that of the others now and then."""
-        if self._delivering:
+        if self._delivering or self._held:
             return
         if name == self._app.chosen or monotonic() - self._delivered >= OTHERS_EVERY:
             self._delivering = True
             self._app.call_later(self._deliver)
         elif self._next_delivery is None:
             self._next_delivery = self._app.set_timer(OTHERS_EVERY, self._deliver, name="deliver")
+
+    def hold(self) -> None:
+        """Tell the screens nothing until `release`: what comes now is the past."""
+        self._held = True
+
+    def release(self) -> None:
+        """Tell them the newest of everything."""
+        self._held = False
+        self._deliver()
 
     @property
     def has_mail(self) -> bool:
@@ -146,6 +174,8 @@ class WatchedHosts:
 
     def _deliver(self) -> None:
         self._delivering = False
+        if self._held:
+            return
         mail, self._mail = self._mail, {}
         if self._next_delivery is not None:
             self._next_delivery.stop()
@@ -163,7 +193,7 @@ class WatchedHosts:
 
     def count_down(self) -> None:
         """Time has passed for those that are not live."""
-        now = monotonic()
+        now = self._app.now()
         if any(one.standing(now, self._app.interval) != "live" for one in self.by_name.values()):
             self.tell_all()
 

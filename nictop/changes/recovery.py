@@ -17,7 +17,6 @@ from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 
 GONE = ("lost", "failed")
-ADDING = (("nmcli", "con", "add"), ("nmcli", "connection", "add"))
 REAPPLYING = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
 SEEN = "read back after the connection had been lost"
 
@@ -67,9 +66,9 @@ def compared(lost: Lost, plan: Sequence[PlannedAction], is_over: bool) -> Ended 
 
 
 def tells(action: PlannedAction) -> bool:
-    """Whether what there is before an action tells if it has been done. Before a profile is added there is none of
-    that name, whatever there is; and how a device was set up before a reapply is not said."""
-    return action.before != action.after and action.words[:3] not in ADDING and action.words[:3] not in REAPPLYING
+    """Whether what there is before an action tells if it has been done: how a device was set up before a reapply is
+    not said."""
+    return action.before != action.after and action.words[:3] not in REAPPLYING
 
 
 async def _is_live(news: News, limit: float) -> bool:

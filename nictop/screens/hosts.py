@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
@@ -19,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Footer, Input
 
-from nictop.followed import Followed, read_here
+from nictop.followed import Followed
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, wrap
 from nictop.widgets.entry import Entry
@@ -78,7 +77,7 @@ class HostsScreen(Screen[None]):
         self._draw_facts()
 
     def _moment(self) -> Moment:
-        return Moment(read_here(time.monotonic(), time.time()), self.nictop.interval)
+        return Moment(self.nictop.here(), self.nictop.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
@@ -122,7 +121,16 @@ class HostsScreen(Screen[None]):
         else:
             self.dismiss()
 
+    def _refuses(self) -> bool:
+        """Nothing is connected to in a recording; that is said."""
+        if self.nictop.replay is None:
+            return False
+        self._complain("This is a recording: its hosts are those that were recorded.")
+        return True
+
     def action_add(self) -> None:
+        if self._refuses():
+            return
         self._complain("")
         entry = self.query_one(Entry)
         entry.display = True
@@ -151,6 +159,8 @@ class HostsScreen(Screen[None]):
         return action != "add" or not self.query(Entry) or not self.query_one(Entry).has_focus
 
     def action_remove(self) -> None:
+        if self._refuses():
+            return
         host = self.query_one(HostTable).chosen
         if host is not None and self.nictop.several_hosts:
             self._complain("")
@@ -160,7 +170,7 @@ class HostsScreen(Screen[None]):
 
     def action_reconnect(self) -> None:
         host = self.query_one(HostTable).chosen
-        if host is not None:
+        if host is not None and not self._refuses():
             self.nictop.hosts.reconnect(host.name)
 
 

@@ -29,6 +29,7 @@ from nictop.screens.help import HelpScreen
 from nictop.screens.hosts import HostsScreen
 from nictop.screens.live_keys import ALL_BINDINGS, LIVE_KEYS
 from nictop.screens.live_picture import LivePicture
+from nictop.screens.replay_keys import ReplayActions
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.findings_panel import FindingsPanel
 from nictop.widgets.findings_view import FindingsView
@@ -50,7 +51,7 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
 
-class LiveScreen(LivePicture):
+class LiveScreen(LivePicture, ReplayActions):
     """What the host's NICs do now."""
 
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
@@ -99,7 +100,9 @@ class LiveScreen(LivePicture):
     def action_back(self) -> None:
         """From a finding to all of them, from a filter to all NICs; else to the devices, from wherever."""
         findings = self.query_one(FindingsView)
-        if self.view == "findings" and findings.full:
+        if self.nictop.replay is not None and self.nictop.replay.searches:
+            self.nictop.replay.stop_search()
+        elif self.view == "findings" and findings.full:
             self.action_view("findings")
         elif self.view == "overview" and self.query_one(OverviewView).end_filter():
             self._draw_overview()
@@ -127,6 +130,24 @@ class LiveScreen(LivePicture):
         if fix is not None:
             self.nictop.copy_command(*fix)
 
+    def action_fix(self) -> None:
+        """The change that goes on, or the same fix that the key y copies."""
+        if self.refuses_recording():
+            return
+        from nictop.screens.fix import open_change, open_fix
+
+        fix = self._fix
+        if not open_change(self.nictop) and fix is not None:
+            open_fix(self.nictop, *fix)
+
+    def action_set_up(self) -> None:
+        """The NIC that is chosen, or that the chosen finding is about."""
+        if self.refuses_recording():
+            return
+        from nictop.screens.set_up import open_set_up
+
+        open_set_up(self.nictop, *self._nic)
+
     def action_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
         self._draw_findings()
@@ -141,11 +162,22 @@ class LiveScreen(LivePicture):
     def action_hosts(self) -> None:
         self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
 
+    def action_record(self) -> None:
+        from nictop.screens.files import toggle_recording
+
+        toggle_recording(self.nictop)
+
+    def action_report(self) -> None:
+        from nictop.screens.files import ask_report
+
+        ask_report(self.nictop)
+
     def action_traffic(self) -> None:
-        """The run that goes on, or the form for one."""
+        """The run that goes on, or the form for one; in a recording the run that is in it."""
+        from nictop.screens.recorded_run import open_recorded_run
         from nictop.screens.traffic import open_traffic
 
-        open_traffic(self.nictop)
+        (open_traffic if self.nictop.replay is None else open_recorded_run)(self.nictop)
 
     def action_host(self, step: int) -> None:
         """The host before or after, round and round."""
@@ -181,6 +213,8 @@ class LiveScreen(LivePicture):
         self._draw()
 
     async def action_update(self) -> None:
+        if self.refuses_recording():
+            return
         await self.nictop.ask(Request(inventory=True))
 
     async def action_interval(self, step: int) -> None:
@@ -206,9 +240,11 @@ class LiveScreen(LivePicture):
             "idle": self.view == "queues",
             "machine": self.view == "load",
             "copy": self._fix is not None,
+            "fix": self._fix is not None or self.nictop.changes.progress is not None,
             "skipped": findings,
             "step": not findings and self.view != "overview",
             "view": parameters != (self.view,) and (parameters != ("overview",) or self.nictop.several_hosts),
             "host": self.nictop.several_hosts,
         }
-        return offered.get(action, True)
+        replays = self.replays(action)
+        return offered.get(action, True) if replays is None else replays

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
+from nictop.screens.change_keys import CHANGE_KEYS
 from nictop.screens.hosts import OWN_KEYS as HOSTS_KEYS
+from nictop.screens.replay_keys import RECORDED_RUN_KEYS, REPLAY_KEYS
 from nictop.screens.traffic_keys import TRAFFIC_KEYS
 from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.findings_view import FindingsView
@@ -17,6 +19,7 @@ LIVE_KEYS: list[BindingType] = [
     Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
     Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
     Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+    *REPLAY_KEYS,
     Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
     Binding("t", "traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"),
     Binding(
@@ -36,12 +39,16 @@ LIVE_KEYS: list[BindingType] = [
         tooltip="several hosts: the next one",
     ),
     Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
+    Binding("f", "fix", "Fix", id="live.fix", tooltip="apply the fix of the finding that is shown, with an undo"),
     Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
+    Binding("c", "set_up", "Set up", id="live.set-up", tooltip="set up the chosen NIC: address, queues, VFs, CPUs"),
     Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also the rules that could not look"),
     Binding("0", "view('overview')", "All NICs", id="live.overview", tooltip="several hosts: every NIC of all"),
     Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
     Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
     Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
+    Binding("r", "record", "Record", id="live.record", tooltip="record to a file what the hosts say; end that"),
+    Binding("R", "report", "Report", id="live.report", show=False, tooltip="write a report of what is shown"),
     Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
     Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
     Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
@@ -58,12 +65,15 @@ LIVE_KEYS: list[BindingType] = [
 """Those of the live screen; `LiveScreen.check_action` says when each is offered."""
 
 ALL_BINDINGS: list[BindingType] = [
-    *LIVE_KEYS,
+    *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),
     *FindingsView.BINDINGS,
     *OverviewView.BINDINGS,
     *OverviewTable.BINDINGS,
     *HOSTS_KEYS,
     *TRAFFIC_KEYS,
+    *CHANGE_KEYS,
     *ChoiceView.BINDINGS,
+    *REPLAY_KEYS,
+    *RECORDED_RUN_KEYS,
 ]
 """Every key, for the help and for README."""

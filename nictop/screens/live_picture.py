@@ -16,21 +16,24 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.probe.records import Request
+from nictop.rules import Finding
+from nictop.screens.change_words import change_status
 from nictop.screens.traffic_words import run_status
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.devices_view import DevicesView
 from nictop.widgets.findings_panel import FindingsPanel, worst_fix
-from nictop.widgets.findings_view import FindingsView
+from nictop.widgets.findings_view import FindingList, FindingsView
 from nictop.widgets.overview_view import OverviewView
 from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
 from nictop.widgets.queue_view import QueueView
+from nictop.widgets.replay_line import ReplayLine
 from nictop.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
     from nictop.followed import Followed
-    from nictop.rules import Diagnosis, Finding, Fix
+    from nictop.rules import Diagnosis, Fix
 
 
 class LivePicture(Screen[None]):
@@ -52,7 +55,7 @@ class LivePicture(Screen[None]):
         """Host → key of the row that was chosen there when another host was shown."""
         self._kept: dict[str, Snapshot] = {}
         """While frozen: the pictures as they were."""
-        self._draw_due = self._overview_due = False
+        self._draw_due = self._overview_due = self._change_there = False
         self.set_class(ascii_only, "-ascii")
 
     @property
@@ -60,7 +63,9 @@ class LivePicture(Screen[None]):
         return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield StatusLine(ascii_only=self._ascii_only, id="status")
+        replay = self.nictop.replay
+        yield StatusLine(ascii_only=self._ascii_only, clock=self.nictop.now, id="status")
+        yield ReplayLine(ascii_only=self._ascii_only, place=replay.where if replay else None, id="replay")
         yield Static("", id="banner", markup=False)
         with ContentSwitcher(initial="body", id="views"):
             yield DevicesView(ascii_only=self._ascii_only, id="body")
@@ -80,6 +85,9 @@ class LivePicture(Screen[None]):
         self.watch(self.app, "snapshot", self._take, init=True)
         self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
         self.watch(self.app, "run_news", self._take_run, init=True)
+        self.watch(self.app, "recording_news", self._take_recording, init=False)
+        self.watch(self.app, "replay_news", self._take_replay, init=True)
+        self.watch(self.app, "change_news", self._take_change, init=False)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
@@ -121,16 +129,35 @@ class LivePicture(Screen[None]):
             could_copy = self._fix is not None
             self._diagnosis = diagnosis
             self._draw_findings()
+            if self.view == "overview":
+                self._draw_overview_soon()
             if could_copy != (self._fix is not None):
                 self.refresh_bindings()
 
     def _take_run(self) -> None:
-        """A run goes on, whichever screen is shown."""
+        """A run goes on, or a change, whichever screen is shown."""
         if not self.in_sight:
             return
-        self.query_one(StatusLine).show_run(self._shown(run_status(self.nictop.traffic)))
+        said = (run_status(self.nictop.traffic), change_status(self.nictop.changes.progress, monotonic()))
+        self.query_one(StatusLine).show_run(self._shown(" · ".join(part for part in said if part)))
+
+    def _take_change(self) -> None:
+        """A change goes on, or has ended: the key f shows it, whatever finding is shown."""
+        there = self.nictop.changes.progress is not None
+        if there != self._change_there:
+            self._change_there = there
+            self.refresh_bindings()
+        self._take_run()
+
+    def _take_recording(self) -> None:
+        self.query_one(StatusLine).show_recording(self._shown(self.nictop.recording.words))
+
+    def _take_replay(self) -> None:
+        if self.in_sight:
+            self.query_one(ReplayLine).redraw()
 
     def on_line_view_resized(self) -> None:
+        self._take_replay()
         if not self._draw_due:
             self._draw_due = True
             self.call_after_refresh(self._draw)
@@ -145,6 +172,7 @@ class LivePicture(Screen[None]):
         if self.query("#views"):
             self._draw()
             self._take_run()
+            self._take_replay()
 
     def _draw(self) -> None:
         self._draw_due = False
@@ -183,7 +211,7 @@ class LivePicture(Screen[None]):
         self._overview_due = False
         hosts = self.nictop.watched
         pictures = [self._kept.get(one.name, one.snapshot) for one in hosts]
-        self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, monotonic())
+        self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, self.nictop.now())
 
     def _draw_view(self, snapshot: Snapshot) -> None:
         """What is not in sight is not drawn."""
@@ -200,7 +228,7 @@ class LivePicture(Screen[None]):
 
     def _show_standing(self) -> None:
         """Why the host is not live, how old the values are, and those in grey."""
-        host, now, interval = self.nictop.followed, monotonic(), self.nictop.interval
+        host, now, interval = self.nictop.followed, self.nictop.now(), self.nictop.interval
         message = self._shown(host.notice(now, interval))
         banner = self.query_one("#banner", Static)
         if message != banner.content:
@@ -212,6 +240,18 @@ class LivePicture(Screen[None]):
 
     def _shown(self, text: str) -> str:
         return ascii_text(clean(text)) if self._ascii_only else clean(text)
+
+    @property
+    def _nic(self) -> tuple[str, int | None]:
+        """Host and ifindex of what is chosen in the view that is shown; None: it is no NIC."""
+        if self.view == "findings":
+            entry = self.query_one(FindingList).chosen
+            return (entry.host, entry.ifindex) if isinstance(entry, Finding) else (self._host, None)
+        if self.view == "overview":
+            row = self.query_one(OverviewView).chosen
+            return (row.end.host, row.end.ifindex) if row is not None else (self._host, None)
+        chosen = self.query_one(DeviceTable).chosen
+        return self._host, chosen.link.ifindex if chosen is not None and chosen.link is not None else None
 
     @property
     def _fix(self) -> tuple[Finding, Fix] | None:

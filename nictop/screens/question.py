@@ -42,7 +42,7 @@ HINTS = {
     "passphrase": "Kept in memory only, until nictop ends.",
     "password": "Kept in memory only, until nictop ends.",
     "prompt": "Goes to the host that asks, and nowhere else.",
-    "sudo": "Kept in memory only, until nictop ends. The probe reads; it changes nothing as root either.",
+    "sudo": "Kept in memory only, until nictop ends. Without --allow-changes the probe changes nothing as root either.",
 }
 LONGEST = 10
 """Lines of somebody else's words in a question."""

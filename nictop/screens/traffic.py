@@ -184,7 +184,7 @@ class TrafficScreen(Screen[None]):
         self._said = ""
         self._look()
 
-    def on_run_form_changed(self) -> None:
+    def on_form_changed(self) -> None:
         self._said = ""
         self._look()
 

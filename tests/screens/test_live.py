@@ -299,7 +299,7 @@ async def test_control_c_leaves() -> None:
 
 async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("nictop.widgets.status_line.monotonic", lambda: now[0])
+    monkeypatch.setattr("nictop.app.monotonic", lambda: now[0])
     async with live(NARROW) as screen:
         await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
         status = screen.app.screen.query_one(StatusLine)

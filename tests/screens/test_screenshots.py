@@ -10,11 +10,13 @@ import asyncio
 import difflib
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from nictop.app import NictopApp
+from nictop.commands.demo import BANNER, START
 from nictop.probe.records import Line
 from nictop.screens.question import QuestionScreen
 from nictop.widgets.status_line import StatusLine
@@ -22,8 +24,10 @@ from nictop.wire.authentication import Question
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
+from tests.support.replayed import replayed
 from tests.support.screen import Hosts, Screen, several, wait_until
 from tests.support.sources import ScriptedSource
+from tests.test_demo import DEMO
 
 PICTURES = Path(__file__).parent.parent.parent / "screenshots"
 
@@ -72,6 +76,15 @@ SEVERAL = {
         ),
     ),
 }
+
+
+REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
+    "replay-120x36": ((120, 36), 37.0, ("down", "down")),
+    "replay-80x24": ((80, 24), 37.0, ("5",)),
+    "replay-run-120x36": ((120, 36), 50.0, ("t",)),
+    "replay-run-80x24": ((80, 24), 36.0, ("t",)),
+}
+"""Size, seconds after the begin of the demo, keys."""
 
 
 def without_ids(svg: str) -> str:
@@ -133,6 +146,35 @@ async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pyt
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr("nictop.followed.SILENCE", 3600.0)  # a recording says nothing after its last line
     compare(name, await draw_several(*SEVERAL[name]))
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, start, keys = REPLAYS[name]
+    compare(name, await draw_replay(size, start, keys, "", monkeypatch))
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, START, (), BANNER, monkeypatch))
+
+
+async def draw_replay(
+    size: tuple[int, int], start: float, keys: tuple[str, ...], banner: str, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
+    time.tzset()
+    try:
+        async with replayed(DEMO, size, start=start, banner=banner) as screen:
+            await screen.press(*keys)
+            if "t" in keys:
+                await screen.until(lambda: "█" in "".join(screen.drawn()))
+            await screen.until(lambda: screen.app.diagnosis is not None)
+            return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def compare(name: str, svg: str) -> None:

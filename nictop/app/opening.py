@@ -1,0 +1,92 @@
+"""Opens the application: on hosts, or on a recording. Returns when its screen is gone.
+
+Reads the environment, for what the terminal can draw.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nictop.app import AppOutcome, NictopApp
+from nictop.hosts import Host
+from nictop.terminal import PLAIN_TERMINALS, wants_ascii
+
+if TYPE_CHECKING:
+    from nictop.traffic.wish import Wish
+    from nictop.wire.authentication import Ask
+    from nictop.wire.recording import Recording
+    from nictop.wire.source import Source
+
+
+def run(
+    hosts: Sequence[Host],
+    *,
+    interval: float,
+    ascii_only: bool,
+    sudo: bool = False,
+    allow_changes: bool = False,
+    accept_new_host_keys: bool = False,
+    wish: Wish | None = None,
+    self_test: bool = False,
+) -> AppOutcome:
+    """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which
+    begins at once, or (`self_test`) of a run on this machine alone."""
+
+    def connect(host: Host, ask: Ask) -> Source:
+        from nictop.connect import connect as source_of
+
+        return source_of(
+            host,
+            app.interval,
+            eager=True,
+            sudo=sudo,
+            allow_changes=allow_changes,
+            accept_new_host_keys=accept_new_host_keys,
+            ask=ask,
+        )
+
+    app = NictopApp(
+        connect,
+        hosts,
+        interval=interval,
+        ascii_only=ascii_only or wants_ascii(os.environ),
+        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+        allow_changes=allow_changes,
+        wish=wish,
+        self_test=self_test,
+    )
+    app.run()
+    return app.outcome
+
+
+def show(
+    recording: Recording,
+    *,
+    start: float,
+    speed: float = 1.0,
+    ascii_only: bool,
+    loop: bool = False,
+    banner: str = "",
+) -> int:
+    """Open the same screens on a recording, from `start` on (seconds as in the recording); its exit code. `loop`: begin
+    anew at the end. `banner`: what is always said of it."""
+    from nictop.app.replay import WINDOW
+    from nictop.wire.recording_playback import Playback
+
+    app = NictopApp(
+        _refuse,
+        (),
+        ascii_only=ascii_only or wants_ascii(os.environ),
+        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+    )
+    playback = Playback(recording, window=WINDOW)
+    playback.speed = speed
+    app.show_recording(playback, start=start, loop=loop, banner=banner)
+    app.run()
+    return app.return_code or 0
+
+
+def _refuse(host: Host, ask: Ask) -> Source:
+    raise RuntimeError("nothing is connected to in a recording")

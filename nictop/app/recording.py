@@ -1,0 +1,128 @@
+"""The recording that is made while hosts are watched: everything that they say and are asked, runs included.
+
+Every source of the application passes its items by here (`hear`); they are kept while a recording goes on. The file is
+written by the `Recorder`, in its own thread: a slow, full or vanished disk is said, and the watch goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from nictop.errors import NictopError
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from nictop.app import NictopApp
+    from nictop.model.snapshot import Snapshot
+    from nictop.probe.records import Line, Request
+    from nictop.wire.recording_writer import Recorder
+    from nictop.wire.source import SourceState
+
+LOOK_EVERY = 0.5
+"""Seconds between two looks at how it goes."""
+
+
+class LiveRecording:
+    """At most one at a time. The screens are told through the application's `recording_news`."""
+
+    def __init__(self, app: NictopApp) -> None:
+        self._app = app
+        self._recorder: Recorder | None = None
+        self._timer: Timer | None = None
+        self._said = ""
+        """The trouble that was told last."""
+
+    @property
+    def going(self) -> bool:
+        return self._recorder is not None
+
+    @property
+    def words(self) -> str:
+        """For the status line: ``● REC 3.2 MB``; "" when nothing is recorded."""
+        if self._recorder is None:
+            return ""
+        from nictop.model import units
+
+        trouble = " !" if self._recorder.trouble else ""
+        return f"● REC {units.bytes_(self._recorder.size)}{trouble}"
+
+    def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
+        """One item of a host, or a request to it."""
+        if self._recorder is not None:
+            self._recorder.hear(host, item, now)
+
+    async def start(self, path: str) -> str:
+        """Begin a file. Why that cannot be, in a sentence; "" when it goes on now."""
+        from nictop.wire.recording_writer import Recorder
+
+        if self._recorder is not None:
+            return "a recording goes on already"
+        try:
+            recorder = await asyncio.to_thread(Recorder, path, boot_id=self._app.here().boot_id)
+        except NictopError as error:
+            return error.message
+        self._recorder, self._said = recorder, ""
+        for one in self._app.hosts.by_name.values():
+            for item in known(one.snapshot):
+                recorder.hear(one.name, item, monotonic())
+        self._timer = self._app.set_interval(LOOK_EVERY, self._look, name="recording")
+        self._tell()
+        return ""
+
+    async def end(self, *, says: bool = True) -> None:
+        """Write what waits, and say where it is."""
+        from nictop.model import units
+
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        if self._timer is not None:
+            self._timer.stop()
+        await recorder.close()
+        if not says:
+            return
+        self._tell()
+        if recorder.trouble:
+            self._app.say(recorder.trouble, "Recording ended")
+        else:
+            lost = f", {recorder.dropped} lines lost" if recorder.dropped else ""
+            self._app.say(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}", "Recorded")
+
+    def _look(self) -> None:
+        recorder = self._recorder
+        if recorder is None:
+            return
+        if recorder.given_up:
+            self._app.run_worker(self.end(), name="end recording", group="recording")
+        elif recorder.trouble != self._said:
+            self._said = recorder.trouble
+            self._app.say(self._said or f"{recorder.path} is written again", "Recording")
+        self._tell()
+
+    def _tell(self) -> None:
+        self._app.recording_news += 1
+
+
+def known(snapshot: Snapshot) -> Iterator[Line | SourceState]:
+    """What a recording has to begin with, so that it shows the host as it is shown now."""
+    from nictop.probe.records import Line
+    from nictop.wire.source import SourceState
+
+    if snapshot.hello is not None:
+        yield Line(hello=snapshot.hello)
+    if snapshot.inventory is not None:
+        yield Line(inventory=snapshot.inventory)
+    for change in sorted(snapshot.changes.values(), key=lambda one: one.time):
+        yield Line(link_change=change)
+    if snapshot.clock is not None:
+        yield Line(clock=snapshot.clock)
+    for trouble in snapshot.troubles:
+        yield Line(trouble=trouble)
+    for counters in (snapshot.before, snapshot.counters):
+        if counters is not None:
+            yield Line(counters=counters)
+    yield SourceState(snapshot.state, snapshot.message)
