@@ -26,7 +26,8 @@ bench: $(VENV)/.dev
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
 screenshots: $(VENV)/.dev
-	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py tests/screens/test_readme.py
+	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py \
+		tests/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
 
 # what the tests drive for real: ip, ethtool, lspci, and in containers NetworkManager, dbus, sshd. Installed when root and
 # apt are there; otherwise those tests say why they skip.

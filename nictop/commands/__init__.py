@@ -10,6 +10,7 @@ SUMMARIES = {
     "show": "print the facts once, for scripts",
     "check": "print what is wrong and what to type, for scripts",
     "fix": "carry out a fix of a finding; the host takes it back unless it is kept",
+    "setup": "give a NIC an address, queues, VFs or processors; taken back unless it is kept",
     "changes": "print what nictop has changed, from its log",
     "record": "keep what hosts say in a file, for later or for somebody else",
     "replay": "show a recording on the live screens",

@@ -1,4 +1,4 @@
-"""The host of ``nictop fix``: connected, heard, and judged by the rules."""
+"""The host that ``nictop fix`` or ``nictop setup`` changes: connected, heard, and judged by the rules."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 
+from nictop.changes.verdict import diagnose_noticing
 from nictop.connect import connect
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts import Host
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.model.wording.text import clean
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Inventory, Line, Request
 from nictop.rules import RULES, Finding, Watched, diagnose
 from nictop.watch import MOST_WATCHED, NEARLY, followed
 from nictop.wire.source import Source, SourceState
@@ -23,6 +24,8 @@ PATIENCE = 60.0
 LOOK = 3.0
 """Seconds of rates, as ``nictop check`` looks."""
 
+Enough = Callable[[Watched], bool]
+"""Whether what is known of a host is enough, though there are no rates yet."""
 Listener = Callable[[Line | SourceState, Snapshot], None]
 
 
@@ -48,9 +51,14 @@ class HeardHost:
                 devices = (link.ifindex for link in snapshot.links.values() if link.device is not None)
                 await self.source.request(Request(watch=tuple(devices)[:MOST_WATCHED]))
 
-    async def known(self) -> None:
+    async def known(self, enough: Enough) -> None:
         """Wait until the rules can judge it. HostUnreachable when it does not get so far."""
+        judged: Inventory | None = None
         while self.snapshot.inventory is None or self.window.seconds < LOOK * NEARLY:
+            if self.snapshot.inventory is not judged and self.snapshot.state == "live":
+                judged = self.snapshot.inventory
+                if judged is not None and enough(self.watched):
+                    return
             if self.snapshot.state in ("lost", "failed"):
                 raise HostUnreachable(f"{clean(self.source.name)}: {clean(self.snapshot.message)}")
             self._news.clear()
@@ -59,6 +67,26 @@ class HeardHost:
     @property
     def watched(self) -> Watched:
         return Watched(self.snapshot, self.window.parts)
+
+
+def needs_rates(_: Watched) -> bool:
+    """Never enough."""
+    return False
+
+
+def needs_inventory(_: Watched) -> bool:
+    """Always enough."""
+    return True
+
+
+def tells_without_rates(rule: str) -> Enough:
+    """Enough when what a rule says, and those that it yields to, does not depend on rates."""
+    asked = [RULES[name] for name in (rule, *RULES[rule].yields_to)]
+
+    def enough(host: Watched) -> bool:
+        return not RULES[rule].pairs and not diagnose_noticing([host], asked)[1]
+
+    return enough
 
 
 def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject: str | None) -> Finding:
@@ -81,9 +109,9 @@ def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject
 
 @asynccontextmanager
 async def heard_host(
-    options: argparse.Namespace, host: Host, *, allow_changes: bool
+    options: argparse.Namespace, host: Host, *, allow_changes: bool, enough: Enough = needs_rates
 ) -> AsyncGenerator[HeardHost, None]:
-    """The host with its first complete picture; closed afterwards. Raises HostUnreachable."""
+    """The host with its first complete picture, or one that is `enough`; closed afterwards. Raises HostUnreachable."""
     source = connect(
         host,
         options.interval,
@@ -95,7 +123,7 @@ async def heard_host(
     found = HeardHost(source)
     follower = asyncio.ensure_future(found.follow())
     try:
-        known = asyncio.ensure_future(found.known())
+        known = asyncio.ensure_future(found.known(enough))
         try:
             await asyncio.wait({known, follower}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
             if not known.done():

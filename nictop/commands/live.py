@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from nictop.commands.ending import ending_as_interrupts
 from nictop.commands.observed import wanted_hosts
 from nictop.errors import NictopError
 
@@ -16,11 +17,17 @@ def run(options: argparse.Namespace) -> int:
             raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
     from nictop.app.opening import run as run_app
 
-    return run_app(
-        wanted,
-        interval=options.interval,
-        ascii_only=options.ascii,
-        sudo=options.sudo,
-        allow_changes=options.allow_changes,
-        accept_new_host_keys=options.accept_new_host_keys,
-    ).code
+    with ending_as_interrupts() as got:
+        try:
+            return run_app(
+                wanted,
+                interval=options.interval,
+                ascii_only=options.ascii,
+                sudo=options.sudo,
+                allow_changes=options.allow_changes,
+                accept_new_host_keys=options.accept_new_host_keys,
+            ).code
+        except (KeyboardInterrupt, OSError):
+            if not got:
+                raise
+    return 128 + got[0]

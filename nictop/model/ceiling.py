@@ -129,7 +129,7 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
     if not payload:
         return Ceiling(None, None, f"no ceiling: an MTU of {framing.mtu} leaves no room for payload")
     if not limits:
-        reasons = "; ".join(unknown) or "no link speed is known"
+        reasons = "; ".join(dict.fromkeys(unknown)) or "no link speed is known"
         return Ceiling(None, None, f"no ceiling: {reasons}")
     lowest = min(limits, key=lambda limit: limit.bits_per_second)
     reach = lowest.bits_per_second * payload / wire

@@ -197,7 +197,7 @@ class Probe:
         if "ping" in request:
             self._say("pong", {"sequence": request["ping"], "monotonic": now})
         if request.get("inventory"):
-            self._inventories.want("request", now, at_once=True)
+            self._inventories.want("request", now, asked=True)
         if "traffic" in request:
             self._make_traffic(request["traffic"], now)
         if "change" in request:

@@ -230,7 +230,7 @@ class Calm:
 
     A burst of events is awaited (`QUIET` without another one) but not for ever (`PATIENCE` after the first); between
     two inventories there is a pause of `REST` times what the last one took, so that a storm of events costs at most a
-    fraction of a CPU.
+    fraction of a CPU. Who asks for one himself does not wait for that.
     """
 
     QUIET = 0.15
@@ -245,15 +245,18 @@ class Calm:
         """When to take one that nothing asked for."""
         self._first = self._last = 0.0
         self._rested = 0.0
+        self._asked = False
 
-    def want(self, reason: str, now: float, *, at_once: bool = False) -> None:
-        """Something happened. The first reason of a burst stands; `at_once` does not wait for quiet, only for rest."""
+    def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
+        """Something happened. The first reason of a burst stands; `at_once` does not wait for quiet, only for rest;
+        `asked` waits for neither."""
+        self._asked = self._asked or asked
         if not self.reason:
             self.reason = reason
             self._first = self._last = now
         else:
             self._last = now
-        if at_once:
+        if at_once or asked:
             self._first = now - self.PATIENCE
 
     def due(self) -> float | None:
@@ -261,11 +264,14 @@ class Calm:
         moments = [] if self.rescan is None else [self.rescan]
         if self.reason:
             moments.append(min(self._last + self.QUIET, self._first + self.PATIENCE))
+        if self._asked:
+            return min(moments)
         return max(self._rested, min(moments)) if moments else None
 
     def started(self) -> str:
         """The inventory is being taken; returns its reason. What happens from now on wants another one."""
         reason, self.reason = self.reason or "re-scan", ""
+        self._asked = False
         return reason
 
     def finished(self, now: float, took: float) -> None:

@@ -59,9 +59,9 @@ class Inventories:
         self._signals = BusSignals(bus_address())
         self._connect(self._signals, now)
 
-    def want(self, reason: str, now: float, *, at_once: bool = False) -> None:
+    def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
         """See `hotplug.Calm.want`."""
-        self._calm.want(reason, now, at_once=at_once)
+        self._calm.want(reason, now, at_once=at_once, asked=asked)
 
     def take(self, descriptor: int) -> None:
         """Something can be read from one of the descriptors."""

@@ -1,0 +1,75 @@
+"""The next finding is the first moment at which the rules see it, and the previous one is found on the way back."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.records import Line
+from nictop.replay.search import STEP, happening_after, happening_before
+from nictop.wire.recording import Recording
+from nictop.wire.source import SourceState
+from tests.support.findings import lines_of_case
+from tests.support.recordings import Told, record
+
+BEGIN = 1000.0
+LENGTH = 300
+
+
+def told_of(name: str, appears: float) -> list[Told]:
+    """A host without trouble, which has the findings of a rule case from a moment on."""
+    lines = lines_of_case("profiles", "profile_is_generated")
+    hello = next(line.hello for line in lines if line.hello is not None)
+    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    count = next(line.counters for line in reversed(lines) if line.counters is not None)
+    healthy = replace(inventory, time=count.time, links=())
+    told: list[Told] = [
+        (name, SourceState("live"), BEGIN),
+        (name, Line(hello=hello), BEGIN),
+        (name, Line(inventory=healthy), BEGIN),
+    ]
+    for second in range(LENGTH):
+        if BEGIN + second == appears:
+            told.append((name, Line(inventory=replace(inventory, time=count.time + second)), appears))
+        told.append((name, Line(counters=replace(count, time=count.time + second)), BEGIN + second))
+    return told
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "a.nictop"
+    record(made, sorted([*told_of("vm1", 1042.0), *told_of("vm2", 1201.0)], key=lambda one: one[2]))
+    return made
+
+
+def not_told(moment: float) -> None:
+    pass
+
+
+async def test_the_next_and_the_one_before(path: Path) -> None:
+    with Recording.open(str(path)) as recording:
+        first = await happening_after(recording, recording.begin, not_told)
+        assert first is not None and 1042.0 <= first.time <= 1042.0 + STEP
+        assert first.sentence.startswith("vm1: ") and "Wired connection 1" in first.sentence
+        second = await happening_after(recording, first.time, not_told)
+        assert second is not None and 1201.0 <= second.time <= 1201.0 + STEP
+        assert second.sentence.startswith("vm2: ")
+        assert await happening_after(recording, second.time, not_told) is None
+        assert await happening_before(recording, recording.end, not_told) == second
+        assert await happening_before(recording, second.time, not_told) == first
+        assert await happening_before(recording, first.time, not_told) is None
+
+
+async def test_it_says_how_far_it_is_and_can_be_ended(path: Path) -> None:
+    told: list[float] = []
+    with Recording.open(str(path)) as recording:
+        search = asyncio.ensure_future(happening_after(recording, 1050.0, told.append))
+        while len(told) < 4:  # noqa: ASYNC110  (told by a plain function)
+            await asyncio.sleep(0)
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert told == sorted(told) and told[-1] < 1201.0
