@@ -251,10 +251,10 @@ async def test_seek_and_step(one: Path) -> None:
 async def test_history_and_rates_after_a_jump_are_those_of_the_moment(one: Path) -> None:
     async with replayed(one, start=5.0) as screen:
         await screen.at(1050.0)
-        late = screen.drawn()
+        late = screen.drawn()[1:]  # the first line has what nictop itself costs now
         await screen.at(1012.0)
         await screen.at(1050.0)
-        assert screen.drawn() == late
+        assert screen.drawn()[1:] == late
 
 
 async def test_go_to_a_time(one: Path) -> None:

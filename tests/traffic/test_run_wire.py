@@ -19,6 +19,9 @@ pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 RATE = 20_000_000
 """Bits per second: slow enough for packets of 100 bytes on a busy machine."""
+TOLERANCE = 0.01
+ATTEMPTS = 4
+"""No run may be above the ceiling; a busy machine keeps some below it."""
 UNCOUNTED = 24
 """Bytes of a frame that a netdev does not count: preamble, FCS and gap."""
 
@@ -65,11 +68,14 @@ async def test_what_a_wire_can_carry() -> None:
             for namespace in (client, server):
                 charged(namespace, f"nictopt{number}", options.get("mtu", 1500))
         async with followed(client, server, [source(client, "a"), source(server, "b")]) as both:
-            plans = [planned(both, number, *wire) for number, wire in enumerate(WIRES)]
-            runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans))
-            snapshots = {name: host.snapshot for name, host in both.hosts.items()}
-            found = {}
-            for wire, plan, (result, _) in zip(WIRES, plans, runs, strict=True):
-                assert result.failure is None and result.goodput is not None, (wire, result.failure)
-                found[str(wire)] = result.goodput / goodput(RATE, run_framing(plan, snapshots))
-    assert {wire: round(share, 4) for wire, share in found.items() if not 0.99 < share < 1.01} == {}, found
+            plans = {str(wire): planned(both, number, *wire) for number, wire in enumerate(WIRES)}
+            found: dict[str, float] = {}
+            for _ in range(ATTEMPTS):
+                left = {wire: plan for wire, plan in plans.items() if found.get(wire, 0.0) < 1 - TOLERANCE}
+                runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in left.values()))
+                snapshots = {name: host.snapshot for name, host in both.hosts.items()}
+                for (wire, plan), (result, _) in zip(left.items(), runs, strict=True):
+                    assert result.failure is None and result.goodput is not None, (wire, result.failure)
+                    found[wire] = result.goodput / goodput(RATE, run_framing(plan, snapshots))
+                assert max(found.values()) < 1 + TOLERANCE, found
+    assert min(found.values()) > 1 - TOLERANCE, found
