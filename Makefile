@@ -7,6 +7,8 @@ BIN     = $(VENV)/bin
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt
 SOURCES = nictop tests
 ARGS   ?=
+# tests wait more than they work: more of them at once than there are processors
+JOBS   ?= 4
 
 .PHONY: run test check bench screenshots system clean
 
@@ -14,7 +16,7 @@ run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
 
 test: system check
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check $(SOURCES)
