@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST = 16
 """Generators at once."""
-CHECK_DEADLINE = 8.0
+CHECK_DEADLINE = 20.0
 """Seconds for the search for tools."""
 LINES, LINES_PER_SECOND = 20_000, 5_000
 """How much one may print: at once, and for long. 128 streams at 10 Hz both ways print 2 600 lines a second."""

@@ -177,7 +177,7 @@ def _inner_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, 
     found = []
     for runs, name in ((a, names[0]), (b, names[1])):
         for what in MUST_AGREE:
-            values = {run.facts.get(what, "") for run in runs}
+            values = {run.facts.get(what, "") for run in runs if run.failure is None}
             if len(values) > 1:
                 found.append(f"the runs of {clean(name)} differ in {what}")
     return tuple(found)

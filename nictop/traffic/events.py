@@ -15,7 +15,8 @@ from nictop.traffic.result import Result
 class Limits:
     """Seconds after which the run does not wait any longer."""
 
-    check: float = 10.0
+    check: float = 25.0
+    """A guest without acceleration needs several seconds to start a program."""
     listen: float = 5.0
     first_byte: float = 8.0
     """From the client's start."""

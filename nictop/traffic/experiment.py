@@ -28,7 +28,7 @@ from nictop.traffic.experiment_events import (
     StepBegan,
     StepEnded,
 )
-from nictop.traffic.failures import Failure
+from nictop.traffic.failures import Failure, Kind
 from nictop.traffic.host import RunHost
 from nictop.traffic.kept import Kept
 from nictop.traffic.plan import Place
@@ -94,6 +94,10 @@ async def carry_out(
                 yield event
     finally:
         await course.release()
+
+
+ACCIDENTS: tuple[Kind, ...] = ("control_message", "refused", "busy", "start", "tools")
+"""Of failures: those that a generator or a slow host has by itself, now and then."""
 
 
 class _Ended(Exception):
@@ -167,7 +171,7 @@ class _Course:
         if self._refusal:
             self._result = Result(step.plan, wall, failure=Failure("other", self._refusal))
         else:
-            async with aclosing(self._run(step)) as events:
+            async with aclosing(self._attempts(step)) as events:
                 async for event in events:
                     yield event
         assert self._result is not None
@@ -185,6 +189,24 @@ class _Course:
     def _began(self, number: int, step: Step) -> StepBegan:
         left = self._experiment.seconds_from(number, mean(self._around) if self._around else AROUND)
         return StepBegan(number, len(self._experiment.steps), step, left)
+
+    async def _attempts(self, step: Step) -> AsyncGenerator[Event, None]:
+        """Where other runs wait for it, one that failed by accident is made once more."""
+        async with aclosing(self._run(step)) as events:
+            async for event in events:
+                yield event
+        first = self._result
+        if first is None or first.failure is None or first.failure.kind not in ACCIDENTS or self._stop.is_set():
+            return
+        if len(self._experiment.steps) > 1:
+            why = first.failure.sentence
+            yield Stage("waiting", f"once more, since it failed: {why}")
+            await self._unless_stopped(asyncio.sleep(self._experiment.rest))
+            async with aclosing(self._run(step)) as events:
+                async for event in events:
+                    yield event
+            assert self._result is not None
+            self._result = replace(self._result, notes=(*self._result.notes, f"the first attempt failed: {why}"))
 
     async def _run(self, step: Step) -> AsyncGenerator[Event, None]:
         for host in self._hosts.values():

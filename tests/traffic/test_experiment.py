@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -132,6 +133,34 @@ async def test_a_step_that_fails_does_not_end_the_others(tmp_path: Path) -> None
         # a result that cannot be kept is told, and is there all the same
         assert [event.number for event in events if isinstance(event, NotKept)] == [1, 2, 3]
         assert ended(events).why == ""
+
+
+FAILS_ONCE = """#!/bin/sh
+case "$*" in *--version*|*--help*) exec {iperf3} "$@";; esac
+[ -e {marker} ] || {{ : > {marker}; echo 'iperf3: error - unable to receive control message' >&2; exit 1; }}
+exec {iperf3} "$@"
+"""
+
+
+@real
+@pytest.mark.parametrize("repeat", [1, 2])
+async def test_a_run_that_fails_by_accident_is_made_once_more_where_others_need_it(tmp_path: Path, repeat: int) -> None:
+    """Seen with guests: one of fifty runs ends with such words, and would cost a comparison its verdict."""
+    program, marker = tmp_path / "iperf3", tmp_path / "failed"
+    program.write_text(FAILS_ONCE.format(iperf3=shutil.which("iperf3"), marker=marker))
+    program.chmod(0o755)
+    async with pair("100mbit", tools=(str(tmp_path), "")) as both:
+        experiment = await made(both, repeat=repeat)
+        events = await told(carry_out(experiment, both.hosts, waits=WAITS))
+        assert marker.exists() and both.generators() == []
+        results = [kept.result for kept in ended(events).results]
+        again = [event for event in events if isinstance(event, Stage) and event.sentence.startswith("once more")]
+        if repeat == 1:
+            assert results[0].failure is not None and results[0].failure.kind == "control_message" and not again
+        else:
+            assert [result.failure for result in results] == [None, None] and len(again) == 1
+            assert any("the first attempt failed: the ends lost each other" in note for note in results[0].notes)
+            assert not any("attempt" in note for note in results[1].notes)
 
 
 @real
