@@ -1,4 +1,4 @@
-"""``nictop setup`` as a process in a namespace: each job ends with its check, and only what is proven is kept unasked."""
+"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only what is proven."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from nictop.changes.events import (
     Verdict,
 )
 from nictop.changes.log import Logged, LoggedAction, State, user_name
-from nictop.changes.news import PING, Heard, News
+from nictop.changes.news import Heard, News
 from nictop.changes.recovery import GONE, Lost, found_again
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
@@ -233,7 +233,7 @@ class Change:
             return [Applying()]
         if line.kind == "applied":
             self._note(line, now)
-            await self._ask(Request(inventory=True, ping=PING))
+            await self._ask(Request(inventory=True))
             return [Applied(self.plan, self.deadline or now)]
         self._news.end_watching()
         self._patience = now + (self._limits.more if self._failed else self._limits.settle)

@@ -58,7 +58,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class StillHeard:
-    """The host has answered after the change: the way to it is whole."""
+    """The host has told something that it has read after the change: the way to it is whole."""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,6 @@ from nictop.rules import Finding, Watched
 from nictop.wire.patience import within
 from nictop.wire.source import SourceState
 
-PING = (1 << 31) - 1
-"""Number of the ping that is sent when a change has been applied: none of those that compare clocks gets so far."""
-
 Decision = Literal["apply", "keep", "undo", "cancel"]
 Heard = ChangeLine | SourceState | Decision | StillHeard | Verdict
 
@@ -46,8 +43,6 @@ class News:
         elif item.change is not None:
             self.put(item.change)
         elif self._since is not None:
-            if item.pong is not None and item.pong.sequence == PING:
-                self._still_heard()
             self._look(snapshot, self._since)
 
     def put(self, item: Heard) -> None:
@@ -55,8 +50,8 @@ class News:
         self._some.set()
 
     def begin_watching(self, since: float, finding: Finding | None) -> None:
-        """From now on, say when the host has answered (the ping `PING`), or told something that it read after `since`
-        (its CLOCK_MONOTONIC), and whether the finding is still there."""
+        """From now on, say when the host has told something that it read after `since` (its CLOCK_MONOTONIC), and
+        whether the finding is still there."""
         self._since = since
         self._watch = None if finding is None else FindingWatch(finding, since)
 
@@ -71,17 +66,13 @@ class News:
 
     def _look(self, snapshot: Snapshot, since: float) -> None:
         inventory = snapshot.inventory
-        if inventory is not None and inventory.time >= since:
-            self._still_heard()
+        if inventory is not None and inventory.time >= since and not self._heard_since:
+            self._heard_since = True
+            self.put(StillHeard())
         if self._watch is not None:
             said = self._watch.take(snapshot, self._others())
             if said is not None:
                 self.put(said)
-
-    def _still_heard(self) -> None:
-        if not self._heard_since:
-            self._heard_since = True
-            self.put(StillHeard())
 
     async def next(self, deadline: float) -> Heard | None:
         """The next thing that concerns the change; None when there is none until the deadline (CLOCK_MONOTONIC)."""

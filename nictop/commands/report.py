@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nictop.commands import output
@@ -13,6 +15,7 @@ from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
     from nictop.commands.report_subjects import Subjects
+    from nictop.traffic.kept import Kept
     from nictop.watch import Answer
 
 SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
@@ -75,7 +78,9 @@ def run(options: argparse.Namespace) -> int:
     path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[options.format]}"
     if path != "-" and not options.force:
         refuse_taken(path)  # before anybody waits for hosts
-    answers, runs = _answers(named, options), named.runs
+    at: str | None = options.at
+    answers = _answers(named, at, options)
+    runs = (*_recorded_runs(named, at), *named.runs)
     hidden: tuple[str, ...] = ()
     if options.redact:
         from nictop.report.redaction import redacted
@@ -92,12 +97,11 @@ def run(options: argparse.Namespace) -> int:
     return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
 
 
-def _answers(named: Subjects, options: argparse.Namespace) -> tuple[Answer, ...]:
+def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
     """What the hosts say, and what they had said in the recordings; of runs alone no host is asked."""
     from nictop.commands.observed import answers
     from nictop.commands.recorded import recorded_answers
 
-    at: str | None = options.at
     if at is not None and not named.recordings:
         raise NictopError("--at wants a recording", "nictop report FILE --at TIME")
     found = tuple(answer for path in named.recordings for answer in recorded_answers(path, at))
@@ -105,6 +109,20 @@ def _answers(named: Subjects, options: argparse.Namespace) -> tuple[Answer, ...]
         options.hosts, options.at = list(named.hosts), None
         found += answers(options, options.watch)
     return found
+
+
+def _recorded_runs(named: Subjects, at: str | None) -> Iterator[Kept]:
+    """The runs in the recordings, as far as they were over by then; why one has no result is said."""
+    from nictop.replay.recorded_results import recorded_results
+    from nictop.wire.recording import Recording
+    from nictop.wire.recording_moments import moment
+
+    for path in named.recordings:
+        with Recording.open(path) as recording:
+            found = asyncio.run(recorded_results(recording, moment(at or "end", recording)))
+        for sentence in found.untold:
+            output.narrate(sentence)
+        yield from found.runs
 
 
 def _write(page: str, path: str, options: argparse.Namespace) -> None:

@@ -219,18 +219,16 @@ async def test_it_does_not_come_back() -> None:
     assert (await carry(probe, only_apply, limits=Limits())).end.outcome == "unknown"
 
 
-async def test_a_profile_that_is_added_is_no_proof_either_way() -> None:
-    """Before it is added there is no profile of that name, says the probe, whatever there is."""
-    add = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile")
+async def test_a_profile_that_is_added_is_one_of_that_name_afterwards() -> None:
+    add = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile for ens4")
     up = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
-    plans = after((add, replace(up, before="ens4: x")))
-    plans[0] = (replace(PREPARED, plan=(add, up)),)
     applied = (line("applying"), line("applied", deadline=10.0))
-    assert (await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)).end.outcome == "kept"
-    plans = after((add,))
-    plans[0] = (replace(PREPARED, plan=(add,)),)
-    carried = await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)
-    assert carried.end.outcome == "unknown"
+    there = replace(add, before="a profile of this name: 1")
+    for plan, outcome in (((there, replace(up, before="ens4: x")), "kept"), ((add, up), "undone")):
+        plans = after(plan)
+        plans[0] = (replace(PREPARED, plan=(add, up)),)
+        carried = await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)
+        assert carried.end.outcome == outcome
 
 
 # ---------------------------------------------------------------------------------------------------------- the finding

@@ -184,15 +184,16 @@ def test_the_host_has_changed_since(host: Namespace) -> None:
 
 
 def test_two_probes_and_one_link(host: Namespace) -> None:
-    """The second one is refused, and told who was first; another link is nobody's business."""
+    """The second one is refused, shown before or not, and told who was first; another link is nobody's business."""
     old = state_of(host)
     with changing(host) as first, changing(host) as second:
+        shown = second.prepared(ADDRESS)
         first.apply(MTU)
         first.said("applied")
-        shown = second.prepared(ADDRESS)
-        said = refused(second, "apply", actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
         holders = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
-        assert any(f"another change of {LINK} is under way: process {pid} of " in said for pid in holders), said
+        for step in ("prepare", "apply"):
+            said = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
+            assert any(f"another change of {LINK} is under way: process {pid} of " in said for pid in holders), said
         assert "another change under way" in refused(first, "prepare", actions=ADDRESS)
         elsewhere = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
         second.apply(elsewhere)

@@ -1,5 +1,5 @@
-"""Killed at every stage, twenty times each: the host ends as it was, or with the change that was confirmed, as ip,
-ethtool and cat see it; and nobody stays behind."""
+"""Killed at every stage, more than twenty times each: the host ends as it was, or with the change that was confirmed,
+as ip, ethtool and cat see it; and nobody stays behind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import os
 import shutil
 import signal
 import sys
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -26,21 +27,49 @@ from tests.support.changes import (
     state_of,
     states_after,
 )
-from tests.support.namespaces import Namespace
+from tests.support.namespaces import Namespace, why_impossible
 from tests.support.probe import alive, wait_until
-from tests.support.sshd import Sshd, skip_without_sshd
+from tests.support.side_by_side import side_by_side
+from tests.support.sshd import Sshd, why_no_sshd
 
-TIMES = 20
 STAGES = ("asked", "applying", "half", "applied", "keep", "undo", "undoing")
+PROCESSES = ("client", "probe", "guard", "guard told to end")
+CONNECTIONS = ("ssh", "sshd session")
+OF_EACH, OF_CONNECTIONS = 4, 3
+"""Kills of each victim at each stage, with another kind of change every time: 22 for each stage."""
+TIMES = 20
+"""Of what has one stage only."""
 PROBE = ["--interval", "60", "--heartbeat", "60", "--allow-changes"]
 
 
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[list[Namespace]]:
+    """Three, which are killed in at the same time."""
+    reason = why_impossible()
+    if reason is not None or shutil.which("ethtool") is None:
+        pytest.skip(reason or "ethtool is not installed")
+    made = [Namespace() for _ in range(3)]
+    try:
+        for host in made:
+            prepare_host(host)
+        yield made
+    finally:
+        for host in made:
+            host.remove()
+
+
+@pytest.fixture(scope="module")
+def after(hosts: list[Namespace]) -> dict[str, str]:
+    """What each kind of change makes of a host."""
+    return states_after(hosts[0])
+
+
 @pytest.fixture
-def host(namespace: Namespace) -> Namespace:
-    if shutil.which("ethtool") is None:
-        pytest.skip("ethtool is not installed")
-    prepare_host(namespace)
-    return namespace
+def clean(hosts: list[Namespace]) -> list[Namespace]:
+    """As if nobody had been there."""
+    for host in hosts:
+        begin_again(host)
+    return hosts
 
 
 def reach(change: Changing, stage: str, host: Namespace, old: str) -> None:
@@ -78,78 +107,114 @@ def check_end(host: Namespace, stage: str, said: str, states: tuple[str, str]) -
     begin_again(host)
 
 
-@pytest.mark.parametrize("victim", ["client", "probe", "guard", "guard told to end"])
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_process_is_killed(host: Namespace, stage: str, victim: str) -> None:
-    after = states_after(host)
+def kill(change: Changing, victim: str, host: Namespace) -> str:
+    """What is said then, as far as anybody is there to say it."""
+    if victim == "client":
+        assert change.probe.process.stdin is not None
+        change.probe.process.stdin.close()
+    elif victim == "probe":
+        change.probe.process.kill()
+    else:
+        kill_guard(host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
+        said = change.end()
+        assert alive(change.probe.process.pid)
+        return said
+    return ""
+
+
+def kill_processes(host: Namespace, stage: str, victims: Sequence[str], after: dict[str, str]) -> None:
+    """`OF_EACH` times each victim; the kinds of change go round."""
     old = state_of(host)
-    for kind in itertools.islice(itertools.cycle(KINDS), TIMES):
-        said = ""
+    begin = STAGES.index(stage) + PROCESSES.index(victims[0])
+    for round_, victim in enumerate([one for one in victims for _ in range(OF_EACH)], begin):
+        kind = list(KINDS)[round_ % len(KINDS)]
         with changing(host) as change:
             change.apply(KINDS[kind])
             reach(change, stage, host, old)
-            if victim == "client":
-                assert change.probe.process.stdin is not None
-                change.probe.process.stdin.close()
-            elif victim == "probe":
-                change.probe.process.kill()
-            else:
-                kill_guard(host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
-                said = change.end()
-                assert alive(change.probe.process.pid)
+            said = kill(change, victim, host)
         check_end(host, stage, said, (old, after[kind]))
 
 
-@pytest.mark.parametrize("victim", ["ssh", "sshd session"])
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_connection_is_killed(host: Namespace, stage: str, victim: str, tmp_path: Path) -> None:
-    skip_without_sshd()
-    if shutil.which("ssh") is None:
-        pytest.skip("openssh-client is not installed")
-    after = states_after(host)
+def kill_connections(host: Namespace, stage: str, server: Sshd, after: dict[str, str]) -> None:
+    """`OF_CONNECTIONS` times each end of one."""
     old = state_of(host)
-    inside = f'exec {shutil.which("ip")} netns exec {host.name} sh -c "$SSH_ORIGINAL_COMMAND"'
-    server = Sshd(tmp_path, options=(f"ForceCommand {inside}",))
+    client = ssh_command(server.address, server.port, server.user, server.key, server.known_hosts)
+    for round_, victim in enumerate([one for one in CONNECTIONS for _ in range(OF_CONNECTIONS)], STAGES.index(stage)):
+        kind = list(KINDS)[round_ % len(KINDS)]
+        with ProbeBySsh(client, PROBE) as probe:
+            change = Changing(probe)
+            change.apply(KINDS[kind])
+            reach(change, stage, host, old)
+            session = server.sessions()[0]
+            os.kill(session if victim == "sshd session" else probe.process.pid, signal.SIGKILL)
+        check_end(host, stage, "", (old, after[kind]))
+        wait_until(lambda: not server.sessions())
+
+
+@pytest.fixture(scope="module")
+def server(hosts: list[Namespace], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd | str]:
+    """Its sessions are inside the last host; or why there is none."""
+    reason = why_no_sshd() or (None if shutil.which("ssh") else "openssh-client is not installed")
+    if reason is not None:
+        yield reason
+        return
+    inside = f'exec {shutil.which("ip")} netns exec {hosts[2].name} sh -c "$SSH_ORIGINAL_COMMAND"'
+    server = Sshd(tmp_path_factory.mktemp("sshd"), options=(f"ForceCommand {inside}",))
     try:
         server.python(sys.executable)
-        client = ssh_command(server.address, server.port, server.user, server.key, server.known_hosts)
-        for kind in itertools.islice(itertools.cycle(KINDS), TIMES):
-            with ProbeBySsh(client, PROBE) as probe:
-                change = Changing(probe)
-                change.apply(KINDS[kind])
-                reach(change, stage, host, old)
-                session = server.sessions()[0]
-                os.kill(session if victim == "sshd session" else probe.process.pid, signal.SIGKILL)
-            check_end(host, stage, "", (old, after[kind]))
-            wait_until(lambda: not server.sessions())
+        yield server
     finally:
         server.stop()
 
 
-def test_whoever_takes_back_is_killed_as_well(host: Namespace) -> None:
+@pytest.mark.parametrize("stage", STAGES)
+def test_somebody_is_killed(clean: list[Namespace], after: dict[str, str], server: Sshd | str, stage: str) -> None:
+    works = [partial(kill_processes, clean[place], stage, PROCESSES[2 * place :][:2], after) for place in (0, 1)]
+    if isinstance(server, Sshd):
+        works.append(partial(kill_connections, clean[2], stage, server, after))
+    side_by_side(*works)
+    if isinstance(server, str):
+        pytest.skip(f"processes were killed, but no connection: {server}")
+
+
+def strike_when_applied(hosts: list[Namespace], strike: Callable[[Changing, Namespace], str]) -> None:
+    """`TIMES` at least, on all hosts together; `strike` says what was said at the end."""
+
+    def strike_all(place: int, host: Namespace) -> None:
+        old = state_of(host)
+        for kind in itertools.islice(itertools.cycle(KINDS), place, TIMES + 2, len(hosts)):
+            with changing(host) as change:
+                change.apply(KINDS[kind])
+                change.said("applied")
+                said = strike(change, host)
+            check_end(host, "applied", said, (old, old))
+
+    side_by_side(*(partial(strike_all, place, host) for place, host in enumerate(hosts)))
+
+
+def test_whoever_takes_back_is_killed_as_well(clean: list[Namespace]) -> None:
     """The guard, and then everybody who comes in its place, as long as somebody is found: the next one goes on."""
-    old = state_of(host)
-    for kind in itertools.islice(itertools.cycle(KINDS), TIMES):
-        with changing(host) as change:
-            change.apply(KINDS[kind])
-            change.said("applied")
-            for _ in range(3):
-                kill_guard(host, signal.SIGKILL)
-            assert change.end() == "undone"
-        check_end(host, "applied", "undone", (old, old))
 
-
-def test_the_probe_goes_when_its_guard_has_just_been_killed(host: Namespace) -> None:
-    """Stopped first, so that it sees both at the same time: it must still leave somebody who takes the change back."""
-    old = state_of(host)
-    for kind in itertools.islice(itertools.cycle(KINDS), TIMES):
-        with changing(host) as change:
-            change.apply(KINDS[kind])
-            change.said("applied")
-            process = change.probe.process
-            process.send_signal(signal.SIGSTOP)
+    def strike(change: Changing, host: Namespace) -> str:
+        for _ in range(3):
             kill_guard(host, signal.SIGKILL)
-            assert process.stdin is not None
-            process.stdin.close()
-            process.send_signal(signal.SIGCONT)
-        check_end(host, "applied", "", (old, old))
+        said = change.end()
+        assert said == "undone"
+        return said
+
+    strike_when_applied(clean, strike)
+
+
+def test_the_probe_goes_when_its_guard_has_just_been_killed(clean: list[Namespace]) -> None:
+    """Stopped first, so that it sees both at the same time: it must still leave somebody who takes the change back."""
+
+    def strike(change: Changing, host: Namespace) -> str:
+        process = change.probe.process
+        process.send_signal(signal.SIGSTOP)
+        kill_guard(host, signal.SIGKILL)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.send_signal(signal.SIGCONT)
+        return ""
+
+    strike_when_applied(clean, strike)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 
@@ -14,25 +15,40 @@ from tests.support.changes import Changing, guards_in
 from tests.support.managed_change import Seen, seen
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import Probe, wait_until
+from tests.support.side_by_side import side_by_side
 
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 RENAMED = ["nmcli", "con", "mod", "id", MADE_UP, "connection.id", NIC, "connection.interface-name", NIC]
 STATIC = ["ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled"]
 ACTIONS = [[*RENAMED, *STATIC], ["nmcli", "con", "up", "id", NIC], ["ip", "link", "set", "dev", NIC, "mtu", "1400"]]
-TIMES = 20
+VICTIMS = ("guard", "probe", "client", "networkmanager")
+OF_EACH = 5
+"""Kills of each at each of two stages: 20 for each stage."""
 ACTIVATING = 40
 """NM_DEVICE_STATE_PREPARE: something comes up, or is up."""
 
 pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(why_no_networkmanager()))
 
 
-@pytest.fixture(scope="module")
-def manager() -> Iterator[PrivateNetworkManager]:
+@contextmanager
+def managed_host() -> Iterator[PrivateNetworkManager]:
     """One that has made up a profile for the NIC, and asks for addresses in vain."""
     with private_networkmanager(NIC) as one:
         one.wait_for(lambda: one.nmcli("-g", "GENERAL.CONNECTION", "device", "show", NIC).strip() == MADE_UP)
         yield one
+
+
+@pytest.fixture(scope="module")
+def managers() -> Iterator[list[PrivateNetworkManager]]:
+    """As many as are worked on side by side; every test leaves them as they were."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(managed_host()) for _ in VICTIMS]
+
+
+@pytest.fixture
+def manager(managers: list[PrivateNetworkManager]) -> PrivateNetworkManager:
+    return managers[0]
 
 
 @contextmanager
@@ -72,13 +88,12 @@ def test_shown_made_and_taken_back(manager: PrivateNetworkManager) -> None:
     wait_until(lambda: not guards_in(manager.namespace))
 
 
-@pytest.mark.parametrize("victim", ["guard", "probe", "client", "networkmanager"])
-def test_killed_before_it_is_kept(manager: PrivateNetworkManager, victim: str) -> None:
+def kill_before_it_is_kept(manager: PrivateNetworkManager, victim: str) -> None:
     old = looks(manager)
-    for number in range(TIMES):
+    for stage in ("applying", "applied") * OF_EACH:
         with probe_in(manager) as change:
             change.apply(ACTIONS)
-            change.said("applied" if number % 2 else "applying")
+            change.said(stage)
             if victim == "guard":
                 for pid in guards_in(manager.namespace)[:1]:
                     os.kill(pid, signal.SIGKILL)
@@ -94,7 +109,63 @@ def test_killed_before_it_is_kept(manager: PrivateNetworkManager, victim: str) -
                 change.ask("undo")
                 assert change.end() == "undone"
         wait_until(lambda: not guards_in(manager.namespace), 90.0)
-        assert looks(manager) == old, (number, victim)
+        assert looks(manager) == old, (stage, victim)
+
+
+def test_killed_before_it_is_kept(managers: list[PrivateNetworkManager]) -> None:
+    works = zip(managers, VICTIMS, strict=True)
+    side_by_side(*(partial(kill_before_it_is_kept, manager, victim) for manager, victim in works))
+
+
+@pytest.mark.parametrize("undone_by", ["networkmanager", "nictop"])
+def test_what_a_profile_sets_in_the_kernel_comes_back(manager: PrivateNetworkManager, undone_by: str) -> None:
+    """Queues and offloads by ethtool.* settings; a NetworkManager that was killed does not know any more what was."""
+    old, before = looks(manager), kernel_settings(manager)
+    settings = ["ethtool.feature-gro", "off" if "generic-receive-offload: on" in before else "on"]
+    actions = [[*RENAMED, *STATIC, *settings], ["nmcli", "con", "up", "id", NIC]]
+    with probe_in(manager) as change:
+        change.apply(actions)
+        change.said("applied")
+        assert kernel_settings(manager) != before
+        if undone_by == "nictop":
+            manager.stop()
+            manager.start()
+        change.ask("undo")
+        assert change.end() == "undone"
+    assert (looks(manager), kernel_settings(manager)) == (old, before)
+
+
+def kernel_settings(manager: PrivateNetworkManager) -> str:
+    return "".join(manager.namespace.run(["ethtool", option, NIC]) for option in ("-l", "-k"))
+
+
+def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager) -> None:
+    """nmcli would wait for another minute; the change is taken back as soon as NetworkManager is there again."""
+    old = looks(manager)
+    with probe_in(manager) as change:
+        change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
+        change.said("applying")
+        wait_until(lambda: manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", NIC).strip() == NIC)
+        manager.stop()
+        assert "NetworkManager" in change.said("failed").text
+        manager.start()
+        assert change.end() == "undone"
+    assert looks(manager) == old
+
+
+def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNetworkManager) -> None:
+    add = [["nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC]]
+    with probe_in(manager) as change:
+        shown = change.prepared(add)
+        assert shown.plan[0].before == "no such profile"
+        manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "added")
+        try:
+            change.ask("apply", actions=add, fingerprint=shown.fingerprint, keep_within=60)
+            assert "has changed since" in change.said("refused").text
+            uuid = manager.nmcli("-g", "connection.uuid", "con", "show", "added").strip()
+            assert change.prepared(add).plan[0].before == f"a profile of this name: {uuid}"
+        finally:
+            manager.nmcli("con", "delete", "added")
 
 
 def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager) -> None:
@@ -111,16 +182,17 @@ def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkMan
     assert looks(manager) == old
 
 
-def test_kept(manager: PrivateNetworkManager) -> None:
-    with probe_in(manager) as change:
-        change.apply(ACTIONS)
-        change.said("applied")
-        made = looks(manager)
-        change.ask("keep")
-        assert change.end() == "kept"
-    wait_until(lambda: not guards_in(manager.namespace))
-    now = looks(manager)
-    assert now == made and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
+def test_kept() -> None:
+    with managed_host() as manager:
+        with probe_in(manager) as change:
+            change.apply(ACTIONS)
+            change.said("applied")
+            made = looks(manager)
+            change.ask("keep")
+            assert change.end() == "kept"
+        wait_until(lambda: not guards_in(manager.namespace))
+        now = looks(manager)
+        assert now == made and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
 
 
 def test_a_profile_that_nobody_has(manager: PrivateNetworkManager) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
@@ -23,12 +24,13 @@ from tests.support.managed_change import (
     without_timestamp,
 )
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.side_by_side import side_by_side
 
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 ACTIVATING, ACTIVATED = 40, 100
-ROUNDS = 4
-"""Of each case at each stage: with the cases, 20 for each stage."""
+ROUNDS = 2
+"""Of each case at each stage: ten kills of NetworkManager; those of others are in `test_changes_killed`."""
 STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
 HOSTILE = ["a 'b' \"c\"", "$(touch /tmp/x) `id`; & | > x", "名前 [red]", " blank", "back\\slash\\s", "../x", "a=b#;c"]
 
@@ -98,8 +100,11 @@ def rested(manager: PrivateNetworkManager) -> Seen:
 # ------------------------------------------------------------------------------------ nobody is killed
 
 
-@pytest.mark.parametrize("case", [*CASES.values(), APPLIED_ANEW], ids=[*CASES, "applied anew"])
-def test_taken_back(case: Case) -> None:
+def test_taken_back() -> None:
+    side_by_side(*(partial(take_back, case) for case in (*CASES.values(), APPLIED_ANEW)))
+
+
+def take_back(case: Case) -> None:
     with prepared(case) as manager, Change(manager, *case.actions) as change:
         before = seen(manager, NIC)
         assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
@@ -110,9 +115,12 @@ def test_taken_back(case: Case) -> None:
         assert (change.step("undo"), seen(manager, NIC)) == ("", before)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_kept(case: Case) -> None:
+def test_kept() -> None:
     """No checkpoint is left that would take it back later, or be in the way of another change."""
+    side_by_side(*(partial(keep, case) for case in CASES.values()))
+
+
+def keep(case: Case) -> None:
     with prepared(case) as manager, Change(manager, *case.actions) as change:
         assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
         changed = seen(manager, NIC)
@@ -263,16 +271,20 @@ def durations(manager: PrivateNetworkManager, actions: Sequence[Sequence[str]]) 
 
 
 @pytest.mark.parametrize("stage", ["begin", "begun", "do", "waiting", "undo"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_killed_and_taken_back(case: Case, stage: str) -> None:
-    """Spread over the stage, and away for longer and longer."""
+def test_killed_and_taken_back(stage: str) -> None:
+    """Spread over the stage, and at once back or not."""
+    side_by_side(*(partial(kill_and_take_back, case, stage) for case in CASES.values()))
+
+
+def kill_and_take_back(case: Case, stage: str) -> None:
     with prepared(case) as manager:
         before = seen(manager, NIC)
         length = durations(manager, case.actions).get(stage, 0.0)
         assert rested(manager) == before
         for number in range(ROUNDS):
             with Change(manager, *case.actions) as change:
-                kill = Kill(manager, length * (number + 0.5) / ROUNDS, 0.3 * number)
+                moment = (number + list(CASES.values()).index(case) / len(CASES)) / ROUNDS
+                kill = Kill(manager, length * moment, 0.6 * number)
                 if stage == "begin":
                     with kill:
                         refusal = change.begin()
@@ -280,7 +292,7 @@ def test_killed_and_taken_back(case: Case, stage: str) -> None:
                 else:
                     assert change.begin() == ""
                     assert end_in(stage, kill, change) == "", number
-            assert rested(manager) == before, number
+            assert rested(manager) == before, (case, number)
 
 
 def end_in(stage: str, kill: Kill, change: Change) -> str:
@@ -298,16 +310,19 @@ def end_in(stage: str, kill: Kill, change: Change) -> str:
         return change.step("undo")
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_killed_and_kept(case: Case) -> None:
+def test_killed_and_kept() -> None:
     """It is the confirmed new state, though NetworkManager has been started anew before the confirmation."""
+    side_by_side(*(partial(kill_and_keep, case) for case in CASES.values()))
+
+
+def kill_and_keep(case: Case) -> None:
     with prepared(case) as manager:
         before = seen(manager, NIC)
         for number in range(ROUNDS):
             with Change(manager, *case.actions) as change:
                 assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
                 changed = seen(manager, NIC)
-                with Kill(manager, 0.0, 0.3 * number):
+                with Kill(manager, 0.0, 0.6 * number):
                     complaint = change.step("keep")
                 assert (complaint, rested(manager)) == ("", changed), number
                 assert (change.step("undo"), rested(manager)) == ("", before), number
@@ -327,9 +342,12 @@ def test_kept_though_it_comes_back_with_something_else() -> None:
         assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_killed_for_good(case: Case) -> None:
+def test_killed_for_good() -> None:
     """Files, addresses and routes are back without it; and it finds everything as before when it is started again."""
+    side_by_side(*(partial(kill_for_good, case) for case in CASES.values()))
+
+
+def kill_for_good(case: Case) -> None:
     with prepared(case) as manager:
         before = seen(manager, NIC)
         with Change(manager, *case.actions) as change:

@@ -22,9 +22,10 @@ from nictop.probe.changes import execute, executor, locks
 from nictop.probe.changes.before import Plan, read_plan
 from nictop.probe.changes.functions_in_use import why_in_use
 from nictop.probe.changes.grammar import parse_action
-from nictop.probe.changes.guard import TakenBack, Voice
 from nictop.probe.changes.lifelines import DEFAULT_ROUTE, SSH, lifelines, parse_environment, read_ssh_address
+from nictop.probe.changes.managed import TakenBack
 from nictop.probe.changes.states import Roots, meaning, same
+from nictop.probe.changes.voice import Voice
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
 from tests.support.namespaces import ROOT, Namespace

@@ -323,6 +323,22 @@ def test_what_happens_meanwhile_wants_another_one() -> None:
     assert calm.due() == pytest.approx(2.0)
 
 
+def test_who_asks_does_not_wait_for_rest() -> None:
+    """Nor for quiet, nor behind an event that does; what comes afterwards rests again."""
+    calm = Calm()
+    calm.want("start", 0.0, at_once=True)
+    calm.started()
+    calm.want("event", 8.9)
+    calm.finished(9.0, 9.0)  # rest until 45
+    calm.want("request", 10.0, asked=True)
+    due = calm.due()
+    assert due is not None and due <= 10.0
+    calm.started()
+    calm.finished(19.0, 9.0)
+    calm.want("event", 20.0)
+    assert calm.due() == pytest.approx(55.0)
+
+
 def test_without_events_there_is_a_slow_rescan_and_it_respects_the_rest() -> None:
     calm = Calm()
     calm.want("start", 0.0, at_once=True)

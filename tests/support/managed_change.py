@@ -4,6 +4,7 @@ nmcli, ip and cat."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -127,12 +128,15 @@ def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
         for line in found[path].splitlines()
         if line.startswith("uuid=")
     }
-    profiles = {}
-    for uuid in manager.profiles():
-        if uuid not in described:
-            lines = manager.nmcli("--show-secrets", "con", "show", "uuid", uuid).splitlines()
-            kept = [line for line in lines if line[:1].islower() or line[:1].isdigit()]
-            profiles[uuid] = "\n".join(line for line in kept if not line.startswith("connection.timestamp"))
+    profiles: dict[str, str] = {}
+    uuids = [uuid for uuid in manager.profiles() if uuid not in described]
+    words = [word for uuid in uuids for word in ("uuid", uuid)]
+    whole = manager.nmcli("--show-secrets", "con", "show", *words) if words else ""
+    for text in re.split(r"^(?=connection\.id:)", whole, flags=re.MULTILINE)[1:]:
+        lines = [line for line in text.splitlines() if line[:1].islower() or line[:1].isdigit()]
+        uuid = next(line.partition(":")[2] for line in lines if line.startswith("connection.uuid:"))
+        profiles[uuid] = "\n".join(line for line in lines if not line.startswith("connection.timestamp"))
+    assert profiles.keys() == set(uuids)
     active = {}
     for link in links:
         uuid = manager.nmcli("-g", "GENERAL.CON-UUID", "device", "show", link, check=False).strip()
@@ -149,7 +153,7 @@ def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
 def profile_files(manager: PrivateNetworkManager) -> dict[str, str]:
     code = "import glob, json\nfound = glob.glob('/*/NetworkManager/system-connections/*')\n"
     code += "print(json.dumps({path: open(path).read() for path in found if not path.endswith('/lo.nmconnection')}))"
-    found: dict[str, str] = json.loads(manager.run([sys.executable, "-c", code]))
+    found: dict[str, str] = json.loads(manager.run([sys.executable, "-I", "-S", "-c", code]))
     return found
 
 

@@ -23,6 +23,8 @@ from tests.support.probe import LIMIT, wait_until
 
 DAEMON = "NetworkManager"
 PLACES = ("/etc/NetworkManager", "/var/lib/NetworkManager", "/run")
+PAUSE = 0.05
+"""Seconds between two looks: each of them starts a program."""
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -190,7 +192,7 @@ class PrivateNetworkManager:
     def wait_for(self, fact: Callable[[], object], limit: float = LIMIT) -> None:
         """Look again and again until `fact` is true; AssertionError with the end of the log after `limit` seconds."""
         try:
-            wait_until(fact, limit)
+            wait_until(fact, limit, PAUSE)
         except AssertionError as error:
             raise AssertionError(f"{error}; {self._log.read_text(errors='replace')[-3000:]}") from None
 

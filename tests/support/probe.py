@@ -112,13 +112,13 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_until(fact: Callable[[], object], limit: float = LIMIT) -> None:
-    """Look again and again until `fact` is true; AssertionError after `limit` seconds."""
+def wait_until(fact: Callable[[], object], limit: float = LIMIT, pause: float = 0.002) -> None:
+    """Look again and again until `fact` is true, with a pause after each look; AssertionError after `limit` seconds."""
     end = time.monotonic() + limit
     while not fact():
         if time.monotonic() > end:
             raise AssertionError("did not come true in time")
-        select.select([], [], [], 0.002)
+        select.select([], [], [], pause)
 
 
 def interpreters(names: Sequence[str]) -> list[str]:

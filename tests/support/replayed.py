@@ -43,8 +43,7 @@ class Replayed(Screen):
         await self.shown()
 
     async def shown(self) -> None:
-        await self.until(self.replay.settled.is_set)
-        await self.until(lambda: not self.app.has_mail)
+        await self.until(lambda: self.replay.settled.is_set() and not self.app.has_mail)
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.now += seconds

@@ -57,6 +57,8 @@ class Planned:
     disturbs: tuple[str, ...] = ()
     persistent: bool = False
     subject: str = ""
+    undo_below: tuple[tuple[str, ...], ...] = ()
+    """What NetworkManager itself takes back, unless it is killed."""
 
 
 def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
@@ -73,10 +75,10 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
             planned.append(Planned(operation))
         else:
             planned.append(read_one(operation, planned, links, roots))
-    read_networkmanager([one for one in planned if one.operation.is_networkmanagers])
+    read_networkmanager([one for one in planned if one.operation.is_networkmanagers], links, roots)
     shown = tuple(action_of(one, carried) for one in planned)
     touched = [name for one in planned if one.operation.kind not in HARMLESS for name in one.links]
-    undo = tuple(words for one in reversed(planned) for words in one.undo)
+    undo = tuple(dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.undo_below)))
     digest = json.dumps([[one.words, one.before, one.undo] for one in shown])
     return Plan(
         tuple(operations),
@@ -150,15 +152,17 @@ def touched_links(operation: Operation, roots: Roots) -> tuple[str, ...]:
     return ()
 
 
-def read_networkmanager(planned: Sequence[Planned]) -> None:
+def read_networkmanager(planned: Sequence[Planned], links: Sequence[Link], roots: Roots) -> None:
     """Fills in what NetworkManager's part would do. Raises ValueError."""
     if not planned:
         return
     from nictop.probe.changes.networkmanager_plan import describe
+    from nictop.probe.changes.networkmanager_settings_below import undo_below
 
     for one, said in zip(planned, describe([one.operation for one in planned])):
         one.before, one.after, one.subject = {"": said.before}, {"": said.after}, said.subject
         one.links, one.disturbs, one.persistent = said.links, said.disturbs, said.persistent
+        one.undo_below = undo_below(one.operation, said.links, links, roots)
 
 
 def action_of(planned: Planned, carried: dict[str, tuple[str, ...]]) -> PlannedAction:

@@ -14,11 +14,12 @@ import select
 import signal
 import time
 
-from nictop.probe.changes import detached
+from nictop.probe.changes import detached, locks
 from nictop.probe.changes.before import read_plan
-from nictop.probe.changes.guard import KEEP, LONGEST_LINE, UNDO, Guard, Voice, run_rescue
+from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, run_rescue
 from nictop.probe.changes.requests import ChangeWish
 from nictop.probe.changes.states import Roots
+from nictop.probe.changes.voice import Voice
 from nictop.probe.traffic_requests import name_of
 
 TYPE_CHECKING = False
@@ -241,6 +242,7 @@ def say_plan(voice: Voice, wish: ChangeWish, roots: Roots) -> None:
         if os.geteuid() != 0:
             raise ValueError("only root may change this host: the probe does not run as root")
         plan = read_plan(wish.actions, roots)
+        locks.take(plan.subjects, MOMENT).close()  # who is refused now need not be asked first
     except ValueError as error:
         voice.end("refused", str(error))
     else:

@@ -3,25 +3,25 @@
 It holds the locks of what it changes, compares the host with what was shown, hands the list of what takes the change
 back to the probe, and only then begins. From then on the end of its pipe (the probe has gone, and so may the connection
 have), the deadline, SIGTERM, or anything that fails ends in the same place: everything is taken back, in reverse
-order, and read. It speaks JSON lines: ``say`` is for the watching side, ``undo`` and ``networkmanager`` for the probe,
-which takes the change back if the guard dies (`run_rescue`), ``end`` means that nothing is left to do.
+order, and read. The probe takes the change back if the guard dies (`run_rescue`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
 import time
 from collections.abc import Sequence
-from typing import Any
 
-from nictop.probe.changes import locks
+from nictop.probe.changes import locks, managed
 from nictop.probe.changes.before import Plan, read_plan
-from nictop.probe.changes.execute import DEADLINE, NMCLI_DEADLINE, do, take_back
+from nictop.probe.changes.execute import do, take_back
+from nictop.probe.changes.grammar import Operation
+from nictop.probe.changes.managed import Kept, TakenBack
 from nictop.probe.changes.requests import ChangeWish
-from nictop.probe.changes.states import Roots, read_state, wanted_state
+from nictop.probe.changes.states import Roots, State, read_state, wanted_state
+from nictop.probe.changes.voice import Voice
 
 PATIENCE = 5.0
 """Seconds that the probe may take to read what takes the change back; else nothing is begun."""
@@ -30,65 +30,9 @@ MOMENT = 0.5
 LAST_LOCK = 60.0
 """Seconds that whoever takes a dead guard's change back waits for the program that the guard was running."""
 LONGEST_LINE = 4 * 1024 * 1024
-LONGEST_TEXT = 500
-"""Characters of a sentence that is written in one piece (PIPE_BUF, 4096 bytes)."""
 KEEP, UNDO = b"keep", b"undo"
 GONE, LATE, ENDED = "the connection is gone", "nobody said in time that it shall stay", "the guard was told to end"
-ASKED = "as asked"
-
-Kept = dict[str, Any]
-
-
-class TakenBack(Exception):
-    """The change ends, with the reason for it: a sentence. `failed`: something went wrong."""
-
-    def __init__(self, reason: str, *, failed: bool = False) -> None:
-        super().__init__(reason)
-        self.reason, self.failed = reason, failed
-
-
-class Voice:
-    """Lines to the probe, if it is still there. A line that it does not take is given up after a moment."""
-
-    def __init__(self, descriptor: int, name: str) -> None:
-        self._descriptor, self._name = descriptor, name
-        self._torn = b""
-        os.set_blocking(descriptor, False)
-
-    def say(self, kind: str, text: str = "", **fields: object) -> None:
-        """One `records.ChangeLine`."""
-        self.tell({"say": self._line(kind, text, fields)})
-
-    def end(self, kind: str, text: str = "", **fields: object) -> None:
-        """The last one. In one piece with the word that nothing is left to do: who is killed in between has either
-        not kept a change, or has said that it is kept."""
-        self.tell({"end": True, "say": self._line(kind, text[:LONGEST_TEXT], fields)})
-
-    def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:
-        return {"time": time.monotonic(), "id": self._name, "kind": kind, "text": text, **fields}
-
-    def tell(self, message: dict[str, object], patience: float = 0.5) -> bool:
-        """Whether the probe has it."""
-        line = json.dumps(message, default=vars, separators=(",", ":")).encode("utf-8", "replace")
-        data = memoryview(self._torn + line + b"\n")
-        size = len(data)
-        end = time.monotonic() + patience
-        poll = select.poll()
-        poll.register(self._descriptor, select.POLLOUT)
-        while data:
-            try:
-                data = data[os.write(self._descriptor, data) :]
-            except BlockingIOError:
-                left = end - time.monotonic()
-                if left <= 0:
-                    if len(data) < size:
-                        self._torn = b"\n"  # the next line must not become the rest of this one
-                    return False
-                poll.poll(left * 1000)
-            except OSError:
-                return False
-        self._torn = b""
-        return True
+ASKED, KILLED = "as asked", "the guard was killed"
 
 
 class Guard:
@@ -115,7 +59,7 @@ class Guard:
             plan = agreed_plan(self._wish, self._roots)
             held = locks.take(plan.subjects, MOMENT)
             agreed_plan(self._wish, self._roots)  # nobody else could change it since
-            kept = begin(plan, self._wish.keep_within)
+            kept = managed.begin(plan, self._wish.keep_within)
         except ValueError as error:
             self._voice.end("refused", str(error))
             return
@@ -125,7 +69,7 @@ class Guard:
         try:
             kept = self._apply(plan, kept, held)
             self._wait(plan)
-            complaint = keep(kept)
+            complaint = managed.keep(kept)
             if complaint:
                 raise TakenBack(complaint, failed=True)
         except TakenBack as end:
@@ -147,14 +91,20 @@ class Guard:
     def _apply(self, plan: Plan, kept: Kept | None, held: locks.Locks) -> Kept | None:
         """Do all actions. Raises TakenBack."""
         self._voice.say("applying")
+        lookout = managed.Lookout(kept)
+
+        def glance() -> None:
+            self._listen(0.0)
+            lookout.look()
+
         for operation in plan.operations:
             self._listen(0.0)
             try:
                 wanted = {} if operation.is_networkmanagers else wanted_now(operation, self._roots)
-                do(operation, self._roots, wanted, held.descriptors, lambda: self._listen(0.0))
+                do(operation, self._roots, wanted, held.descriptors, glance)
             except (ValueError, OSError) as error:
                 raise TakenBack(str(error), failed=True) from None
-        kept = settle(kept)
+        kept = managed.settle(kept, self._wish.keep_within)
         if kept is not None and not self._hand_over(plan, kept):
             raise TakenBack(GONE)
         return kept
@@ -187,6 +137,7 @@ class Guard:
 
     def _take_back(self, plan: Plan, kept: Kept | None, held: locks.Locks, reason: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self._voice.say("undoing", reason)
         finish(self._voice, plan.undo, kept, held, roots=self._roots, reason=reason)
 
 
@@ -202,66 +153,16 @@ def agreed_plan(wish: ChangeWish, roots: Roots) -> Plan:
     return plan
 
 
-def wanted_now(operation: Any, roots: Roots) -> dict[str, str]:
+def wanted_now(operation: Operation, roots: Roots) -> State:
     """What it shall be. An earlier action may have made what this one is about. Raises ValueError."""
     return wanted_state(operation, read_state(operation, roots))
-
-
-def begin(plan: Plan, keep_within: float) -> Kept | None:
-    """NetworkManager's part, ready to be taken back; None: it has no part. Raises ValueError."""
-    if not plan.networkmanagers:
-        return None
-    from nictop.probe.changes import networkmanager
-
-    limits = (NMCLI_DEADLINE if one.is_networkmanagers else DEADLINE for one in plan.operations)
-    kept, complaint = networkmanager.begin(plan.networkmanagers, keep_within + sum(limits))
-    if kept is None:
-        raise ValueError(complaint)
-    return vars(kept)
-
-
-def settle(kept: Kept | None) -> Kept | None:
-    """NetworkManager's part when all has been done. Raises TakenBack."""
-    if kept is None:
-        return None
-    from nictop.probe.changes import networkmanager
-
-    settled, complaint = networkmanager.settled(restored(kept))
-    if settled is None:
-        raise TakenBack(complaint, failed=True)
-    return vars(settled)
-
-
-def keep(kept: Kept | None) -> str:
-    """Why NetworkManager's part cannot stay; empty: it stays."""
-    if kept is None:
-        return ""
-    from nictop.probe.changes import networkmanager
-
-    return networkmanager.keep(restored(kept))
-
-
-def restored(kept: Kept) -> Any:
-    """The record from what may have crossed a pipe."""
-    from nictop.probe.changes import networkmanager
-
-    return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
 
 
 def finish(
     voice: Voice, undo: Sequence[Sequence[str]], kept: Kept | None, held: locks.Locks, *, roots: Roots, reason: str
 ) -> None:
     """Take everything back, say what came of it, and that it is over."""
-    voice.say("undoing", reason)
-    stayed = []
-    if kept is not None:
-        from nictop.probe.changes import networkmanager
-
-        try:
-            complaint = networkmanager.undo(restored(kept))
-        except Exception as error:  # whatever it is, the rest is still to be taken back
-            complaint = f"NetworkManager: {type(error).__name__}: {error}"
-        stayed += [complaint] if complaint else []
+    stayed = [complaint for complaint in (managed.undo(kept),) if complaint]
     stayed += take_back(undo, roots, held.descriptors)
     if stayed:
         voice.end("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(stayed))}")
@@ -275,9 +176,10 @@ def run_rescue(
     """In the place of a guard that has died: wait until nobody holds its locks, then take its change back."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    voice.say("undoing", KILLED)
     try:
         held = locks.take(subjects, LAST_LOCK)
     except ValueError as error:
-        voice.end("failed", f"the guard was killed, and its change stays: {error}")
+        voice.end("failed", f"{KILLED}, and its change stays: {error}")
         return
-    finish(voice, undo, kept, held, roots=roots, reason="the guard was killed")
+    finish(voice, undo, kept, held, roots=roots, reason=KILLED)

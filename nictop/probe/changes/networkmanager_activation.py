@@ -89,9 +89,22 @@ def bring_about(
             time.sleep(PAUSE)
     refusals = {name: one.refusal for name, one in asked.items()}
     complaints = [f"{name}: {refusals.get(name) or 'what was up on it is not up again'}" for name in waiting]
-    complaints += [put_link_back(link) for link in before.values() if not link_is(link)]
+    complaints += put_links_back(tuple(before.values()), end)
     restore_properties(asking, wanted)
     return "; ".join(filter(None, complaints))
+
+
+def put_links_back(links: Iterable[LinkAddresses], end: float) -> list[str]:
+    """What stayed by `end` (monotonic) or after `PATIENCE`: a NetworkManager that has just been started may still be
+    setting up or taking away what is put back here."""
+    until = min(end, time.monotonic() + PATIENCE)
+    while True:
+        complaints = [
+            complaint for link in links if not link_is(link) for complaint in (put_link_back(link),) if complaint
+        ]
+        if not complaints or time.monotonic() >= until:
+            return complaints
+        time.sleep(PAUSE)
 
 
 def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: Asked | None) -> bool:

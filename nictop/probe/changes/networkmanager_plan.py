@@ -64,7 +64,7 @@ def describe_one(operation: Operation, earlier: Sequence[Operation], now: Networ
     anew = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
     if operation.kind == "profile add":
         after = f"a profile for {operation.interface}" + (f" {settings}" if settings else "")
-        return Described("no such profile", after, operation.profile, links, (), True)
+        return Described(namesakes(operation.profile, now), after, operation.profile, links, (), True)
     if operation.kind == "device reapply":
         return Described("as it was set up", "as its profile says now", operation.interface, links, anew, False)
     found = now.profiles_called(operation.profile)
@@ -75,6 +75,12 @@ def describe_one(operation: Operation, earlier: Sequence[Operation], now: Networ
         return Described("as it was added", settings, operation.profile, links, (), True)
     before = read_properties(found[0].uuid, [key.lstrip("+-") for key, _ in operation.settings])
     return Described(before, settings, found[0].id, links, (), True)
+
+
+def namesakes(name: str, now: NetworkManagerNow) -> str:
+    """Profiles that are called so already, or would be taken for one that is."""
+    found = sorted(one.uuid for one in now.profiles_called(name))
+    return f"a profile of this name: {', '.join(found)}" if found else "no such profile"
 
 
 def links_of(operation: Operation, earlier: list[Operation], now: NetworkManagerNow) -> tuple[str, ...]:
