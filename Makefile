@@ -10,7 +10,7 @@ ARGS   ?=
 # tests wait more than they work: more of them at once than there are processors
 JOBS   ?= 4
 
-.PHONY: run test check bench screenshots system clean
+.PHONY: run test check bench screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -29,7 +29,18 @@ bench: $(VENV)/.dev
 
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py \
+		tests/screens/test_traffic_screenshots.py tests/screens/test_fix_screenshots.py \
 		tests/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
+
+# The first page of the report of the demo, as a browser shows it.
+report-pictures: $(VENV)/.dev
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(BIN)/nictop report nictop/demo.nictop -o $$folder/report.html && \
+	for tone in 0:dark 1:light; do \
+		chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir=$$folder/profile \
+			--window-size=1200,1060 --blink-settings=preferredColorScheme=$${tone%%:*} \
+			--screenshot=screenshots/report-$${tone#*:}.png file://$$folder/report.html || exit 1; \
+	done
 
 # what the tests drive for real: ip, ethtool, lspci, and in containers NetworkManager, dbus, sshd. Installed when root and
 # apt are there; otherwise those tests say why they skip.

@@ -113,14 +113,17 @@ class WatchedHosts:
         one.take_over(self._source(one.host))
         self._listen(one)
 
-    def exchange(self, one: Followed) -> None:
-        """Another picture of a host that is followed: what was known of it is forgotten."""
+    def prepare(self, one: Followed) -> None:
+        """Follow another picture of a host from now on. The one before stands still, until `exchange`."""
         before = self.by_name[one.name]
         self._mail.pop(one.name, None)
         self._app.workers.cancel_group(self._app, f"source {one.name}")
         self._app.run_worker(self._leave(before.source), name=f"close {one.name}", group="closing")
-        self.by_name[one.name] = one
         self._listen(one)
+
+    def exchange(self, one: Followed) -> None:
+        """Show what was prepared: what was known of the host before is forgotten."""
+        self.by_name[one.name] = one
 
     async def _leave(self, source: Source) -> None:
         self._leaving.add(source)
@@ -193,6 +196,8 @@ class WatchedHosts:
 
     def count_down(self) -> None:
         """Time has passed for those that are not live."""
+        if self._held:
+            return  # hosts that are on their way to another moment are not silent
         now = self._app.now()
         if any(one.standing(now, self._app.interval) != "live" for one in self.by_name.values()):
             self.tell_all()

@@ -1,8 +1,9 @@
 """A recording in the place of live hosts: where its playback is, and what the keys do to it.
 
 The application follows the sources of a `Playback` as it follows live ones, and takes its clock for its own. After a
-jump everything that was known is forgotten: each host is followed anew from a window before the new moment on, and the
-screens are told when all have come to it. The screens look at `Replay.where` whenever `replay_news` changes.
+jump everything that was known is forgotten: each host is followed anew, first from a moment before the new one, so that
+its numbers are drawn at once, then from a whole window before it, for charts and rules. The screens look at
+`Replay.where` whenever `replay_news` changes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ TICK = 0.25
 SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 WINDOW = 100.0
 """Seconds of readings that are there after a jump: a column each of the usual charts, read once a second."""
+FIRST_WINDOW = 5.0
+"""The same of the picture that is drawn at once: enough for rates of the moment."""
 SHORTEST = 0.1
 """Seconds between two readings."""
 
@@ -48,8 +51,10 @@ class Replay:
         self._gaps: deque[float] = deque(maxlen=9)
         """Seconds between two readings, as they were found lately."""
         self._jumps = 0
-        self.settled = asyncio.Event()
-        """The screens show the moment that it stands at, not one before a jump."""
+        self._sources: dict[str, PlaybackSource] = {}
+        """Of every host, the one that is followed."""
+        self.numbered, self.settled = asyncio.Event(), asyncio.Event()
+        """The screens show the numbers of the moment that it stands at, not those before a jump; and its past, too."""
 
     # ------------------------------------------------------------------------------------------------ the hosts
 
@@ -57,38 +62,67 @@ class Replay:
         """Follow every host of the recording, from the start on."""
         self.playback.seek(self._start)
         self._jumps = self.playback.jumps
-        sources = [self._add(name) for name in self.playback.recording.hosts]
-        self._await(sources)
+        for name in self.playback.recording.hosts:
+            self._add(name)
+        self._hold()
+        self._work(self._settle, name="settle", group="settle", exclusive=True)
         self.playback.play()
         self._app.set_interval(TICK, self._tick, name="replay")
 
-    def _add(self, name: str) -> PlaybackSource:
-        one, source = self._followed(name)
+    def _add(self, name: str) -> None:
+        one, self._sources[name] = self._followed(name)
         self._app.hosts.add_followed(one)
-        return source
 
-    def _followed(self, name: str) -> tuple[Followed, PlaybackSource]:
+    def _followed(self, name: str, window: float | None = None) -> tuple[Followed, PlaybackSource]:
         from nictop.followed import Followed
 
-        source = self.playback.source(name)
+        source = self.playback.source(name, window)
         return Followed(Host(name, "as recorded"), source, source.said_at), source
 
-    def _await(self, sources: list[PlaybackSource]) -> None:
-        """Tell the screens nothing before every source has come to now."""
+    def _hold(self) -> None:
+        """The screens hear nothing before every host has come to now."""
         self._gaps.clear()
         self._app.hosts.hold()
         self.settled.clear()
-        self._work(partial(self._settle, sources), name="settle", group="settle", exclusive=True)
 
     def _work(self, work: WorkType[None], *, name: str, group: str, exclusive: bool) -> None:
         """A worker that may be replaced before it has begun: so it is not given a coroutine, which would have to."""
         self._app.run_worker(work, name=name, group=group, exclusive=exclusive)
 
-    async def _settle(self, sources: list[PlaybackSource]) -> None:
-        await asyncio.gather(*(source.caught_up() for source in sources))
+    async def _go_there(self) -> None:
+        """After a jump: the numbers of the moment are drawn, then it settles with the whole window."""
+        await self._follow_anew(FIRST_WINDOW)
+        self._app.hosts.release()
+        self._tell()
+        self.numbered.set()
+        drawn = asyncio.Event()
+        self._app.screen.call_after_refresh(drawn.set)
+        await drawn.wait()
+        self._app.hosts.hold()
+        await self._follow_anew(None)
+        await self._settle()
+
+    async def _follow_anew(self, window: float | None) -> None:
+        anew: list[Followed] = []
+        for name in self._app.hosts.by_name:
+            one, self._sources[name] = self._followed(name, window)
+            self._app.hosts.prepare(one)
+            anew.append(one)
+        await self._caught_up()
+        for one in anew:
+            self._app.hosts.exchange(one)
+        self._look_at_interval()
+
+    async def _caught_up(self) -> None:
+        await asyncio.gather(*(source.caught_up() for source in self._sources.values()))
+
+    async def _settle(self) -> None:
+        """Everything of the window was heard: charts and rules have their past."""
+        await self._caught_up()
         self._look_at_interval()
         self._app.diagnosing.now()
         self._app.hosts.release()
+        self.numbered.set()
         self.settled.set()
         self._tell()
 
@@ -149,12 +183,9 @@ class Replay:
             self._tell()
             return
         self._jumps = self.playback.jumps
-        sources = []
-        for name in self._app.hosts.by_name:
-            one, source = self._followed(name)
-            self._app.hosts.exchange(one)
-            sources.append(source)
-        self._await(sources)
+        self._hold()
+        self.numbered.clear()
+        self._work(self._go_there, name="settle", group="settle", exclusive=True)
         self._tell()
 
     # -------------------------------------------------------------------------------------------------- the keys

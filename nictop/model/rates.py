@@ -264,7 +264,11 @@ def _one_vf(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> VfRat
 
 
 _Queue = tuple[str, int, tuple[int | None, ...]]
-_QUEUE = {name: index for index, name in enumerate(QUEUE_COUNTERS)}
+_Side = Literal["rx", "tx"]
+_SIDES: dict[str, tuple[_Side, tuple[int, ...]]] = {
+    side: (side, tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops")))
+    for side in ("rx", "tx")
+}
 
 
 def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed: float) -> tuple[QueueRates, ...]:
@@ -272,23 +276,21 @@ def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed:
     result = []
     for direction, queue, new in after:
         old = known.get((direction, queue))
-        if old is None or direction not in ("rx", "tx"):
+        if old is None or direction not in _SIDES:
             continue
-
-        def step(name: str, old: tuple[int | None, ...] = old, new: tuple[int | None, ...] = new) -> int | None:
-            index = _QUEUE[name]
-            a = old[index] if index < len(old) else None
-            b = new[index] if index < len(new) else None
-            return None if a is None or b is None else _forward(a, b)
-
-        side: Literal["rx", "tx"] = "rx" if direction == "rx" else "tx"
+        side, indexes = _SIDES[direction]
+        packets, size, drops = [_step(old, new, index) for index in indexes]
         result.append(
             QueueRates(
-                side,
-                queue,
-                _per_second(step(f"{side}_packets"), elapsed),
-                _per_second(step(f"{side}_bytes"), elapsed, 8),
-                _per_second(step(f"{side}_drops"), elapsed),
+                side, queue, _per_second(packets, elapsed), _per_second(size, elapsed, 8), _per_second(drops, elapsed)
             )
         )
     return tuple(result)
+
+
+def _step(old: tuple[int | None, ...], new: tuple[int | None, ...], index: int) -> int | None:
+    """None: one of the two does not know that counter."""
+    if index >= len(old) or index >= len(new):
+        return None
+    a, b = old[index], new[index]
+    return None if a is None or b is None else _forward(a, b)

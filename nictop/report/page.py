@@ -58,9 +58,13 @@ def report_of(
             unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY))
         else:
             hosts.append(Watched(answer[0], answer[1].parts))
+    return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments_of(runs), tuple(hidden))
+
+
+def experiments_of(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
+    """Each with its runs; then the comparison of two that are one set-up each, if these two are all there is."""
     told = by_experiment(runs)
-    experiments = *map(experiment_of, told), *across_experiments([run for together in told for run in together])
-    return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments, tuple(hidden))
+    return (*map(experiment_of, told), *across_experiments([run for together in told for run in together]))
 
 
 def by_experiment(runs: Sequence[Kept]) -> tuple[tuple[Kept, ...], ...]:
@@ -78,11 +82,14 @@ def experiment_of(runs: Sequence[Kept]) -> Experiment:
 
 
 def across_experiments(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
-    """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two."""
+    """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two, or
+    they cannot be compared and nobody has given them a label for that."""
     found = set_ups(runs)
     if len(found) != 2 or len({run.experiment for run in runs}) != 2:
         return ()
-    return (_compared(found, ()),)
+    made = _compared(found, ())
+    refused = made.comparison is not None and made.comparison.verdict == "refused"
+    return (made,) if any(run.label for run in runs) or not refused else ()
 
 
 def _compared(found: Sequence[SetUp], runs: Sequence[Kept]) -> Experiment:

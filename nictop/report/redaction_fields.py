@@ -101,7 +101,6 @@ WORDS: dict[str, frozenset[str]] = {
     "Proof": frozenset(("verdict",)),
     "Carried": frozenset(("role",)),
     "Failure": frozenset(("kind",)),
-    "Ceiling": ALL,
     "SocketFigures": frozenset(("congestion_control",)),
 }
 """Record → fields that hold words of the kernel, of a protocol or of hardware: no name is looked for there, or a host

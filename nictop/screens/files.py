@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
@@ -52,22 +53,25 @@ def toggle_recording(app: NictopApp) -> None:
 
 
 def ask_report(app: NictopApp) -> None:
-    """Ask for a file, and write the report of what is shown at this moment, with the runs since the start."""
+    """Ask for a file, and write the report of what is shown at this moment: with the runs since the start, of a
+    recording with those that were over by then."""
     from nictop.report.html_page import html_page
     from nictop.report.new_file import write_new_file
 
-    report = report_now(app)
+    report, moment = report_now(app), app.now()
 
-    def write(path: str) -> str:
+    def write(path: str, whole: Report) -> str:
         path = os.path.abspath(os.path.expanduser(path))
-        write_new_file(path, html_page(report))
+        write_new_file(path, html_page(whole))
         return path
 
     async def take(path: str) -> str:
         try:
-            app.say(await asyncio.to_thread(write, path), "Report written")
+            whole, untold = await _with_recorded_runs(app, report, moment)
+            path = await asyncio.to_thread(write, path, whole)
         except NictopError as error:
             return error.message
+        app.say("\n".join((path, *untold)), "Report written")
         return ""
 
     app.push_screen(
@@ -83,7 +87,7 @@ def ask_report(app: NictopApp) -> None:
 
 
 def report_now(app: NictopApp) -> Report:
-    """What every host says at this moment; why it says nothing, where it does not."""
+    """What every host says at this moment; why it says nothing, where it does not. The runs of live hosts."""
     from nictop.report.page import report_of
     from nictop.watch import Unreachable
 
@@ -97,3 +101,15 @@ def report_now(app: NictopApp) -> Report:
     if app.traffic.running:
         runs += app.traffic.results
     return report_of(answers, runs, wall=app.here().wall)
+
+
+async def _with_recorded_runs(app: NictopApp, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
+    """A report of a recording with the runs that are in it, and what is to be said of the others; of live hosts it is
+    whole already."""
+    from nictop.replay.recorded_results import recorded_results
+    from nictop.report.page import experiments_of
+
+    if app.replay is None:
+        return report, ()
+    found = await recorded_results(app.replay.playback.recording, moment)
+    return replace(report, experiments=experiments_of(found.runs)), found.untold

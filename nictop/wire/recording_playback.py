@@ -49,9 +49,10 @@ class Playback:
         """One per host of the recording, in its order."""
         return tuple(self.source(name) for name in self.recording.hosts)
 
-    def source(self, name: str) -> PlaybackSource:
-        """Of one host, from this moment on; as many as are wanted, they do not know each other."""
-        return PlaybackSource(self, name)
+    def source(self, name: str, window: float | None = None) -> PlaybackSource:
+        """Of one host, from this moment on; as many as are wanted, they do not know each other. `window`: seconds of
+        the past that it yields; None: the usual ones."""
+        return PlaybackSource(self, name, self.window if window is None else window)
 
     @property
     def begin(self) -> float:
@@ -169,9 +170,9 @@ class PlaybackSource:
 
     pids: tuple[int, ...] = ()
 
-    def __init__(self, playback: Playback, name: str) -> None:
+    def __init__(self, playback: Playback, name: str, window: float) -> None:
         self.name = name
-        self._playback = playback
+        self._playback, self._window = playback, window
         self._closed = False
         self._said_at: float | None = None
         self._past = asyncio.Event()
@@ -190,7 +191,7 @@ class PlaybackSource:
         while not self._closed:
             jumps = playback.jumps
             recording, now = playback.recording, playback.now()
-            reader = recording.reader(self.name, recording.since(self.name, now, playback.window))
+            reader = recording.reader(self.name, recording.since(self.name, now, self._window))
             given = 0
             while not self._closed and playback.jumps == jumps:
                 heard = reader.next()

@@ -24,6 +24,8 @@ from nictop.wire.recording import Recording
 from nictop.wire.recording_playback import WINDOW, Playback
 from nictop.wire.recording_segments import HostFrames, encoded
 from nictop.wire.recording_writer import Recorder
+from nictop.wire.source import SourceState
+from tests.benchmarks.replays import replay_screens
 from tests.benchmarks.results import Result
 from tests.benchmarks.rules import nic
 from tests.support.lines import hello, inventory
@@ -161,7 +163,7 @@ async def written(path: str, inventory_line: Line, records: tuple[Counters, ...]
 
 
 def recording_day(quick: bool) -> Iterator[Result]:
-    """Opening, seeking and memory with a day in the file (quick: three hours)."""
+    """Opening, seeking and memory with a day in the file (quick: three hours), without a screen and with it."""
     hours = 3 if quick else 24
     with tempfile.TemporaryDirectory() as folder:
         whole, cut = os.path.join(folder, "r"), os.path.join(folder, "cut")
@@ -177,6 +179,7 @@ def recording_day(quick: bool) -> Iterator[Result]:
                 f"recording of {hours} h, {which}: to the first picture", time.perf_counter() - begin, 1.0, "s"
             )
         yield from seeks(whole, hours)
+        yield from replay_screens(whole, hours, quick)
 
 
 def seeks(path: str, hours: int) -> Iterator[Result]:
@@ -221,6 +224,7 @@ def pictured(recording: Recording, place: float) -> Snapshot:
 async def written_for_long(path: str, hours: int) -> None:
     recorder = Recorder(path)
     inventory_line, records = facts(), lived(NICS)
+    recorder.hear("a", SourceState("live"), 1000.0)
     recorder.hear("a", hello(), 1000.0)
     for second in range(hours * HOUR):
         if second % 300 == 0:

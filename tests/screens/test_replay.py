@@ -14,6 +14,7 @@ from nictop.hosts import Host
 from nictop.probe.records import Line
 from nictop.screens.live import LiveScreen
 from nictop.screens.recorded_run import RecordedRunScreen
+from nictop.widgets.entry import Entry
 from nictop.widgets.status_line import StatusLine
 from nictop.wire.recording import Recording
 from nictop.wire.recording_writer import Recorder
@@ -87,7 +88,7 @@ async def _live_samples(
         await wait_until(screen, lambda: isinstance(app.screen, LiveScreen))
         await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
         await screen.press(*keys)
-        for second in range(1, 6):
+        for second in range(1, 4):
             clock.now += 1.0
             for name, source in sources.items():
                 source.say(_a_second_later(HOSTS[name], second))
@@ -107,7 +108,6 @@ async def steady(screen: Screen) -> list[str]:
     drawn: list[str] = []
     while drawn != (drawn := screen.drawn()):
         await screen.settle()
-        await screen.pilot.pause(0.05)
     return drawn
 
 
@@ -379,3 +379,21 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         await screen.until(lambda: screen.app.now() == second.begin)
         await screen.press("escape")
         assert shown(screen) is LiveScreen
+
+
+async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path) -> None:
+    async with replayed(DEMO, NARROW) as screen:
+        first, second = screen.replay.runs
+        assert first.end is not None
+        pages: list[str] = []
+        for moment in (second.begin + 3, screen.replay.playback.end):
+            await screen.at(moment)
+            path = tmp_path / f"{len(pages)}.html"
+            await screen.press("R")
+            screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+            await screen.press("enter")
+            await screen.until(lambda: shown(screen) is LiveScreen)
+            pages.append(await asyncio.to_thread(path.read_text))
+        assert [page.count('class="run"') for page in pages] == [1, 2]
+        assert "1.06 Gb/s arrived" in pages[0] and "2.38 Gb/s arrived" not in pages[0]
+        assert "it was not over at this moment" in "\n".join(screen.said())
