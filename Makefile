@@ -8,7 +8,7 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 SOURCES = nictop tests
 ARGS   ?=
 # tests wait more than they work: more of them at once than there are processors
-JOBS   ?= 4
+JOBS   ?= 3
 
 .PHONY: run test check bench screenshots report-pictures system clean
 

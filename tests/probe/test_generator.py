@@ -329,10 +329,12 @@ def test_a_client_without_server_says_why(ends: tuple[Probe, Probe], name: str) 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_stop_ends_it_and_its_children(mark: str, ends: tuple[Probe, Probe], name: str) -> None:
     client, server = ends
-    for _ in range(20):
-        server.ask(start("server", name, address=IPV4[1]))
-        assert said(server, "listening", "failed").kind == "listening"
-        client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    for number in range(20):
+        port = PORT + number
+        server.ask(start("server", name, address=IPV4[1], port=port))
+        first = said(server, "listening", "failed")
+        assert first.kind == "listening", first.text
+        client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], port=port, sockets=True, interval=0.1))
         assert len(said(client, "sockets", "exit", name="client").sockets) >= 2
         client.ask({"traffic": {"id": "client", "action": "stop"}})
         server.ask({"traffic": {"id": "server", "action": "stop"}})
@@ -350,7 +352,7 @@ def test_its_time_ends_it(ends: tuple[Probe, Probe], name: str) -> None:
     lines = until_the_end(server, "server")
     assert [line.kind for line in lines if line.kind in ("failed", "exit")] == ["failed", "exit"]
     assert "0.3 s" in next(line.text for line in lines if line.kind == "failed")
-    assert not server.children()
+    wait_until(lambda: not server.children())
 
 
 @pytest.mark.parametrize("name", GENERATORS)
