@@ -2,7 +2,7 @@
 
 stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
 nictop), 3 a host could not be reached; for ``check`` also 1: findings at or above the threshold; for ``traffic`` also
-4: the run failed.
+4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: something may have stayed.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ examples:
   nictop show --schema              what the JSON means
   nictop show vm1 pve=root@pve      of other hosts
   nictop check                      what is wrong and what to type; exit code 1 when there is something
+  nictop fix vm1 RULE --allow-changes   carry out its fix; taken back unless it is kept
+  nictop setup vm1 use-queues ens256 4 --allow-changes
   nictop record monday.nictop vm1 pve   all they say, until Ctrl-C; the key r does it live
   nictop replay monday.nictop       the same screens on it; --at 14:03:20, --speed 10
   nictop show monday.nictop --at 14:03:20   one moment of it, as text; check, too
