@@ -29,7 +29,7 @@ bench: $(VENV)/.dev
 
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py \
-		tests/screens/test_traffic_screenshots.py tests/screens/test_fix_screenshots.py \
+		tests/screens/test_traffic_screenshots.py tests/screens/test_lab_screenshots.py tests/screens/test_fix_screenshots.py \
 		tests/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
 
 # The first page of the report of the demo, as a browser shows it.
