@@ -16,7 +16,9 @@ run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
 
 test: system check
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS) || { \
+		echo "once more, one at a time: what failed while other tests kept the processors busy" && \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check $(SOURCES)
