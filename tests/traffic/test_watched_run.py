@@ -99,7 +99,7 @@ def test_a_kept_file_shows_the_directions_that_were_watched(runs: dict[str, Watc
         assert [one.bits_per_second for one in live.arrivals] == [one.bits_per_second for one in kept.arrivals]
         assert kept.sendings and all(one.rtt and one.congestion_window for one in kept.sendings)
         # who watches looks at the sockets of the first half second in vain: the axis is not known yet
-        assert abs(after(1.0, live.sendings) - after(1.0, kept.sendings)) <= 1
+        assert abs(after(1.0, live.sendings) - after(1.0, kept.sendings)) <= 3
         assert resent(kept.sendings) == pytest.approx(resent(live.sendings), rel=0.2, abs=10)
 
 
