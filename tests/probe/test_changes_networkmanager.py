@@ -29,8 +29,8 @@ from tests.support.side_by_side import side_by_side
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 ACTIVATING, ACTIVATED = 40, 100
-ROUNDS = 2
-"""Of each case at each stage: ten kills of NetworkManager; those of others are in `test_changes_killed`."""
+ROUNDS = 4
+"""Of each case at each stage: twenty kills of NetworkManager; those of others are in `test_changes_killed`."""
 STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
 HOSTILE = ["a 'b' \"c\"", "$(touch /tmp/x) `id`; & | > x", "名前 [red]", " blank", "back\\slash\\s", "../x", "a=b#;c"]
 
