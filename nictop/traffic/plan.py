@@ -53,15 +53,12 @@ class Place:
         return None if self.ifindex is None else End(self.host, self.ifindex)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One run. None: the generator's default."""
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What can be chosen about a run, whatever its ends. None: the generator's default."""
 
-    client: Place
-    server: Place
     direction: Direction = "forward"
     """forward: the client sends."""
-    generator: Generator = "iperf3"
     protocol: Literal["tcp", "udp"] = "tcp"
     bitrate: int | None = None
     """Bits per second, of each stream."""
@@ -84,6 +81,15 @@ class Plan:
     port: int = 5201
     interval: float = 0.5
     """Seconds between two lines."""
+
+
+@dataclass(frozen=True)
+class Plan(Options):
+    """One run."""
+
+    client: Place
+    server: Place
+    generator: Generator = "iperf3"
 
     @property
     def ip_version(self) -> Literal[4, 6]:

@@ -8,14 +8,14 @@ NictopError whose hint has the words to type.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.amounts import amount, bit_rate, cpu, dscp, shown, whole_number
 from nictop.traffic.places import choose
-from nictop.traffic.plan import Direction, Generator, Offer, Plan, problems
+from nictop.traffic.plan import Generator, Offer, Options, Plan, problems
 from nictop.traffic.tools import refusals
 from nictop.traffic.variables import MOST_VALUES, checked, variable_of
 
@@ -38,7 +38,7 @@ Values = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Wish:
+class Wish(Options):
     """A run, or several. "" and None: whatever fits, or the generator's default."""
 
     client: str
@@ -49,23 +49,6 @@ class Wish:
     server_nic: str = ""
     server_address: str = ""
     generator: Literal["auto", "iperf3", "builtin"] = "auto"
-    direction: Direction = "forward"
-    protocol: Literal["tcp", "udp"] = "tcp"
-    bitrate: int | None = None
-    """From here on as in `Plan`."""
-    time: int = 10
-    omit: int = 0
-    streams: int = 1
-    length: int | None = None
-    mss: int | None = None
-    window: int | None = None
-    congestion: str | None = None
-    dscp: int | None = None
-    client_cpu: int | None = None
-    server_cpu: int | None = None
-    zerocopy: bool = False
-    port: int = 5201
-    interval: float = 0.5
     ip_version: Literal[4, 6] | None = None
     repeat: int = 1
     """Runs of each set-up."""
@@ -99,27 +82,8 @@ def values(word: str) -> Values:
 
 def plan_of(wish: Wish, offer: Offer, generator: Generator) -> Plan:
     """The wish as a plan between these ends."""
-    return Plan(
-        offer.client,
-        offer.server,
-        direction=wish.direction,
-        generator=generator,
-        protocol=wish.protocol,
-        bitrate=wish.bitrate,
-        time=wish.time,
-        omit=wish.omit,
-        streams=wish.streams,
-        length=wish.length,
-        mss=wish.mss,
-        window=wish.window,
-        congestion=wish.congestion,
-        dscp=wish.dscp,
-        client_cpu=wish.client_cpu,
-        server_cpu=wish.server_cpu,
-        zerocopy=wish.zerocopy,
-        port=wish.port,
-        interval=wish.interval,
-    )
+    chosen = {one.name: getattr(wish, one.name) for one in fields(Options)}
+    return Plan(offer.client, offer.server, generator, **chosen)
 
 
 def generator_of(

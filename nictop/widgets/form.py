@@ -152,6 +152,12 @@ class Form(ChoiceView):
             event.stop()
             event.prevent_default()
             self._type(event.character)
+            return
+        # at once, not when the key has come back to the app: what was typed ahead comes next, and belongs there
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            event.stop()
+            event.prevent_default()
+            await self.run_action(binding.action)
 
     def on_paste(self, event: events.Paste) -> None:
         if self.types:

@@ -46,6 +46,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "run-charts": run_charts.run_charts,
     "first-paint": screens.first_paint,
     "runs-bare": runs.beside_bare,
+    "runs-screen": runs.whole_screen,
     "runs-soon": runs.how_soon,
     "ssh-first-counters": ssh.first_counters,
     "ssh-many-at-once": ssh.many_at_once,

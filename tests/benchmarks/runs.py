@@ -13,15 +13,17 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, suppress
+from enum import Enum
 from pathlib import Path
 
 from nictop.traffic.events import Finished, Measured
 from nictop.traffic.run import Run
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
+from tests.benchmarks.terminals import Terminal, cpu_seconds
 from tests.benchmarks.traffic import CONTROL, interval
 from tests.support.sshd import Sshd, command_line, why_no_sshd
-from tests.traffic.pair import Pair, pair_over_ssh, why_not
+from tests.traffic.pair import WIRE, Pair, doors, namespaces, pair_over_ssh, why_not
 
 Doors = dict[str, Sshd]
 PORT = 5999
@@ -29,54 +31,104 @@ PORT = 5999
 
 @asynccontextmanager
 async def both_hosts() -> AsyncIterator[tuple[Pair, Doors]]:
-    reason = why_not() or why_no_sshd()
-    if reason is not None:
-        sys.exit(f"the benchmarks of runs cannot be made here: {reason}")
-    os.environ.pop("SSH_AUTH_SOCK", None)
+    skip_where_impossible()
     with tempfile.TemporaryDirectory(prefix="nictop-") as folder:
         async with pair_over_ssh(Path(folder)) as (both, doors):
             yield both, doors
 
 
+def skip_where_impossible() -> None:
+    reason = why_not() or why_no_sshd()
+    if reason is not None:
+        sys.exit(f"the benchmarks of runs cannot be made here: {reason}")
+    os.environ.pop("SSH_AUTH_SOCK", None)
+
+
+WIRE_10G = ["tc", "qdisc", "replace", "dev", WIRE, "root", "tbf", "rate", "10gbit", "burst", "4m", "latency", "5ms"]
+PACKET_BY_PACKET = ["ethtool", "-K", WIRE, "tso", "off", "gso", "off", "gro", "off"]
+
+
+class Processor(Enum):
+    """What is on one processor, if anything has to be."""
+
+    ANY = "any"
+    SHARED_BY_ENDS = "shared by ends"
+    SHARED_BY_ALL = "shared by all"
+
+
 def beside_bare(quick: bool) -> Iterator[Result]:
-    """Pairs one after the other, in turns the one first and the other one, so that a busy machine hits both alike."""
+    """Over a wire of 10 Gb/s; with both ends on one processor that is busy with packets, each on its own; and with
+    everything of both hosts on it, where each bit of work that is not traffic costs goodput, twice what it does where
+    each host has a processor.
+
+    A bare veth of two processors settles nothing: one run of iperf3 beside the next one, nobody watching, differs by
+    up to a factor of three.
+    """
     pairs, seconds = (3, 1) if quick else (15, 3)
-    ratios, costs = asyncio.run(in_turns(pairs, seconds))
-    low, high = interval(ratios)
-    what = f"run: goodput of bare iperf3 beside nictop's, {pairs} pairs"
-    yield Result(what, statistics.median(ratios), 1 / 0.99, "times")
-    yield Result("run: … 95 % interval, lower end", low, None, "times")
-    yield Result("run: … 95 % interval, upper end", high, None, "times")
-    for name, words in (("a", "client"), ("b", "server")):
-        shares = [one[name] * 100 for one in costs]
-        low, high = interval(shares)
-        yield Result(f"run: probe and sshd of the {words}, 5 Hz", statistics.median(shares), 1.5, "% of a core")
-        yield Result("run: … 95 % interval, lower end", low, None, "% of a core")
-        yield Result("run: … 95 % interval, upper end", high, None, "% of a core")
+    most = 1 / 0.99
+    for what, set_up, processor, bound in (
+        ("a wire of 10 Gb/s", WIRE_10G, Processor.ANY, most),
+        ("a busy processor", PACKET_BY_PACKET, Processor.SHARED_BY_ENDS, most),
+        ("all on one processor", PACKET_BY_PACKET, Processor.SHARED_BY_ALL, None),
+    ):
+        ratios, noise, costs = asyncio.run(in_turns(pairs, seconds, set_up, processor))
+        name = f"run, {what}: goodput of bare iperf3 beside"
+        yield from with_interval(f"{name} nictop's", ratios, bound, "times")
+        yield from with_interval(f"{name} itself", noise, None, "times")
+        for side, words in (("a", "client"), ("b", "server")):
+            shares = [one[side] * 100 for one in costs]
+            yield from with_interval(f"run, {what}: probe and sshd of the {words}, 5 Hz", shares, 1.5, "% of a core")
 
 
-async def in_turns(pairs: int, seconds: int) -> tuple[list[float], list[dict[str, float]]]:
-    """Goodput of bare beside ours, and host → share of a core that watching took, of each pair."""
-    ratios, costs = [], []
+def with_interval(what: str, found: list[float], bound: float | None, unit: str) -> Iterator[Result]:
+    """Their median, and where it is with 95 %."""
+    low, high = interval(found)
+    yield Result(what, statistics.median(found), bound, unit)
+    yield Result("… 95 % interval, lower end", low, None, unit)
+    yield Result("… 95 % interval, upper end", high, None, unit)
+
+
+async def in_turns(
+    pairs: int, seconds: int, set_up: list[str], processor: Processor
+) -> tuple[list[float], list[float], list[dict[str, float]]]:
+    """Of each pair: goodput of bare beside ours, of bare beside bare, and host → share of a core that watching took.
+    What comes first changes from pair to pair."""
+    ratios, noise, costs = [], [], []
+    processors = os.sched_getaffinity(0)
+    shared = None if processor is Processor.ANY else min(processors)
     async with both_hosts() as (both, doors):
-        for number in range(pairs + 1):
-            found = {}
-            for way in ("bare", "ours") if number % 2 else ("ours", "bare"):
-                if way == "bare":
-                    found[way] = await asyncio.to_thread(bare, both, seconds)
-                else:
-                    found[way], cost = await watched(both, doors, seconds)
-            if number:  # the first pair warms everything up
-                ratios.append(found["bare"] / found["ours"])
-                costs.append(cost)
-    return ratios, costs
+        for namespace in (both.client, both.server):
+            namespace.run(set_up)
+        try:
+            if shared is not None:  # nictop itself would be on neither host
+                os.sched_setaffinity(0, processors - {shared} or processors)
+            if shared is not None and processor is Processor.SHARED_BY_ALL:
+                for pid in (pid for door in doors.values() for pid in door.sessions()):
+                    with suppress(OSError):
+                        os.sched_setaffinity(pid, {shared})
+            for number in range(pairs + 1):
+                found: dict[str, float] = {}
+                cost: dict[str, float] = {}
+                ways = ("bare", "ours", "again")
+                for way in (*ways[number % 3 :], *ways[: number % 3]):
+                    if way == "ours":
+                        found[way], cost = await watched(both, doors, seconds, shared)
+                    else:
+                        found[way] = await asyncio.to_thread(bare, both, seconds, shared)
+                if number:  # the first pair warms everything up
+                    ratios.append(found["bare"] / found["ours"])
+                    noise.append(found["bare"] / found["again"])
+                    costs.append(cost)
+        finally:
+            os.sched_setaffinity(0, processors)
+    return ratios, noise, costs
 
 
-async def watched(both: Pair, doors: Doors, seconds: int) -> tuple[float, dict[str, float]]:
+async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tuple[float, dict[str, float]]:
     """A run by nictop: bits per second that arrived, and what each host spent from the first to the last interval."""
     begin: tuple[float, dict[str, float]] | None = None
     shares: dict[str, float] = {}
-    plan = both.plan(time=seconds, congestion=CONTROL, port=PORT)
+    plan = both.plan(time=seconds, congestion=CONTROL, port=PORT, client_cpu=cpu, server_cpu=cpu)
     async for event in Run(plan, both.hosts).events():
         if isinstance(event, Measured) and not event.interval.sends:
             now, used = time.monotonic(), spent(doors)
@@ -102,18 +154,70 @@ def spent(doors: Doors) -> dict[str, float]:
     return found
 
 
-def bare(both: Pair, seconds: int) -> float:
+def bare(both: Pair, seconds: int, cpu: int | None) -> float:
     """Goodput of iperf3 by itself, both ends in sessions of their own as the probe starts them."""
     address, port = both.place("b").address, str(PORT)
+    pinned = [] if cpu is None else ["-A", str(cpu)]
     inside = ["ip", "netns", "exec", both.server.name]
-    command = [*inside, "iperf3", "-s", "-1", "-p", port, "-B", address, "--forceflush", "-i", "0.2"]
+    command = [*inside, "iperf3", "-s", "-1", "-p", port, "-B", address, "--forceflush", "-i", "0.2", *pinned]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as server:
         while f":{PORT:04X} 00000000:0000 0A" not in both.server.run(["cat", "/proc/net/tcp"]):
             pass
-        words = ["iperf3", "-c", address, "-p", port, "-t", str(seconds), "-C", CONTROL, "-i", "0.2", "-J"]
+        words = ["iperf3", "-c", address, "-p", port, "-t", str(seconds), "-C", CONTROL, "-i", "0.2", "-J", *pinned]
         report = json.loads(both.client.run(["setsid", "-w", *words]))
         server.communicate()
     return float(report["end"]["sum_received"]["bits_per_second"])
+
+
+CONFIG = """Host {name}
+HostName {door.address}
+Port {door.port}
+User {door.user}
+IdentityFile {door.key}
+UserKnownHostsFile {door.known_hosts}
+"""
+LONGER = b"\x1b[B\x1b[B100"
+"""In the form: two down, a hundred seconds."""
+SETTLED = 2.0
+"""Seconds until the first intervals are drawn."""
+
+
+def whole_screen(quick: bool) -> Iterator[Result]:
+    """nictop itself in a 120×36 terminal while a run goes on that it draws: the watching side, both hosts over SSH."""
+    seconds = 10 if quick else 40
+    skip_where_impossible()
+    with (
+        tempfile.TemporaryDirectory(prefix="nictop-") as folder,
+        namespaces() as (client, server),
+        doors(Path(folder), client, server) as both_doors,
+    ):
+        for namespace in (client, server):
+            namespace.run(WIRE_10G)
+        (Path(folder) / ".ssh").mkdir()
+        config = "".join(CONFIG.format(name=name, door=door) for name, door in both_doors.items())
+        (Path(folder) / ".ssh" / "config").write_text(config)
+        with Terminal([sys.executable, "-m", "nictop", "a", "b"], HOME=folder) as terminal:
+            go_on(terminal, b"idle")
+            terminal.type(b"t")
+            go_on(terminal, b"198.18.0.0/24")
+            terminal.type(b"\t")
+            terminal.read(1.0)
+            terminal.type(LONGER + b"\r")
+            go_on(terminal, b"kpps")
+            terminal.read(SETTLED)
+            before, start = cpu_seconds(terminal.pid), time.monotonic()
+            terminal.read(seconds, lambda _: False)
+            used, elapsed = cpu_seconds(terminal.pid) - before, time.monotonic() - start
+            if b"arrived at" in terminal.output:
+                raise RuntimeError("the run ended before it was measured to the end")
+        yield Result("run: nictop itself while it draws one, 120×36", 100 * used / elapsed, 3.0, "% of a core")
+
+
+def go_on(terminal: Terminal, sign: bytes) -> None:
+    """Until it is drawn."""
+    shown = len(terminal.output)
+    if terminal.read(20.0, lambda output: sign in output[shown:]) is None:
+        raise RuntimeError(f"nictop never drew {sign!r}: {terminal.output[-400:]!r}")
 
 
 def how_soon(quick: bool) -> Iterator[Result]:

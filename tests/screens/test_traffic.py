@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.widgets import Static
 
 from nictop.probe.records import Address, Line
@@ -474,3 +475,15 @@ async def test_nothing_kept_is_said() -> None:
         await screen.press("enter", "a", "c", "escape", "escape")
         assert isinstance(screen.app.screen, LiveScreen)
         assert str(screen.app.screen.query_one("#banner", Static).content) == ""
+
+
+async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_chosen() -> None:
+    """A slow line brings several keys at once."""
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("t", "tab")
+        for key in ("down", "down", *"1007", "backspace", "down", *"4"):
+            screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await screen.settle()
+        form = screen.app.screen.query_one(RunForm)
+        assert (form.words["time"], form.words["streams"], form.chosen.name) == ("100", "4", "streams")

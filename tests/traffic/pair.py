@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
+import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
@@ -123,18 +124,31 @@ async def pair(rate: str | None = "400mbit", *, tools: tuple[str, str] = ("", ""
 
 @asynccontextmanager
 async def pair_over_ssh(folder: Path, rate: str | None = None) -> AsyncIterator[tuple[Pair, dict[str, Sshd]]]:
-    """The same, each host behind a real sshd of its own: on loopback here, its sessions in the namespace."""
-    with namespaces() as (client, server), ExitStack() as stack:
-        joined(client, server, held_to(rate) if rate is not None else ())
-        doors = {}
+    """The same, each host behind a real sshd of its own."""
+    with namespaces() as (client, server), doors(folder, client, server, rate) as both_doors:
+        sources = [SshSource(door.target(label=name), 0.2, retry=RETRY) for name, door in both_doors.items()]
+        async with followed(client, server, sources) as both:
+            yield both, both_doors
+
+
+@contextmanager
+def doors(folder: Path, client: Namespace, server: Namespace, rate: str | None = None) -> Iterator[dict[str, Sshd]]:
+    """Join both, and let people in by "a" and "b": on loopback here, their sessions in the namespace, with a boot id of
+    its own, so that they are taken for two machines."""
+    joined(client, server, held_to(rate) if rate is not None else ())
+    with ExitStack() as stack:
+        found = {}
         for name, namespace in (("a", client), ("b", server)):
-            command = f'exec {shutil.which("ip")} netns exec {namespace.name} sh -c "$SSH_ORIGINAL_COMMAND"'
-            doors[name] = door = Sshd(folder / name, options=(f"ForceCommand {command}",))
+            boot = folder / f"boot-{name}"
+            boot.write_text(f"{uuid.uuid4()}\n")
+            inside = f'mount --bind {boot} /proc/sys/kernel/random/boot_id && exec sh -c "$0"'
+            command = (
+                f"exec {shutil.which('ip')} netns exec {namespace.name} sh -c '{inside}' \"$SSH_ORIGINAL_COMMAND\""
+            )
+            found[name] = door = Sshd(folder / name, options=(f"ForceCommand {command}",))
             stack.callback(door.stop)
             door.python(sys.executable)
-        sources = [SshSource(door.target(label=name), 0.2, retry=RETRY) for name, door in doors.items()]
-        async with followed(client, server, sources) as both:
-            yield both, doors
+        yield found
 
 
 @contextmanager
