@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from nictop.changes.set_up_profile import AddressWish, address_fix
 from nictop.errors import NictopError
 from nictop.model.cpu_lists import format_cpu_list, parse_cpu_list
+from nictop.model.queue_plan import queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording.text import clean
 from nictop.probe.records import Interrupt, Link, PciFunction
@@ -127,7 +128,8 @@ def _lasting_vfs(host: Watched, function: PciFunction, number: int) -> tuple[Fix
 
 
 def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
-    """One interrupt of a NIC after the other to one of these CPUs after the other."""
+    """Each queue of a NIC, in both directions, to one of these CPUs after the other; the interrupts that serve no queue
+    stay. Where no name tells the queues: one interrupt after the other."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):
@@ -136,7 +138,9 @@ def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
     interrupts = [one for one in found if parse_cpu_list(one.allowed_cpus)]
     if not interrupts:
         raise NictopError(f"{clean(link.name)} has no interrupts of its own that could be moved")
-    places = {one.number: wanted[place % len(wanted)] for place, one in enumerate(interrupts)}
+    place_of = _places(host, link) or {one.number: place for place, one in enumerate(interrupts)}
+    interrupts = [one for one in interrupts if one.number in place_of]
+    places = {one.number: wanted[place_of[one.number] % len(wanted)] for one in interrupts}
     running = host.inventory.services.irqbalance is not None
     note = "irqbalance runs, and may move them again: stop it first." if running else ""
     fix = Fix(
@@ -156,6 +160,16 @@ def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
     lasting = Fix("here", "keep it", (), True, (), "irqbalance with a policy script, or a unit that runs this at boot.")
     title = f"spread the interrupts of {link.name} over CPU {format_cpu_list(wanted)}"
     return SetUp(title, link.name, fix, (lasting,), proof)
+
+
+def _places(host: Watched, link: Link) -> dict[int, int]:
+    """Interrupt number → which queue of those in use it serves, counted from 0."""
+    used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
+    found: dict[int, int] = {}
+    for place, queue in enumerate(used):
+        for one in queue.interrupts:
+            found.setdefault(one.number, place)
+    return found
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:

@@ -177,24 +177,38 @@ def test_virtual_functions_only_from_none() -> None:
     assert two.proof(busy.snapshot).proven
 
 
-def test_interrupts_go_round_the_chosen_cpus() -> None:
-    host = watched({"base": "kvm-guest"})
+def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
+    """virtio_net: an interrupt for its configuration, then input and output of each queue in turns. One CPU after the
+    other would leave half of them without a receiving queue."""
+    config = {"actions": ["virtio1-config"], "pci_address": "0000:01:00.0", "allowed_cpus": "0", "effective_cpus": "0"}
+    host = watched({"base": "kvm-guest", "interrupts": {"23": config}})
     link = link_of(host, "enp1s0")
     job = spread_interrupts(host, link, (2, 3))
+    cpus = {
+        one.number: str(2 + int(name.partition("put.")[2]) % 2)
+        for one in host.interrupts_of_function["0000:01:00.0"]
+        for name in one.actions
+        if "put." in name
+    }
     done = actions(job)
-    numbers = [one.number for one in host.interrupts_of_function["0000:01:00.0"]]
-    assert done == tuple(
-        ("write", f"/proc/irq/{number}/smp_affinity_list", str(2 + place % 2)) for place, number in enumerate(numbers)
-    )
-    assert len(job.fix.undo) == len(done) > 1
+    assert len(cpus) == 8 and len(host.interrupts_of_function["0000:01:00.0"]) == 9
+    assert done == tuple(("write", f"/proc/irq/{number}/smp_affinity_list", cpu) for number, cpu in cpus.items())
+    assert len(job.fix.undo) == len(done)
     for wrong in ((), (4,), (-1,), (0, 99)):
         assert "not CPUs" in refusal(spread_interrupts, host, link, wrong)
     assert not job.proof(host.snapshot).proven
-    moved = {
-        str(number): {"allowed_cpus": str(2 + place % 2), "effective_cpus": str(2 + place % 2)}
-        for place, number in enumerate(numbers)
-    }
+    moved = {str(number): {"allowed_cpus": cpu, "effective_cpus": cpu} for number, cpu in cpus.items()}
     assert job.proof(watched({"base": "kvm-guest", "interrupts": moved}).snapshot).proven
+
+
+def test_interrupts_that_no_name_explains_go_round() -> None:
+    plain = watched({"base": "kvm-guest"})
+    numbers = [one.number for one in plain.interrupts_of_function["0000:01:00.0"]]
+    host = watched({"base": "kvm-guest", "interrupts": {str(number): {"actions": ["x"]} for number in numbers}})
+    done = actions(spread_interrupts(host, link_of(host, "enp1s0"), (2, 3)))
+    assert done == tuple(
+        ("write", f"/proc/irq/{number}/smp_affinity_list", str(2 + place % 2)) for place, number in enumerate(numbers)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ a real NetworkManager
