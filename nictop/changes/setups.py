@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from nictop.changes.set_up_profile import AddressWish, address_fix
 from nictop.errors import NictopError
 from nictop.model.cpu_lists import format_cpu_list, parse_cpu_list
-from nictop.model.queue_plan import queue_plan
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording.text import clean
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, Watched
+from nictop.rules.interrupt_places import interrupt_places, moves, moves_back
 from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.quoting import word
 from nictop.rules.subjects import receive_queues
@@ -128,27 +128,22 @@ def _lasting_vfs(host: Watched, function: PciFunction, number: int) -> tuple[Fix
 
 
 def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
-    """Each queue of a NIC, in both directions, to one of these CPUs after the other; the interrupts that serve no queue
-    stay. Where no name tells the queues: one interrupt after the other."""
+    """The interrupts of each queue of a NIC to one of these CPUs after the other (`interrupt_places`)."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):
         raise NictopError(f"these are not CPUs of this host: it has {format_cpu_list(online) or 'told none'}")
-    found = host.interrupts_of_function.get(link.pci_address or "", ())
-    interrupts = [one for one in found if parse_cpu_list(one.allowed_cpus)]
-    if not interrupts:
+    places = interrupt_places(host, link, wanted)
+    if not places:
         raise NictopError(f"{clean(link.name)} has no interrupts of its own that could be moved")
-    place_of = _places(host, link) or {one.number: place for place, one in enumerate(interrupts)}
-    interrupts = [one for one in interrupts if one.number in place_of]
-    places = {one.number: wanted[place_of[one.number] % len(wanted)] for one in interrupts}
     running = host.inventory.services.irqbalance is not None
     note = "irqbalance runs, and may move them again: stop it first." if running else ""
     fix = Fix(
         "here",
         "give each interrupt a processor",
-        tuple(f"echo {cpu} > /proc/irq/{number}/smp_affinity_list" for number, cpu in places.items()),
+        moves(places),
         False,
-        tuple(f"echo {word(one.allowed_cpus or '')} > /proc/irq/{one.number}/smp_affinity_list" for one in interrupts),
+        moves_back(host, link, places),
         note,
     )
 
@@ -160,16 +155,6 @@ def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
     lasting = Fix("here", "keep it", (), True, (), "irqbalance with a policy script, or a unit that runs this at boot.")
     title = f"spread the interrupts of {link.name} over CPU {format_cpu_list(wanted)}"
     return SetUp(title, link.name, fix, (lasting,), proof)
-
-
-def _places(host: Watched, link: Link) -> dict[int, int]:
-    """Interrupt number → which queue of those in use it serves, counted from 0."""
-    used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
-    found: dict[int, int] = {}
-    for place, queue in enumerate(used):
-        for one in queue.interrupts:
-            found.setdefault(one.number, place)
-    return found
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:

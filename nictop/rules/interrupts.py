@@ -11,8 +11,9 @@ from nictop.model import units
 from nictop.model.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
+from nictop.rules.interrupt_places import interrupt_places, moves, moves_back
 from nictop.rules.persistence import ethtool_fixes
-from nictop.rules.quoting import command, word
+from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
 from nictop.rules.watched import Watched, link_driver
@@ -51,26 +52,20 @@ def concentration(host: Watched, link: Link) -> Concentration | None:
 
 
 def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
-    """Spread the interrupts: by irqbalance, or by hand, one CPU after another."""
+    """Spread the interrupts: by irqbalance, or by hand, each queue to a CPU after another."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
-    interrupts = host.interrupts_of_function.get(link.pci_address or "", ())
+    places = interrupt_places(host, link, cpus)
     by_hand = Fix(
         "here",
-        "give each interrupt a processor by hand",
-        tuple(
-            f"echo {cpus[place % len(cpus)]} > /proc/irq/{one.number}/smp_affinity_list"
-            for place, one in enumerate(interrupts)
-        ),
+        "give the interrupts of each queue a processor by hand",
+        moves(places),
         persistent=False,
-        undo=tuple(
-            f"echo {word(one.allowed_cpus or '')} > /proc/irq/{one.number}/smp_affinity_list"
-            for one in interrupts
-            if parse_cpu_list(one.allowed_cpus)
-        ),
+        undo=moves_back(host, link, places),
         note="Stop irqbalance first, or it moves them again. Interrupts that the kernel manages itself refuse this.",
     )
+    known = (by_hand,) if places else ()
     if host.inventory.services.irqbalance is not None:
-        return (by_hand,)
+        return known
     started = Fix(
         "here",
         "let irqbalance spread them",
@@ -79,7 +74,7 @@ def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
         undo=("systemctl disable --now irqbalance",),
         note="Install the package irqbalance first where it is missing.",
     )
-    return started, by_hand
+    return started, *known
 
 
 @host_rule("interrupts and softirqs", "warning", yields_to=("nothing_spreads_interrupts",))

@@ -16,6 +16,7 @@ from nictop.model.wording.hardware import pcie_capacity
 from nictop.probe.records import Interrupt, Link, PcieLink, PciFunction
 from nictop.rules.below import has_linux_below
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.interrupt_places import interrupt_places, moves, moves_back
 from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
@@ -216,16 +217,8 @@ def _far_interrupts(
     host: Watched, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
 ) -> Finding:
     node = host.functions[link.pci_address or ""].numa_node
-    order = sorted(local)
-    commands = [
-        f"echo {order[position % len(order)]} > /proc/irq/{one.number}/smp_affinity_list"
-        for position, one in enumerate(vectors)
-    ]
-    undo = [
-        f"echo {format_cpu_list(parse_cpu_list(one.allowed_cpus) or ())} > /proc/irq/{one.number}/smp_affinity_list"
-        for one in vectors
-        if parse_cpu_list(one.allowed_cpus)
-    ]
+    places = interrupt_places(host, link, sorted(local))
+    undo = moves_back(host, link, places)
     runs = host.inventory.services.irqbalance is not None
     note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
     return Finding(
@@ -240,7 +233,7 @@ def _far_interrupts(
             Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
         ),
         "Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
-        (Fix("here", "move the interrupts to the NIC's own node", tuple(commands), False, tuple(undo), note),),
+        (Fix("here", "move the interrupts to the NIC's own node", moves(places), False, undo, note),) if places else (),
         link.ifindex,
     )
 
