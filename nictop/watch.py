@@ -15,10 +15,10 @@ from nictop.model.window import RatesWindow
 from nictop.probe.records import Line, Request
 from nictop.wire.source import Source, SourceState
 
-ONCE_PATIENCE = 20.0
-"""Seconds that `observe` waits beyond the intervals: the probe's own limit for an inventory is half of it."""
+ONCE_PATIENCE = 50.0
+"""Seconds that `observe` waits beyond the intervals: more than the probe's own limit for an inventory."""
 
-HOSTS_PATIENCE = 60.0
+HOSTS_PATIENCE = 90.0
 """The same for `observe_all`: a connection and the start of a remote probe may take their time before that."""
 
 MOST_AT_ONCE = 64
@@ -62,10 +62,12 @@ async def observe(
     the intervals it needs.
     """
     limit = patience + (READINGS + 1) * interval + seconds
+    said: list[str] = []
     try:
-        return await asyncio.wait_for(_observed(source, seconds), limit)
+        return await asyncio.wait_for(_observed(source, seconds, said), limit)
     except asyncio.TimeoutError:
-        raise HostUnreachable(f"{source.name}: no complete answer within {limit:g} s") from None
+        why = f": {said[-1]}" if said and said[-1] else ""
+        raise HostUnreachable(f"{source.name}: no complete answer within {limit:g} s{why}") from None
     finally:
         await source.close()
 
@@ -100,11 +102,13 @@ async def observe_all(
     return tuple(await asyncio.gather(*map(answer, sources)))
 
 
-async def _observed(source: Source, seconds: float) -> tuple[Snapshot, RatesWindow]:
-    """The probe knows what to count only after the inventory: rates of all of it need two readings after that."""
+async def _observed(source: Source, seconds: float, said: list[str]) -> tuple[Snapshot, RatesWindow]:
+    """The probe knows what to count only after the inventory: rates of all of it need two readings after that. What is
+    the matter meanwhile is in `said`."""
     newest, readings = None, -1
     window = RatesWindow()
     async for snapshot in snapshots(source):
+        said[:] = [snapshot.message]
         if snapshot.state in ("lost", "failed"):
             raise HostUnreachable(f"{source.name}: {snapshot.message}")
         if snapshot.inventory is None:

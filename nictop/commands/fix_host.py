@@ -16,11 +16,9 @@ from nictop.model.window import RatesWindow
 from nictop.model.wording.text import clean
 from nictop.probe.records import Inventory, Line, Request
 from nictop.rules import RULES, Finding, Watched, diagnose
-from nictop.watch import MOST_WATCHED, NEARLY, followed
+from nictop.watch import HOSTS_PATIENCE, MOST_WATCHED, NEARLY, followed
 from nictop.wire.source import Source, SourceState
 
-PATIENCE = 60.0
-"""Seconds until the host has told what it has: a connection and the start of a remote probe are part of it."""
 LOOK = 3.0
 """Seconds of rates, as ``nictop check`` looks."""
 
@@ -125,9 +123,9 @@ async def heard_host(
     try:
         known = asyncio.ensure_future(found.known(enough))
         try:
-            await asyncio.wait({known, follower}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({known, follower}, timeout=HOSTS_PATIENCE, return_when=asyncio.FIRST_COMPLETED)
             if not known.done():
-                why = clean(found.snapshot.message) or f"no complete answer within {PATIENCE:g} s"
+                why = clean(found.snapshot.message) or f"no complete answer within {HOSTS_PATIENCE:g} s"
                 raise HostUnreachable(f"{clean(source.name)}: {why}")
             known.result()
         finally:

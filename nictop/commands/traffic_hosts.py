@@ -21,10 +21,9 @@ from nictop.model.wording.text import clean
 from nictop.traffic.host import RunHost
 from nictop.traffic.self_test import self_test_pair
 from nictop.traffic.wish import Wish
+from nictop.watch import HOSTS_PATIENCE
 from nictop.wire.source import Source
 
-PATIENCE = 60.0
-"""Seconds until a host has told what it has: a connection and the start of a remote probe are part of it."""
 INTERVAL = 0.2
 """Seconds between two readings, as in the run that follows."""
 
@@ -78,12 +77,12 @@ async def _heard(sources: Sequence[Source]) -> AsyncGenerator[dict[str, RunHost]
 
 async def _known(host: RunHost) -> None:
     """Wait for the first picture of a host."""
-    in_time = await host.until(partial(_told_or_gone, host), PATIENCE)
+    in_time = await host.until(partial(_told_or_gone, host), HOSTS_PATIENCE)
     snapshot = host.snapshot
     if snapshot.state in ("lost", "failed"):
         raise HostUnreachable(f"{host.name}: {snapshot.message}")
     if not in_time:
-        raise HostUnreachable(f"{host.name}: no complete answer within {PATIENCE:g} s")
+        raise HostUnreachable(f"{host.name}: no complete answer within {HOSTS_PATIENCE:g} s")
 
 
 def _told_or_gone(host: RunHost) -> bool:

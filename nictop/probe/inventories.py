@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 RESCAN = 300.0
 RESCAN_WITHOUT_EVENTS = 10.0
 """Seconds between inventories that nothing asked for."""
+AGAIN = 10.0
+"""Seconds to the next attempt after one that has failed: nothing is shown of the host, or what is shown is old."""
 
 
 class Inventories:
@@ -123,6 +125,7 @@ class Inventories:
         self._calm.finished(now, now - self._child.started)
         if problem:
             self._trouble(problem)
+            self._calm.rescan = now + AGAIN
         else:
             self._learn(self._child.targets, line)
         self.complete = True

@@ -18,8 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-DEADLINE = 10.0
-"""Seconds for one inventory: a driver that hangs must not hold up the others for ever."""
+HANGING = 10.0
+"""Seconds without any work after which a child is taken to hang: a driver that never answers must not hold up the rest
+for ever. A child that only comes on slowly, on a starved host, is not ended for that."""
+DEADLINE = 40.0
+"""Seconds for one inventory, however much it works."""
 LARGEST = 16 * 1024 * 1024
 """Bytes, `records.MAX_LINE`."""
 PIPE_READ = 256 * 1024
@@ -40,6 +43,9 @@ class InventoryChild:
         self.descriptor = -1
         self.targets = b""
         self.started = 0.0
+        self._worked = 0.0
+        """Seconds of CPU that it had used at `_working`, the last moment at which it was seen to have used more."""
+        self._working = 0.0
         self._killed = False
 
     @property
@@ -62,11 +68,13 @@ class InventoryChild:
             _take(writable, parent, reason, *self._roots)
         os.close(writable)
         os.set_blocking(readable, False)
-        self.descriptor, self.started, self._killed, self._output = readable, now, False, bytearray()
+        self.descriptor, self._killed, self._output = readable, False, bytearray()
+        self.started = self._working = now
+        self._worked = 0.0
 
     def deadline(self) -> float:
         """When `overdue` has something to do."""
-        return self.started + DEADLINE
+        return min(self.started + DEADLINE, self._working + HANGING)
 
     def read(self) -> bool:
         """Take what the child has written; True at its end: then `collect`."""
@@ -96,7 +104,8 @@ class InventoryChild:
             del output[:end]
             return output, ""
         if self._killed:
-            return b"", f"the inventory took more than {DEADLINE:g} s or {LARGEST} bytes and was stopped"
+            limits = f"{HANGING:g} s without any work, {DEADLINE:g} s in all, or {LARGEST} bytes"
+            return b"", f"the inventory took more than {limits}, and was stopped"
         said = output.decode("utf-8", "replace").strip()
         if said and not said.startswith("{"):
             return b"", f"the inventory failed: {said}"
@@ -105,10 +114,15 @@ class InventoryChild:
 
     def overdue(self, now: float) -> bool:
         """Kill the child when its time is over; True: it was, and `collect` has the sentence for it."""
-        if self.descriptor >= 0 and now >= self.deadline():
-            self._signal()
-            return True
-        return False
+        if self.descriptor < 0 or now < self.deadline():
+            return False
+        worked = _cpu_time(self._pid)
+        if worked > self._worked:
+            self._worked, self._working = worked, now
+            if now < self.deadline():
+                return False
+        self._signal()
+        return True
 
     def reap(self) -> None:
         """Wait, without waiting, for a killed child that was still held in the kernel."""
@@ -141,6 +155,15 @@ class InventoryChild:
             if time.monotonic() >= until:
                 return None
             time.sleep(0.001)
+
+
+def _cpu_time(pid: int) -> float:
+    """Seconds that a process has used; 0.0 when it has gone. clock_getcpuclockid(3), which counts nanoseconds where
+    /proc counts ticks: a starved process may not come to one."""
+    try:
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
 
 
 def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str) -> NoReturn:

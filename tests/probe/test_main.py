@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -399,34 +400,70 @@ FAILING = {
 }
 
 
-@pytest.mark.parametrize("way", FAILING)
-def test_a_failing_inventory_is_said_and_the_counters_go_on(tmp_path: Path, way: str) -> None:
-    """The probe's own loop with another `take_inventory`: a module of that name ahead of the real one."""
-    body, sentence = FAILING[way]
-    (tmp_path / "run.py").write_text(
+def with_another_inventory(folder: Path, body: str, limits: str) -> subprocess.Popen[bytes]:
+    """The probe's own loop with another `take_inventory`: a module of that name ahead of the real one, which `body` may
+    call as `real`. `limits`: statements about `child`, the module that ends what takes too long."""
+    (folder / "run.py").write_text(
         f"import sys, types\nsys.path += {library_directories()!r}\n"
+        "from nictop.probe.inventory import take_inventory as real\n"
         "broken = types.ModuleType('nictop.probe.inventory')\n"
         f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
         "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory'] = broken\n"
-        "import nictop.probe.inventory_child as child\nchild.DEADLINE = 0.3\n"
+        f"import nictop.probe.inventory_child as child, nictop.probe.inventories as inventories\n{limits}\n"
         "from nictop.probe.__main__ import main\nsys.exit(main(['--interval', '0.1']))\n"
     )
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(folder / "run.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@contextmanager
+def another_probe(folder: Path, body: str, limits: str) -> Iterator[Probe]:
     with Probe() as probe:
         probe.process.kill()
         probe.process.wait()
         for stream in (probe.process.stdin, probe.process.stdout, probe.process.stderr):
             assert stream is not None
             stream.close()
-        probe.process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(tmp_path / "run.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        probe.process = with_another_inventory(folder, body, limits)
+        yield probe
+
+
+@pytest.mark.parametrize("way", FAILING)
+def test_a_failing_inventory_is_said_and_the_counters_go_on(tmp_path: Path, way: str) -> None:
+    body, sentence = FAILING[way]
+    with another_probe(tmp_path, body, "child.HANGING = 0.3") as probe:
         trouble = probe.until(lambda line: line.trouble).trouble
         assert trouble is not None and sentence in trouble.message
         probe.until(lambda line: line.counters)
         wait_until(lambda: not probe.children())
+
+
+def test_an_inventory_that_works_slowly_is_not_taken_to_hang(tmp_path: Path) -> None:
+    """As on a starved host: twice as long as something may do nothing."""
+    body = "import time; [(time.sleep(0.1), sum(range(9999))) for _ in range(20)]\n"
+    with another_probe(tmp_path, f"{body}    return real(reason, sys=sys, proc=proc)", "child.HANGING = 1.0") as probe:
+        line = probe.until(lambda line: line.inventory or line.trouble)
+        assert line.inventory is not None, line.trouble
+
+
+def test_an_inventory_that_works_for_ever_is_ended(tmp_path: Path) -> None:
+    with another_probe(tmp_path, "while True: pass", "child.HANGING = 0.2; child.DEADLINE = 0.6") as probe:
+        trouble = probe.until(lambda line: line.trouble).trouble
+        assert trouble is not None and "took more than" in trouble.message
+
+
+def test_an_inventory_that_has_failed_is_tried_again(tmp_path: Path) -> None:
+    """Though nothing happens on the host and nobody asks."""
+    once = tmp_path / "once"
+    body = f"import os\n    if not os.path.exists({str(once)!r}): open({str(once)!r}, 'w').close(); os._exit(3)\n"
+    limits = "inventories.AGAIN = 0.1; inventories.RESCAN = inventories.RESCAN_WITHOUT_EVENTS = 3600.0"
+    with another_probe(tmp_path, f"{body}    return real(reason, sys=sys, proc=proc)", limits) as probe:
+        assert probe.until(lambda line: line.trouble).trouble is not None
+        assert probe.until(lambda line: line.inventory).inventory is not None
 
 
 def test_a_child_that_is_killed_is_waited_for() -> None:
