@@ -39,7 +39,7 @@ class Prepared:
 
     plan: tuple[PlannedAction, ...]
     needs_second_yes: bool
-    """It touches the link of the SSH connection or of a default route."""
+    """It touches the link of an SSH connection or of a default route."""
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ as far as it makes sense. What texts in it say is data: whoever shows it cleans 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import pwd
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +33,8 @@ SCHEMA = 1
 MOST_BYTES = 64 << 20
 """That are read, from the end."""
 LONGEST_LINE = 1 << 20
+LONGEST_LOCK, LOCK_PAUSE = 2.0, 0.005
+"""Seconds that other writers may take, and between two looks."""
 
 State = Literal["begun", "kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown"]
 """begun, or how it ended (`nictop.changes.events.Outcome`)."""
@@ -171,7 +175,7 @@ def write(change: Logged, path: Path) -> None:
         with open(descriptor, "rb+", buffering=0) as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise NictopError(f"{clean(str(path))} is no file: changes cannot be logged")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _lock(descriptor)
             if os.fstat(descriptor).st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
             _append(file.fileno(), data)
@@ -179,6 +183,20 @@ def write(change: Logged, path: Path) -> None:
     except OSError as error:
         why = error.strerror or str(error)
         raise NictopError(f"the change cannot be logged in {clean(str(path))}: {why}") from None
+
+
+def _lock(descriptor: int) -> None:
+    """Raises OSError when another program holds it for longer than writing a line takes: whoever waits for a change to
+    be logged hears neither the host nor a key."""
+    end = time.monotonic() + LONGEST_LOCK
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise BlockingIOError(errno.EAGAIN, "another program keeps it locked") from None
+            time.sleep(LOCK_PAUSE)
 
 
 def _append(descriptor: int, data: bytes) -> None:

@@ -195,7 +195,7 @@ class Asked:
         sure = said > 0 or await people.yes(f"apply this on {clean(self._change.wish.host)}?")
         if sure and event.needs_second_yes and said < 2:
             if said:
-                output.narrate("it touches the link of this connection or of a default route: that takes --yes twice")
+                output.narrate("it touches the link of an SSH connection or of a default route: that takes --yes twice")
                 sure = False
             else:
                 question = "it may cut you off: the host would take it back by itself. Really apply it?"
@@ -218,7 +218,6 @@ class Asked:
                 output.narrate("it has not come to what was wanted: undone")
                 self._change.undo()
             return
-        people.forget()
         if await people.yes(KEEP):
             self._change.keep()
         else:

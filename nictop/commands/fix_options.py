@@ -31,7 +31,7 @@ def add_change_options(parser: argparse.ArgumentParser) -> None:
         action="count",
         default=0,
         help="apply it unasked, and keep it once the host has answered after it; given twice: also where it touches "
-        "the link of the SSH connection or of a default route",
+        "the link of an SSH connection or of a default route",
     )
     parser.add_argument(
         "--keep-within",

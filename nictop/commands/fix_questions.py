@@ -44,6 +44,7 @@ class Answers:
 
     async def yes(self, question: str) -> bool:
         """Ask; everything but a yes is a no."""
+        self.forget()
         narrate(f"{question} [yes/no]")
         answer = await self.lines.get()
         if answer is None:

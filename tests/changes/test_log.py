@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import stat
@@ -106,6 +107,20 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
         assert one.exitcode == 0
     log = read(path)
     assert len(log.changes) == 150 and log.unreadable == 0
+
+
+def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for it hears no key meanwhile."""
+    monkeypatch.setattr("nictop.changes.log.LONGEST_LOCK", 0.05)
+    path = tmp_path / "nictop" / "changes.jsonl"
+    write(BEGUN, path)
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(NictopError, match="another program keeps it locked"):
+            write(KEPT, path)
+        assert read(path) == Log((BEGUN,)), "it can be read meanwhile"
+    write(KEPT, path)
+    assert read(path) == Log((KEPT,))
 
 
 def test_a_newer_entry_and_nonsense_are_counted() -> None:

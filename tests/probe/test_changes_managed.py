@@ -58,6 +58,21 @@ def probe_in(manager: PrivateNetworkManager) -> Iterator[Changing]:
         yield Changing(probe)
 
 
+def activation(manager: PrivateNetworkManager) -> str:
+    """Its path: another one each time something is brought up, whatever its profile is called."""
+    return manager.nmcli("-g", "GENERAL.CON-PATH", "device", "show", NIC).strip()
+
+
+@contextmanager
+def ended(manager: PrivateNetworkManager) -> Iterator[None]:
+    """It is killed, and started anew in any case: other tests go on with it."""
+    manager.stop()
+    try:
+        yield
+    finally:
+        manager.start()
+
+
 def looks(manager: PrivateNetworkManager) -> tuple[Seen, str]:
     manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
     mtu = manager.namespace.run(["cat", f"/sys/class/net/{NIC}/mtu"])
@@ -139,16 +154,35 @@ def kernel_settings(manager: PrivateNetworkManager) -> str:
     return "".join(manager.namespace.run(["ethtool", option, NIC]) for option in ("-l", "-k"))
 
 
+def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager) -> None:
+    """Pause, EEE and FEC: set by an action, or by a profile that is brought up, unless that is how it is already."""
+    old = looks(manager)
+    up = [["nmcli", "con", "up", "id", "paused"]]
+    with probe_in(manager) as change:
+        for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
+            change.ask("prepare", actions=[["nmcli", "con", "mod", "id", MADE_UP, setting, "off"]])
+            assert change.said("refused").text.startswith(f"{setting} is not set by nictop: ")
+        pause = ["ethtool.pause-autoneg", "off"]
+        manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
+        try:
+            change.ask("prepare", actions=up)
+            assert change.said("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
+            manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
+            assert change.prepared(up).plan[0].before == f"{NIC}: {MADE_UP}"
+        finally:
+            manager.nmcli("con", "delete", "paused")
+    manager.wait_for(lambda: looks(manager) == old)
+
+
 def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager) -> None:
     """nmcli would wait for another minute; the change is taken back as soon as NetworkManager is there again."""
-    old = looks(manager)
+    old, earlier = looks(manager), activation(manager)
     with probe_in(manager) as change:
         change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
         change.said("applying")
-        wait_until(lambda: manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", NIC).strip() == NIC)
-        manager.stop()
-        assert "NetworkManager" in change.said("failed").text
-        manager.start()
+        wait_until(lambda: activation(manager) not in ("", earlier))
+        with ended(manager):
+            assert change.said("failed").text == "NetworkManager has ended in the middle of the change"
         assert change.end() == "undone"
     assert looks(manager) == old
 
@@ -170,12 +204,12 @@ def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNe
 
 def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager) -> None:
     """Three quarters of a minute, which nobody wants to be locked out for."""
-    old = looks(manager)
+    old, earlier = looks(manager), activation(manager)
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
     with probe_in(manager) as change:
         change.apply(actions)
         change.said("applying")
-        wait_until(lambda: manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", NIC).strip() == NIC)
+        wait_until(lambda: activation(manager) not in ("", earlier))
         assert change.probe.process.stdin is not None
         change.probe.process.stdin.close()
         wait_until(lambda: not guards_in(manager.namespace))

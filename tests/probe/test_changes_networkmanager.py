@@ -4,16 +4,25 @@ the host ends as it was or as it was confirmed, never between, as nmcli, ip and 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from nictop.probe.changes.grammar import parse_action
+from nictop.probe.changes.networkmanager import Kept, why_not_the_same
+from nictop.probe.changes.networkmanager_activation import Wanted, is_so, is_to_be_held
+from nictop.probe.changes.networkmanager_concern import Concern
+from nictop.probe.changes.networkmanager_now import EXTERNAL, Asking, Device, NetworkManagerNow, Profile
+from nictop.probe.changes.networkmanager_settings_below import refuse_what_would_stay, settings_of
+from nictop.probe.profiles import ROOT, SERVICE
 from tests.support.managed_change import (
     Change,
     Seen,
@@ -23,12 +32,14 @@ from tests.support.managed_change import (
     seen,
     without_timestamp,
 )
-from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.side_by_side import side_by_side
 
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 ACTIVATING, ACTIVATED = 40, 100
+PROFILES = {"added": 0, "described": EXTERNAL}
+"""UUID → flags."""
 ROUNDS = 4
 """Of each case at each stage: twenty kills of NetworkManager; those of others are in `test_changes_killed`."""
 STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
@@ -308,6 +319,125 @@ def end_in(stage: str, kill: Kill, change: Change) -> str:
     begin_and_do(change)
     with kill:
         return change.step("undo")
+
+
+def test_another_networkmanager_brings_up_nothing_by_itself() -> None:
+    """One that has been started anew while the change was there would prefer any profile to none, and has no reason yet
+    not to: neither while it is only starting, nor when the new profile is taken away from under it."""
+    works = [(at_rest, allowed) for at_rest in (True, False) for allowed in ("yes", "no")]
+    side_by_side(*(partial(start_anew_and_take_back, at_rest, allowed) for at_rest, allowed in works))
+
+
+def start_anew_and_take_back(at_rest: bool, allowed: str) -> None:
+    """`allowed`: whether the device may connect by itself as soon as nobody else has set it up."""
+    case = CASES["set up by hand"]
+    with prepared(case) as manager:
+        manager.nmcli("device", "set", NIC, "autoconnect", allowed)
+        before = seen(manager, NIC), may_connect(manager)
+        for number in range(ROUNDS):
+            with Change(manager, *case.actions) as change:
+                assert (change.begin(), change.do()) == ("", "")
+                manager.stop()
+                if not at_rest:
+                    change.start("undo")
+                manager.start()
+                if at_rest:
+                    manager.wait_for(manager.is_at_rest)
+                    change.start("undo")
+                assert change.answer() == ""
+                assert (seen(manager, NIC), may_connect(manager)) == before, number
+
+
+def may_connect(manager: PrivateNetworkManager) -> str:
+    return manager.nmcli("-g", "GENERAL.AUTOCONNECT", "device", "show", NIC).strip()
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "expected"),
+    [
+        (100, "added", False),  # up
+        (110, "gone", False),  # its profile has been deleted: it is on its way down
+        (110, "", False),
+        (20, "", True),
+        (30, "", True),
+        (100, "described", True),
+    ],
+)
+def test_when_nothing_is_up(state: int, active: str, expected: bool) -> None:
+    """And only then NetworkManager may connect by itself again."""
+    wanted = Wanted(NIC, "", ACTIVATED, True, True, True)
+    device = Device(NIC, "/d", state, True, True, active, "/a" if active else "/", (), (), ())
+    added, described = (Profile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILES.items())
+    now = NetworkManagerNow(":1.1", {NIC: device}, {"added": added, "described": described})
+    assert is_so(wanted, device, now, None) is expected
+    assert is_to_be_held(wanted, device, now, False) is not expected
+    assert is_to_be_held(wanted, device, now, True)
+    assert not is_to_be_held(replace(wanted, uuid="added"), device, now, True)
+
+
+@pytest.mark.parametrize(
+    ("active", "words", "expected"),
+    [
+        ("plain", "con up paused", {"ethtool.pause-rx", "ethtool.feature-gro"}),
+        ("paused", "con up paused", set()),
+        ("alike", "con up paused", {"ethtool.feature-gro"}),
+        ("", "con up paused ifname ens37", {"ethtool.pause-rx", "ethtool.feature-gro"}),
+        ("plain", "con up renamed", {"ethtool.pause-rx", "ethtool.feature-gro"}),
+        ("paused", "con up nobody", set()),
+        ("plain", "con mod paused +ethtool.eee-enabled on ipv4.method auto", {"ethtool.eee-enabled", "ipv4.method"}),
+    ],
+)
+def test_what_a_profile_would_set_that_is_not_so_already(active: str, words: str, expected: set[str]) -> None:
+    paused = {"pause-rx": ("b", False), "feature-gro": ("b", False)}
+    settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
+    profiles = {uuid: Profile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
+    device = Device(NIC, "/d", ACTIVATED, True, True, active, "/a", (), (), ())
+    now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
+    earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
+    operation = parse_action(["nmcli", *words.split()])
+    assert settings_of(operation, earlier, now) == expected
+    refused = next((name for name in sorted(expected) if name.startswith(("ethtool.pause", "ethtool.eee"))), None)
+    with pytest.raises(ValueError, match=refused) if refused else nullcontext():
+        refuse_what_would_stay(operation, earlier, now)
+
+
+def test_one_that_is_only_starting_has_not_brought_up_anything_yet() -> None:
+    """Which must not be taken for what was before: a change that begins then would be taken back to a link that is
+    down for good. Without a carrier NetworkManager goes on starting for some seconds."""
+    peer = f"far{NIC}"
+    with prepared(Case(nothing, ())) as manager, Change(manager, *RENAMED) as change:
+        before = seen(manager, NIC)
+        manager.stop()
+        manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
+        manager.start()
+        assert change.begin() == f"NetworkManager is only starting, and nothing is up on {NIC} yet: try again"
+        manager.namespace.run(["ip", "link", "set", "dev", peer, "up"])
+        assert rested(manager) == before
+        assert (change.begin(), change.do(), change.step("undo"), seen(manager, NIC)) == ("", "", "", before)
+
+
+def test_what_comes_up_while_a_change_begins() -> None:
+    device = Device(NIC, "/d", ACTIVATED, True, True, "one", "/a", (), (), ())
+    profiles = {uuid: Profile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
+    now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
+    kept = Kept(":1.1", "/c", Concern((NIC,), (), ()), (), {}, (), (Wanted.of(device, now),), (), (), ())
+    assert why_not_the_same(kept, now) == ""
+    others = [replace(now, owner=":1.2"), replace(now, devices={})]
+    others += [replace(now, devices={NIC: replace(device, active=uuid)}) for uuid in ("other", "")]
+    for other in others:
+        assert why_not_the_same(kept, other) == f"NetworkManager sets up {NIC} by itself just now: try again"
+
+
+def test_one_that_has_ended_has_not_refused(tmp_path: Path) -> None:
+    """Else a confirmation in the moment of its end would be told that the change had been taken back."""
+    if not shutil.which("dbus-daemon"):
+        pytest.skip("no dbus-daemon")
+    private = Bus(tmp_path)
+    try:
+        with Asking(str(private.socket), 10.0) as asking, pytest.raises(ConnectionError, match="does not run"):
+            asking.ask(ROOT, SERVICE, "CheckpointDestroy", "o", "/c")
+    finally:
+        private.end()
 
 
 def test_killed_and_kept() -> None:

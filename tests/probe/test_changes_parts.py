@@ -22,7 +22,15 @@ from nictop.probe.changes import execute, executor, locks
 from nictop.probe.changes.before import Plan, read_plan
 from nictop.probe.changes.functions_in_use import why_in_use
 from nictop.probe.changes.grammar import parse_action
-from nictop.probe.changes.lifelines import DEFAULT_ROUTE, SSH, lifelines, parse_environment, read_ssh_address
+from nictop.probe.changes.lifelines import (
+    ANOTHER_SSH,
+    DEFAULT_ROUTE,
+    SSH,
+    SshWay,
+    lifelines,
+    parse_environment,
+    read_ssh_connection,
+)
 from nictop.probe.changes.managed import TakenBack
 from nictop.probe.changes.states import Roots, meaning, same
 from nictop.probe.changes.voice import Voice
@@ -178,31 +186,44 @@ def test_what_goes_over_which_link() -> None:
         carrier(7, "far", "198.51.100.1", lower=2, lower_namespace=0, kind="macvlan"),
     )
     by_ssh = dict.fromkeys(("ens4", "br0", "br0.7"), (SSH,))
-    assert lifelines(links, "192.0.2.9") == {**by_ssh, "ens6": (DEFAULT_ROUTE,)}
-    assert lifelines(links, "198.51.100.1") == {"far": (SSH,), "ens6": (DEFAULT_ROUTE,)}
-    assert lifelines(links, None) == lifelines(links, "203.0.113.1") == {"ens6": (DEFAULT_ROUTE,)}
+    default = {"ens6": (DEFAULT_ROUTE,)}
+    assert lifelines(links, [SshWay(SSH, "192.0.2.9")]) == {**by_ssh, **default}
+    assert lifelines(links, [SshWay(SSH, "198.51.100.1")]) == {"far": (SSH,), **default}
+    assert lifelines(links, []) == lifelines(links, [SshWay(SSH, "203.0.113.1")]) == default
     both = carrier(1, "a", "192.0.2.9", default=True)
-    assert lifelines((both,), "192.0.2.9") == {"a": (SSH, DEFAULT_ROUTE)}
+    assert lifelines((both,), [SshWay(SSH, "192.0.2.9")]) == {"a": (SSH, DEFAULT_ROUTE)}
+
+
+def test_a_connection_may_leave_by_another_link_than_it_comes_by() -> None:
+    links = (carrier(2, "ens4", "192.0.2.9"), carrier(3, "ens5"), carrier(4, "ens6", master=5), carrier(5, "br0"))
+    own, another = SshWay(SSH, "192.0.2.9", 3), SshWay(ANOTHER_SSH, "192.0.2.9", 5)
+    assert lifelines(links, [own]) == {"ens4": (SSH,), "ens5": (SSH,)}
+    expected = {"ens4": (SSH, ANOTHER_SSH), "ens5": (SSH,), "ens6": (ANOTHER_SSH,), "br0": (ANOTHER_SSH,)}
+    assert lifelines(links, [another, own]) == expected
 
 
 def test_links_in_a_circle_end() -> None:
     links = (carrier(1, "a", default=True, master=2), carrier(2, "b", master=1, default=True))
-    assert set(lifelines(links, None)) == {"a", "b"}
+    assert set(lifelines(links, [])) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
-    ("value", "address"),
+    ("value", "connection"),
     [
-        (b"SSH_CONNECTION=198.51.100.1 50000 192.0.2.2 22", "192.0.2.2"),
-        (b"A=B\0SSH_CONNECTION=2001:db8::1 50000 2001:DB8::2 22\0C=D", "2001:db8::2"),
-        (b"SSH_CONNECTION=::ffff:198.51.100.1 50000 ::ffff:192.0.2.2 22", "192.0.2.2"),
-        (b"SSH_CONNECTION=fe80::1%eth0 50000 fe80::2%eth0 22", "fe80::2"),
+        (b"SSH_CONNECTION=198.51.100.1 50000 192.0.2.2 22", (("198.51.100.1", "192.0.2.2"), 22)),
+        (
+            b"A=B\0SSH_CONNECTION=2001:db8::1 50000 2001:DB8::2 2222\0C=D",
+            (("2001:db8::1", "2001:db8::2"), 2222),
+        ),
+        (b"SSH_CONNECTION=::ffff:198.51.100.1 50000 ::ffff:192.0.2.2 22", (("198.51.100.1", "192.0.2.2"), 22)),
+        (b"SSH_CONNECTION=fe80::1%eth0 50000 fe80::2%eth0 22", (("fe80::1", "fe80::2"), 22)),
+        (b"SSH_CONNECTION=198.51.100.1 50000 192.0.2.2 x", None),
         (b"SSH_CONNECTION=nonsense", None),
         (b"XSSH_CONNECTION=1 2 3 4", None),
     ],
 )
-def test_the_environment_of_an_ssh_session(value: bytes, address: str | None) -> None:
-    assert parse_environment(value) == address
+def test_the_environment_of_an_ssh_session(value: bytes, connection: object) -> None:
+    assert parse_environment(value) == connection
 
 
 @given(st.binary(max_size=200))
@@ -219,10 +240,10 @@ def test_the_ssh_session_is_found_behind_sudo() -> None:
     ) as process:
         assert process.stdin is not None and process.stdout is not None
         pid = int(process.stdout.readline())
-        assert read_ssh_address(pid=pid) == "192.0.2.2"
+        assert read_ssh_connection(pid=pid) == (("198.51.100.1", "192.0.2.2"), 22)
         process.stdin.close()
         process.wait(10)
-    assert read_ssh_address(pid=1) is None
+    assert read_ssh_connection(pid=1) is None
 
 
 # ------------------------------------------------------------------------------------------- locks

@@ -25,6 +25,7 @@ from nictop.probe.link_counters import SEQUENCE, LinkCounterReader, LinksIncompl
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters, Unreadable
 from nictop.wire.codec import decode
 from tests.support.namespaces import ROOT, Namespace
+from tests.support.probe import wait_until
 
 NUMBERS = tuple(range(10**15, 10**15 + 25))
 
@@ -352,11 +353,14 @@ def test_a_kernel_without_getstats_is_asked_the_old_way(monkeypatch: pytest.Monk
 
 
 def quiet_veth(namespace: Namespace) -> None:
-    """A pair a, b in which only the test speaks."""
+    """A pair a, b in which only the test speaks, and whatever it says arrives."""
     namespace.silence()
     namespace.run(["ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"])
     for end in ("a", "b"):
         namespace.run(["ip", "link", "set", "dev", end, "up"])
+    # the first end got its carrier only with the second one: a worker of the kernel gives it a queue, some time later,
+    # and until then the kernel drops (qdisc noop) what is sent
+    wait_until(lambda: "qdisc noop " not in namespace.run(["ip", "link", "show"]))
 
 
 def send_frames(device: str, count: int, size: int) -> None:

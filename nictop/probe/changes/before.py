@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from nictop.probe.changes import lifelines
 from nictop.probe.changes.grammar import Operation, parse_action
+from nictop.probe.changes.link_numbers import links_of, read_numbers
 from nictop.probe.changes.states import Roots, State, read_index, read_state, same, text_of, wanted_state
 from nictop.probe.changes.undo import undo_of
 from nictop.probe.links import read_links
@@ -38,6 +39,8 @@ class Plan:
     needs_second_yes: bool
     subjects: tuple[str, ...]
     """What nobody else may change meanwhile."""
+    numbers: dict[str, int]
+    """Interfaces that the operations and their undo name → ifindex."""
 
     @property
     def networkmanagers(self) -> tuple[Operation, ...]:
@@ -79,7 +82,9 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
     shown = tuple(action_of(one, carried) for one in planned)
     touched = [name for one in planned if one.operation.kind not in HARMLESS for name in one.links]
     undo = tuple(dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.undo_below)))
-    digest = json.dumps([[one.words, one.before, one.undo] for one in shown])
+    names = {name for one in planned for name in (one.operation.interface, *one.links) if name}
+    numbers = read_numbers(sorted(names | links_of(undo)))
+    digest = json.dumps([numbers, *([one.words, one.before, one.undo] for one in shown)])
     return Plan(
         tuple(operations),
         shown,
@@ -87,6 +92,7 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
         hashlib.sha256(digest.encode("utf-8", "replace")).hexdigest()[:32],
         any(name in carried for name in touched),
         subjects_of(planned),
+        numbers,
     )
 
 
@@ -105,7 +111,7 @@ def refuse_repetitions(operations: Iterable[Operation]) -> None:
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:
     """See `lifelines`; the physical function of a VF carries what the VF carries."""
-    carried = lifelines.lifelines(links, lifelines.read_ssh_address(roots.proc))
+    carried = lifelines.lifelines(links, lifelines.read_ssh_ways(roots.proc))
     for name, what in list(carried.items()):
         for physical in lifelines.read_physical_function(name, roots.sys):
             carried[physical] = tuple(dict.fromkeys((*carried.get(physical, ()), *what)))

@@ -13,9 +13,11 @@ import select
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 
 from nictop.probe.changes.functions_in_use import why_in_use
 from nictop.probe.changes.grammar import Operation, parse_action
+from nictop.probe.changes.link_numbers import Numbers, as_called_now
 from nictop.probe.changes.states import Roots, State, read_state, same, text_of, wanted_state
 from nictop.probe.parent_death import die_with
 
@@ -151,8 +153,11 @@ def complaint(said: bytes) -> str:
     return text[:LONGEST_COMPLAINT]
 
 
-def take_back(undo: Sequence[Sequence[str]], roots: Roots, held: Sequence[int] = ()) -> list[str]:
+def take_back(
+    undo: Sequence[Sequence[str]], roots: Roots, held: Sequence[int] = (), numbers: Numbers = MappingProxyType({})
+) -> list[str]:
     """Do actions that take back, in their order, however many of them are so already; what failed is tried again.
+    `numbers`: of the links that they name.
 
     Returns sentences about what stayed as it was made; empty: all is as before.
     """
@@ -163,7 +168,7 @@ def take_back(undo: Sequence[Sequence[str]], roots: Roots, held: Sequence[int] =
         failures = []
         for words in undo:
             try:
-                operation = parse_action(words, undoing=True)
+                operation = as_called_now(parse_action(words, undoing=True), numbers)
                 wanted = wanted_state(operation, read_state(operation, roots))
                 if operation.kind == "virtual functions" and not is_so(operation, roots, wanted):
                     why = why_in_use(roots.file(os.path.dirname(operation.words[1])), roots)

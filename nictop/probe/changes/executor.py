@@ -16,7 +16,7 @@ import time
 
 from nictop.probe.changes import detached, locks
 from nictop.probe.changes.before import read_plan
-from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, run_rescue
+from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, WayBack, run_rescue
 from nictop.probe.changes.requests import ChangeWish
 from nictop.probe.changes.states import Roots
 from nictop.probe.changes.voice import Voice
@@ -25,7 +25,6 @@ from nictop.probe.traffic_requests import name_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     Say = Callable[[dict[str, object]], None]
 
@@ -34,18 +33,22 @@ LONGEST_LOOK = 20.0
 """Seconds for what is on the host to be read before it is shown."""
 LAST_WATCH = 10.0
 """Seconds that a probe which ends looks after its guard."""
+OVERDUE, BUSY = 5.0, 30.0
+"""Seconds after which a guard that should have begun to take its change back, and has not said so, is believed to hang
+or to be stopped: it is killed, and its change taken back in its place. `BUSY`: of one that has still been applying."""
 MOST_RESCUES = 5
 """Processes that take back what a dead guard did, one after another: each may be killed as well."""
 
 
 class Worker:
-    """A process that reads or changes. `undo`, `kept` and `subjects`: what takes the change back once it is known."""
+    """A process that reads or changes. `pid`: of a guard, once it is known. `deadline`: it must have said something by
+    then. `back`: what takes the change back, once that is known."""
 
     def __init__(self, name: str, what: str, pipes: detached.Pipes, pid: int, deadline: float | None) -> None:
         self.name, self.what, self.pipes, self.pid, self.deadline = name, what, pipes, pid, deadline
-        self.undo: list[list[str]] | None = None
-        self.kept: dict[str, Any] | None = None
-        self.subjects: list[str] = []
+        self.is_child = pid != 0
+        self.back: WayBack | None = None
+        self.told_to_keep = self.waits = False
         self.ended = False
         self.rescues = 0
         self.rest = b""
@@ -78,8 +81,7 @@ class Executor:
             if worker is None or worker.name != wish.id or worker.what == "look":
                 self._refuse(wish.id, "no change of this name is under way", now)
             elif worker.what == "guard":
-                with contextlib.suppress(OSError):  # it has gone: the end of its voice says the rest
-                    os.write(worker.pipes.tell, (KEEP if wish.step == "keep" else UNDO) + b"\n")
+                self._pass_on(worker, wish.step, now)
             return
         if worker is not None:
             self._refuse(wish.id, f"this probe has another change under way: {worker.name}", now)
@@ -116,11 +118,15 @@ class Executor:
         return self._worker.deadline if self._worker is not None else None
 
     def advance(self, now: float) -> None:
-        """End a reading that takes too long."""
+        """End a reading that takes too long, and a guard that does not take its change back."""
         worker = self._worker
-        if worker is not None and worker.deadline is not None and now >= worker.deadline and worker.pid:
-            worker.deadline = None
+        if worker is None or worker.deadline is None or now < worker.deadline:
+            return
+        worker.deadline = None
+        if worker.pid and not has_gone(worker.pipes.listen):
             worker.complaint = f"it took more than {LONGEST_LOOK:g} s to read what is on the host"
+            if worker.what == "guard":
+                worker.complaint = "it hangs or was stopped"
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 
@@ -136,14 +142,26 @@ class Executor:
         elif worker.pipes.tell >= 0:
             os.close(worker.pipes.tell)
             worker.pipes.tell = -1
+            if worker.what == "guard" and not worker.told_to_keep:
+                worker.deadline = time.monotonic() + (OVERDUE if worker.waits else LAST_WATCH - 1.0)
         end = time.monotonic() + LAST_WATCH
         while self._worker is not None and time.monotonic() < end:
             poll = select.poll()
             poll.register(self._worker.pipes.listen, select.POLLIN)
-            poll.poll(max(0.0, end - time.monotonic()) * 1000)
-            self.take(self._worker.pipes.listen, time.monotonic())
+            until = end if self._worker.deadline is None else min(end, self._worker.deadline)
+            if poll.poll(max(0.0, until - time.monotonic()) * 1000):
+                self.take(self._worker.pipes.listen, time.monotonic())
+            self.advance(time.monotonic())
         if self._worker is not None:
             self._forget(self._worker)
+
+    def _pass_on(self, worker: Worker, step: str, now: float) -> None:
+        """To the guard. One that was told to keep its change may take its time: NetworkManager may have to be asked."""
+        worker.told_to_keep = worker.told_to_keep or step == "keep"
+        patience = OVERDUE if worker.waits else BUSY
+        worker.deadline = now + patience if step == "undo" and not worker.told_to_keep else None
+        with contextlib.suppress(OSError):  # it has gone: the end of its voice says the rest
+            os.write(worker.pipes.tell, (KEEP if step == "keep" else UNDO) + b"\n")
 
     def _start(self, wish: ChangeWish, now: float) -> None:
         roots = self._roots
@@ -163,10 +181,11 @@ class Executor:
 
     def _rescue(self, worker: Worker, now: float) -> None:
         """Another process does what the guard cannot do any more."""
-        name, undo, kept, subjects, roots = worker.name, worker.undo or [], worker.kept, worker.subjects, self._roots
+        name, back, roots = worker.name, worker.back, self._roots
+        assert back is not None
 
         def rescue(voice: int, _: int) -> None:
-            run_rescue(Voice(voice, name), undo, kept, subjects, roots)
+            run_rescue(Voice(voice, name), back, roots)
 
         try:
             pipes, pid = detached.start(rescue, sys=roots.sys)
@@ -174,8 +193,7 @@ class Executor:
             self._line(name, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
             return
         follower = Worker(name, "rescue", pipes, pid, None)
-        follower.undo, follower.kept, follower.subjects = undo, kept, subjects
-        follower.rescues = worker.rescues + 1
+        follower.back, follower.rescues = back, worker.rescues + 1
         self._watch(follower)
 
     def _watch(self, worker: Worker) -> None:
@@ -190,21 +208,25 @@ class Executor:
             return
         worker.ended = worker.ended or "end" in message
         if "say" in message:
+            due = message["say"].get("deadline")
+            worker.waits = due is not None and worker.what == "guard"
+            worker.deadline = due + OVERDUE if worker.waits else None
             self._tell(message["say"])
         if "undo" in message:
-            worker.undo, worker.kept, worker.subjects = message["undo"], message["networkmanager"], message["subjects"]
+            worker.pid = message["pid"]
+            worker.back = WayBack(message["undo"], message["networkmanager"], message["subjects"], message["numbers"])
 
     def _bury(self, worker: Worker, now: float) -> None:
         """The worker has gone; if it had not come to its end, somebody else must."""
         worker.complaint = worker.complaint or worker.rest.decode("utf-8", "replace").strip()[:300]
         self._forget(worker)
-        if worker.pid:
+        if worker.is_child:
             os.waitpid(worker.pid, 0)
         if worker.ended:
             return
         if worker.what == "look":
             self._refuse(worker.name, worker.complaint or "what is on the host could not be read", now)
-        elif worker.undo is None:
+        elif worker.back is None:
             because = worker.complaint or "it was killed"
             self._line(worker.name, "failed", f"the guard ended before it changed anything: {because}", now)
             self._line(worker.name, "undone", "nothing had been changed", now)
@@ -230,6 +252,13 @@ class Executor:
     def _tell(self, fields: dict[str, object]) -> None:
         with contextlib.suppress(BrokenPipeError):  # the probe sees that by itself; what is under way goes on
             self._say(fields)
+
+
+def has_gone(descriptor: int) -> bool:
+    """Whether nobody has the other end of a pipe: whose process id it was may be somebody else's by now."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _say_nothing(_: dict[str, object]) -> None:

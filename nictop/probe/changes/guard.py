@@ -13,11 +13,13 @@ import select
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from nictop.probe.changes import locks, managed
 from nictop.probe.changes.before import Plan, read_plan
 from nictop.probe.changes.execute import do, take_back
 from nictop.probe.changes.grammar import Operation
+from nictop.probe.changes.link_numbers import Numbers, refuse_another
 from nictop.probe.changes.managed import Kept, TakenBack
 from nictop.probe.changes.requests import ChangeWish
 from nictop.probe.changes.states import Roots, State, read_state, wanted_state
@@ -86,7 +88,7 @@ class Guard:
 
     def _hand_over(self, plan: Plan, kept: Kept | None) -> bool:
         message: dict[str, object] = {"undo": plan.undo, "networkmanager": kept, "subjects": plan.subjects}
-        return self._voice.tell(message, PATIENCE)
+        return self._voice.tell({**message, "numbers": plan.numbers, "pid": os.getpid()}, PATIENCE)
 
     def _apply(self, plan: Plan, kept: Kept | None, held: locks.Locks) -> Kept | None:
         """Do all actions. Raises TakenBack."""
@@ -100,6 +102,7 @@ class Guard:
         for operation in plan.operations:
             self._listen(0.0)
             try:
+                refuse_another(operation.interface, plan.numbers)
                 wanted = {} if operation.is_networkmanagers else wanted_now(operation, self._roots)
                 do(operation, self._roots, wanted, held.descriptors, glance)
             except (ValueError, OSError) as error:
@@ -138,7 +141,7 @@ class Guard:
     def _take_back(self, plan: Plan, kept: Kept | None, held: locks.Locks, reason: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._voice.say("undoing", reason)
-        finish(self._voice, plan.undo, kept, held, roots=self._roots, reason=reason)
+        finish(self._voice, WayBack(plan.undo, kept, plan.subjects, plan.numbers), held, self._roots, reason)
 
 
 def agreed_plan(wish: ChangeWish, roots: Roots) -> Plan:
@@ -158,28 +161,34 @@ def wanted_now(operation: Operation, roots: Roots) -> State:
     return wanted_state(operation, read_state(operation, roots))
 
 
-def finish(
-    voice: Voice, undo: Sequence[Sequence[str]], kept: Kept | None, held: locks.Locks, *, roots: Roots, reason: str
-) -> None:
+@dataclass(frozen=True)
+class WayBack:
+    """All that takes a change back: `Plan.undo`, what NetworkManager's part has kept, and whom it concerns."""
+
+    undo: Sequence[Sequence[str]]
+    kept: Kept | None
+    subjects: Sequence[str]
+    numbers: Numbers
+
+
+def finish(voice: Voice, back: WayBack, held: locks.Locks, roots: Roots, reason: str) -> None:
     """Take everything back, say what came of it, and that it is over."""
-    stayed = [complaint for complaint in (managed.undo(kept),) if complaint]
-    stayed += take_back(undo, roots, held.descriptors)
+    stayed = [complaint for complaint in (managed.undo(back.kept),) if complaint]
+    stayed += take_back(back.undo, roots, held.descriptors, back.numbers)
     if stayed:
         voice.end("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(stayed))}")
     else:
         voice.end("undone", reason)
 
 
-def run_rescue(
-    voice: Voice, undo: Sequence[Sequence[str]], kept: Kept | None, subjects: Sequence[str], roots: Roots
-) -> None:
+def run_rescue(voice: Voice, back: WayBack, roots: Roots) -> None:
     """In the place of a guard that has died: wait until nobody holds its locks, then take its change back."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     voice.say("undoing", KILLED)
     try:
-        held = locks.take(subjects, LAST_LOCK)
+        held = locks.take(back.subjects, LAST_LOCK, despite_strangers=True)
     except ValueError as error:
         voice.end("failed", f"{KILLED}, and its change stays: {error}")
         return
-    finish(voice, undo, kept, held, roots=roots, reason=KILLED)
+    finish(voice, back, held, roots, KILLED)

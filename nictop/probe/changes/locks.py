@@ -20,6 +20,8 @@ from collections.abc import Sequence
 PREFIX = "\0nictop-change "
 CREDENTIALS = struct.Struct("=iII")
 """struct ucred: pid, uid, gid."""
+MOST_QUESTIONS = 128
+"""Nobody accepts them: so often it is told who holds a lock."""
 LOOK = 0.02
 """Seconds between two looks at locks that are waited for."""
 
@@ -39,23 +41,34 @@ class Locks:
             one.close()
 
 
-def take(subjects: Sequence[str], patience: float = 0.0) -> Locks:
-    """All of them or none. Raises ValueError: another change is under way, and whose, after `patience` seconds."""
+def take(subjects: Sequence[str], patience: float = 0.0, *, despite_strangers: bool = False) -> Locks:
+    """All of them or none. Raises ValueError: another change is under way, and whose, after `patience` seconds.
+
+    Anybody may give a socket such a name, but only root changes a host. `despite_strangers`: go on without a lock that
+    somebody else has, at once, and without one of which nobody says whose it is, in the end.
+    """
     end = time.monotonic() + patience
     taken: list[socket.socket] = []
     for subject in sorted(subjects):
+        who = None
         while True:
             one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
             try:
                 one.bind(PREFIX + subject)
-                one.listen(1)
+                one.listen(MOST_QUESTIONS)
                 taken.append(one)
                 break
             except OSError as error:
                 one.close()
-                if error.errno == errno.EADDRINUSE and time.monotonic() < end:
+                is_held = error.errno == errno.EADDRINUSE
+                who = who or (credentials(subject) if is_held and despite_strangers else None)
+                if who is not None and who[1] != os.geteuid():
+                    break
+                if is_held and time.monotonic() < end:
                     select.select([], [], [], LOOK)
                     continue
+                if is_held and despite_strangers and who is None:
+                    break
                 Locks(taken).close()
                 if error.errno != errno.EADDRINUSE:
                     raise ValueError(f"{named(subject)} cannot be locked: {error.strerror}") from None
@@ -63,16 +76,25 @@ def take(subjects: Sequence[str], patience: float = 0.0) -> Locks:
     return Locks(taken)
 
 
-def holder(subject: str) -> str:
-    """Who holds a lock, as the end of a sentence; "" when it has just gone."""
+def credentials(subject: str) -> tuple[int, int] | None:
+    """(Process, user id) of whoever holds a lock; None when it has just gone, or does not take a question."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
         asking.setblocking(False)
         try:
             asking.connect(PREFIX + subject)
             said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
         except OSError:
-            return ""
+            return None
     pid, uid, _ = CREDENTIALS.unpack(said)
+    return pid, uid
+
+
+def holder(subject: str) -> str:
+    """Who holds a lock, as the end of a sentence; "" when it has just gone."""
+    found = credentials(subject)
+    if found is None:
+        return ""
+    pid, uid = found
     user = str(uid)
     with contextlib.suppress(KeyError):
         user = pwd.getpwuid(uid).pw_name

@@ -18,7 +18,7 @@ from typing import Any
 from nictop.probe import bus
 from nictop.probe.changes.grammar import Operation
 from nictop.probe.changes.link_addresses import LinkAddresses, put_link_back, read_link_addresses
-from nictop.probe.changes.networkmanager_activation import LONGEST_ACTIVATION, Wanted, bring_about
+from nictop.probe.changes.networkmanager_activation import LONGEST_ACTIVATION, Wanted, bring_about, hold
 from nictop.probe.changes.networkmanager_concern import Concern, concern
 from nictop.probe.changes.networkmanager_files import (
     Places,
@@ -95,6 +95,9 @@ def begin(
             concerned, complaint = concern(operations, now)
             if concerned is None:
                 return None, complaint
+            complaint = why_in_motion(concerned, now)
+            if complaint:
+                return None, complaint
             kept = take_stock(asking, now, concerned, somewhere)
             paths = [now.devices[name].path for name in concerned.interfaces]
             flags = DELETE_NEW_CONNECTIONS if concerned.added else 0
@@ -103,11 +106,33 @@ def begin(
             answer = asking.ask(ROOT, SERVICE, "CheckpointCreate", "aouu", paths, whole_seconds(keep_within), flags)
             if answer.error is not None:
                 return None, f"NetworkManager makes no checkpoint: {answer.text or answer.error}"
-            return replace(kept, checkpoint=str(answer.body[0])), ""
+            kept = replace(kept, checkpoint=str(answer.body[0]))
+            complaint = why_not_the_same(kept, read_networkmanager_now(asking))
+            if complaint:
+                asking.ask(ROOT, SERVICE, "CheckpointDestroy", "o", kept.checkpoint)
+                return None, complaint
+            return kept, ""
     except ImportError:
         return None, "jeepney, the library that speaks D-Bus, is not there"
     except TROUBLE as error:
         return None, sentence(error)
+
+
+def why_in_motion(concerned: Concern, now: NetworkManagerNow) -> str:
+    """Empty, or why what is up now must not be taken for what was before: a change would be taken back to nothing."""
+    empty = [name for name in concerned.interfaces if not now.devices[name].active]
+    if not now.starting or not empty:
+        return ""
+    return f"NetworkManager is only starting, and nothing is up on {', '.join(empty)} yet: try again"
+
+
+def why_not_the_same(kept: Kept, now: NetworkManagerNow) -> str:
+    """Empty, or what NetworkManager has done by itself since `kept` was taken."""
+    for one in kept.wanted:
+        device = now.devices.get(one.interface)
+        if device is None or Wanted.of(device, now).uuid != one.uuid or now.owner != kept.owner:
+            return f"NetworkManager sets up {one.interface} by itself just now: try again"
+    return ""
 
 
 def whole_seconds(keep_within: float) -> int:
@@ -209,8 +234,11 @@ def undo(kept: Kept, limit: float = LONGEST_UNDO) -> str:
             looked_on = any(one.looked_on for one in kept.wanted)
             way = "CheckpointDestroy" if looked_on else "CheckpointRollback"
             asking.ask(ROOT, SERVICE, way, "o", kept.checkpoint)
+        anew = now.owner != kept.owner
+        for one in kept.wanted:
+            hold(asking, one, now, anew)
         complaints.extend(put_settings_back(asking, kept.profiles, kept.known, kept.concern.added))
-        complaint = bring_about(asking, kept.wanted, kept.links, end, anew=now.owner != kept.owner)
+        complaint = bring_about(asking, kept.wanted, kept.links, end, anew=anew)
         complaints.extend(put_files_back(kept, touched))
         return complaint
 

@@ -79,6 +79,8 @@ class NetworkManagerNow:
     """By interface name."""
     profiles: dict[str, Profile]
     """By UUID."""
+    starting: bool = False
+    """Devices on which nothing is up may come up at any moment."""
 
     def profiles_called(self, name: str) -> list[Profile]:
         """The profile of that UUID, else those of that name."""
@@ -93,7 +95,8 @@ class Asking(Conversation):
         return self
 
     def ask(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> Answer:
-        """One call of NetworkManager, or of the bus when `interface` is the bus's. The service is not started by it."""
+        """One call of NetworkManager, or of the bus when `interface` is the bus's. The service is not started by it.
+        ConnectionError when NetworkManager does not run, or ends before it has answered: that is no refusal."""
         jeepney = self._jeepney
         self._serial += 1
         service = bus.BUS if interface == bus.BUS else SERVICE
@@ -104,14 +107,14 @@ class Asking(Conversation):
         self._socket.sendall(message.serialise(self._serial))
         while True:
             serial, answer = self._next_answer()
+            if serial == self._serial and answer.error in NOT_RUNNING:
+                raise ConnectionError("NetworkManager does not run")
             if serial == self._serial:
                 return answer
 
     def demand(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> tuple[Any, ...]:
-        """The body of the answer; ConnectionError when NetworkManager does not run, ValueError for its refusal."""
+        """The body of the answer; what `ask` raises, and ValueError for a refusal."""
         answer = self.ask(path, interface, method, signature, *body)
-        if answer.error in NOT_RUNNING:
-            raise ConnectionError("NetworkManager does not run")
         if answer.error is not None:
             raise ValueError(answer.complaint())
         return answer.body
@@ -147,7 +150,8 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, Answer]) -> Netwo
             device = parse_device_now(path, interfaces, objects)
             if device.interface:
                 devices[device.interface] = device
-    return NetworkManagerNow(owner, devices, profiles)
+    starting = objects.get(ROOT, {}).get(SERVICE, {}).get("Startup") is True
+    return NetworkManagerNow(owner, devices, profiles, starting)
 
 
 def parse_profile_now(path: str, facts: Part, settings: Typed) -> Profile:

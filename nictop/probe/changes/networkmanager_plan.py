@@ -15,6 +15,7 @@ from nictop.probe.changes.execute import environment, find_program
 from nictop.probe.changes.grammar import Operation
 from nictop.probe.changes.networkmanager_concern import concern
 from nictop.probe.changes.networkmanager_now import TROUBLE, Asking, NetworkManagerNow, read_networkmanager_now
+from nictop.probe.changes.networkmanager_settings_below import refuse_what_would_stay
 
 LIMIT = 5.0
 """Seconds for the bus, and for each nmcli."""
@@ -34,8 +35,8 @@ class Described:
 
 
 def describe(operations: Sequence[Operation]) -> list[Described]:
-    """One for each operation. Raises ValueError with a sentence: nobody would know what is meant, or NetworkManager
-    does not answer."""
+    """One for each operation. Raises ValueError with a sentence: nobody would know what is meant, something could not
+    be taken back, or NetworkManager does not answer."""
     try:
         with Asking(bus.bus_address(), LIMIT) as asking:
             now = read_networkmanager_now(asking)
@@ -52,6 +53,7 @@ def describe(operations: Sequence[Operation]) -> list[Described]:
         all_so_far, complaint = concern(operations[: place + 1], now)
         if all_so_far is None:
             raise ValueError(complaint)
+        refuse_what_would_stay(operation, operations[:place], now)
         described.append(describe_one(operation, operations[:place], now))
     return described
 

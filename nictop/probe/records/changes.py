@@ -53,7 +53,8 @@ class PlannedAction:
     """It outlives a restart of the host."""
     disturbs: tuple[str, ...] = ()
     """What it may interrupt, in sentences without a full stop: ``resets ens256: no traffic for a moment``, ``the
-    default route goes over ens192``, ``this very SSH connection goes over ens192``."""
+    default route goes over ens192``, ``this very SSH connection goes over ens192``, ``an SSH
+    connection goes over ens192`` (somebody else's, or one that the environment of the probe does not tell)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,6 @@ class ChangeLine:
     fingerprint: str = ""
     """prepared: digest of the actions and of what is on the host now."""
     needs_second_yes: bool = False
-    """prepared: it touches the link of the SSH connection or of a default route."""
+    """prepared: it touches the link of an SSH connection or of a default route."""
     deadline: float | None = None
     """applied: CLOCK_MONOTONIC of the host at which it undoes the change by itself."""
