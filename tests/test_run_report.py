@@ -93,6 +93,19 @@ def hostile_comparison() -> list[Kept]:
 # ------------------------------------------------------------------------------------------------------ the sentences
 
 
+def test_one_of_a_thing_is_no_several() -> None:
+    lost = Total(False, False, 10.0, 1e9, packets=1, lost=1)
+    figures = SocketFigures("a", None, None, 1, 0.0, 0.0)
+    made = result(flows=(flow(1.0, received=lost, retransmits=1),), sockets=(figures,))
+    made = replace(made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),))
+    told = {one.kind: one.text for one in result_sentences(made)}
+    assert "1 of 1 datagram lost" in told["goodput"]
+    assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), window 1 segment")
+    assert kept_text(KeptRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
+        "not listed: 1 older result\n"
+    )
+
+
 def test_sentences_of_a_run_that_may_be_ranked() -> None:
     sent = Total(True, True, 10.0, 5.01e9, retransmits=12)
     figures = SocketFigures("a", 312, 1448, 130, 0.0, 0.0, "cubic")
@@ -278,7 +291,7 @@ def test_the_list_names_files_that_are_no_results() -> None:
     lines = kept_text(runs, 120).splitlines()
     assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
     assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
-    assert lines[2:] == ["7 older ones are not listed", "2.json: it is no result of nictop"]
+    assert lines[2:] == ["not listed: 7 older results", "2.json: it is no result of nictop"]
 
 
 # ---------------------------------------------------------------------------------------------------- Markdown, JSON

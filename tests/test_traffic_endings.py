@@ -91,7 +91,30 @@ def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> No
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=LIMIT)
     document = msgspec.json.decode(out, type=TrafficDocument)
-    assert process.returncode == 130 and len(document.runs) == 1 and document.ended_early == "interrupted"
+    assert process.returncode == 130 and document.ended_early == "interrupted"
+    assert document.runs[0].kept.result.stopped is None and len(document.runs) <= 2
+
+
+@needs_namespaces
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, number: signal.Signals) -> None:
+    mark = uuid.uuid4().hex
+    arguments = ("--self-test", "--time", "60", "--interval", "0.2", "--bitrate", "50M", "--format", "json")
+    process = begun(state, mark, *arguments)
+    assert process.stderr is not None
+    while " Mb/s" not in (line := process.stderr.readline()):
+        assert line
+    while " Mb/s" not in (line := process.stderr.readline()):
+        assert line
+    process.send_signal(number)
+    out, rest = process.communicate(timeout=LIMIT)
+    document = msgspec.json.decode(out, type=TrafficDocument)
+    assert process.returncode == 128 + number and document.ended_early == "interrupted", rest
+    (only,) = document.runs
+    assert only.kept.result.stopped and only.kept.result.failure is None and not only.ranked
+    assert only.goodput is not None and 20e6 < only.goodput < 100e6
+    assert len(list(state.rglob("*.json"))) == 1, "it is kept"
+    assert (marked(mark), namespaces_of(process.pid)) == ([], [])
 
 
 @needs_namespaces

@@ -98,6 +98,12 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
     assert wished("a b --length 2M").length == 2 << 20
     with pytest.raises(NictopError, match="iperf3 sends messages of up to 1048576 bytes"):
         wished("a b --length 2M --generator iperf3")
+    with pytest.raises(NictopError, match=r"iperf3 does not \(length.*\), nor does the built-in one \(.*direction"):
+        wished("a b --length 2M --bidirectional")
+    with pytest.raises(NictopError, match=r"^it cannot be run: zerocopy belongs to TCP, not to UDP$"):
+        wished("a b --udp --zerocopy")
+    with pytest.raises(NictopError, match=r"^--compare: 1 value of mss, not two"):
+        wished("a b --compare mss=100")
     with pytest.raises(NictopError, match="sends in one direction only"):
         wished("a b --bidirectional --generator builtin")
 
@@ -117,15 +123,17 @@ def arrived(start: float, **more: object) -> Event:
 
 def test_a_line_per_interval_with_what_the_sender_lost() -> None:
     began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
-    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10)]
+    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)]
     sends = Measured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
     foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
-    told = said(began, lost[0], sends, foreign, arrived(0), lost[1], arrived(1), lost[2], arrived(2), steps=1)
+    later = [event for number in (1, 2, 3) for event in (lost[number], arrived(number))]
+    told = said(began, lost[0], sends, foreign, arrived(0), *later, steps=1)
     assert told == [
         "from a 192.0.2.1 to b 192.0.2.2",
         "      1.0 s  5.00 Gb/s  3 retransmits  rtt 312 µs",
         "      2.0 s  5.00 Gb/s  rtt 312 µs",
         "      3.0 s  5.00 Gb/s  7 retransmits  rtt 312 µs",
+        "      4.0 s  5.00 Gb/s  1 retransmit  rtt 312 µs",
     ]
 
 

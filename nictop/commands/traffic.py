@@ -18,6 +18,8 @@ def run(options: argparse.Namespace) -> int:
         return _print_about(options)
     if options.self_test and options.client is not None:
         raise NictopError("--self-test has its ends by itself", "leave the hosts away")
+    if options.self_test and (meant := _ends_meant(options)):
+        raise NictopError(f"--self-test has its ends by itself, and nobody observes it: {meant}", "leave that away")
     if not options.self_test and options.server is None:
         missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
         raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
@@ -30,6 +32,12 @@ def run(options: argparse.Namespace) -> int:
     from nictop.commands.traffic_screen import carry_out_on_the_screen
 
     return carry_out_on_the_screen(options, wish)
+
+
+def _ends_meant(options: argparse.Namespace) -> str:
+    """The first option that says where something is; "": none."""
+    names = ("client_nic", "client_address", "server_nic", "server_address", "observe")
+    return next((f"--{name.replace('_', '-')}" for name in names if getattr(options, name)), "")
 
 
 def _has_terminal() -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from nictop.commands.arguments import DEFAULT_INTERVAL, HOSTS_HELP, add_rights
 from nictop.errors import NictopError
+from nictop.model.wording.words import counted
 from nictop.traffic import amounts
 from nictop.traffic.asked import asked_for
 from nictop.traffic.plan import Direction
@@ -172,5 +173,5 @@ def _direction(options: argparse.Namespace) -> Direction:
 def _two(varied: Values) -> Values:
     name, found = varied
     if len(found) != 2:
-        raise NictopError(f"--compare: {len(found)} values of {name}, not two", f"write it like {name}=A,B")
+        raise NictopError(f"--compare: {counted(len(found), 'value')} of {name}, not two", f"write it like {name}=A,B")
     return varied

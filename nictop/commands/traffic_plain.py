@@ -1,7 +1,8 @@
 """``nictop traffic --plain``: an experiment without a screen. Progress goes to stderr, the result to stdout.
 
 A signal that ends programs (SIGINT, SIGTERM, SIGHUP) ends the experiment: generators, probes and namespaces are ended
-and waited for, what was measured until then is printed.
+and waited for, what was measured until then is kept and printed, the run that went on as one that was stopped. Another
+signal, or half a minute, and that one is left out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from nictop.traffic.wish import Wish
 EXIT_FAILED = 4
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = "interrupted"
+LONGEST_END = 30.0
+"""Seconds from the signal until a run that was stopped is given up: hosts that do not answer must not hold it."""
 
 
 @dataclass
@@ -36,6 +39,10 @@ class Measured:
     runs: list[Kept] = field(default_factory=list)
     why: str = ""
     """Why it ended before its last step."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set: end what goes on and measure no more."""
+    going: bool = False
+    """There is an experiment that can be stopped, and is not over."""
 
 
 def carry_out_plainly(options: argparse.Namespace, wish: Wish) -> int:
@@ -58,15 +65,26 @@ def exit_code(runs: Sequence[Kept], why: str) -> int:
 
 
 async def _interruptible(options: argparse.Namespace, wish: Wish, measured: Measured) -> int:
-    """Carry it out; the number of the signal that ended it, or 0. One signal is enough: a second one must not keep the
-    first one from cleaning up."""
+    """Carry it out; the number of the first signal that ended it, or 0. It is cancelled once at most, and not while it
+    cleans up after a stop: no number of signals must keep it from that."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_carried_out(options, wish, measured))
     got: list[int] = []
+    timers: list[asyncio.TimerHandle] = []
+
+    def give_up() -> None:
+        if measured.going:
+            measured.going = False
+            task.cancel()
 
     def end(number: int) -> None:
-        if not got:
-            got.append(number)
+        got.append(number)
+        if len(got) > 1:
+            give_up()
+        elif measured.going:
+            measured.stop.set()
+            timers.append(loop.call_later(LONGEST_END, give_up))
+        else:
             task.cancel()
 
     for number in ENDING:
@@ -76,6 +94,8 @@ async def _interruptible(options: argparse.Namespace, wish: Wish, measured: Meas
     finally:
         for number in ENDING:
             loop.remove_signal_handler(number)
+        for timer in timers:
+            timer.cancel()
     if got and (task.cancelled() or task.exception() is None):
         return got[0]
     task.result()
@@ -90,15 +110,19 @@ async def _carried_out(options: argparse.Namespace, wish: Wish, measured: Measur
             output.narrate(note)
         progress = Progress(experiment)
         change = _asked if sys.stdin is not None and sys.stdin.isatty() else None
-        events = carry_out(experiment, hosts, change=change, keep=_keeper())
-        async with aclosing(events):
-            async for event in events:
-                for line in progress.lines(event):
-                    output.narrate(line)
-                if isinstance(event, StepEnded):
-                    measured.runs.append(event.kept)
-                elif isinstance(event, ExperimentEnded):
-                    measured.why = event.why
+        events = carry_out(experiment, hosts, change=change, keep=_keeper(), stop=measured.stop)
+        measured.going = True
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if isinstance(event, StepEnded):
+                        measured.runs.append(event.kept)
+                    elif isinstance(event, ExperimentEnded):
+                        measured.why = event.why
+                    for line in () if measured.stop.is_set() else progress.lines(event):
+                        output.narrate(line)
+        finally:
+            measured.going = False
 
 
 def _keeper() -> Callable[[Kept], object]:

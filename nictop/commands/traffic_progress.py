@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from nictop.followed import whole_seconds
 from nictop.model import units
 from nictop.model.wording.text import clean
+from nictop.model.wording.words import counted
 from nictop.report.run_words import place_words
 from nictop.traffic.events import Measured, Sockets, Stage
 from nictop.traffic.experiment import (
@@ -96,7 +97,7 @@ class Progress:
         self._before = {inode: now for inode, (now, _) in self._newest.items()}
         rtt = max(rtt for _, rtt in self._newest.values())
         if lost:
-            yield f"{units.count(lost)} retransmits"
+            yield counted(lost, "retransmit")
         yield f"rtt {units.duration(rtt / 1e6)}"
 
     def _ended(self, event: StepEnded) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model import units
 from nictop.model.wording.text import clean, fit, wrap
+from nictop.model.wording.words import counted
 from nictop.report.aligned import aligned, widest
 from nictop.report.experiment_points import COSTS as EACH
 from nictop.report.experiment_points import Point, experiment_words, figures, middle_run, points, titles
@@ -200,7 +201,7 @@ def kept_text(runs: KeptRuns, columns: int) -> str:
     if widest(lines) > room:
         lines = [part for row in rows[1:] for part in hanging(row[1], " · ".join((row[0], *row[2:])), room)]
     if runs.left_out:
-        lines += wrap(f"{runs.left_out} older ones are not listed", room)
+        lines += wrap(f"not listed: {counted(runs.left_out, 'older result')}", room)
     for path, sentence in runs.unreadable:
         lines += wrap(f"{path.name}: {sentence}", room)
     return _text(lines)

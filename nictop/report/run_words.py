@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from nictop.model import units
 from nictop.model.wording.text import clean
+from nictop.model.wording.words import counted
 from nictop.traffic.load import HostLoad
 from nictop.traffic.plan import Place, Plan
 from nictop.traffic.proof import Verdict
@@ -51,7 +52,7 @@ def result_sentences(result: Result) -> tuple[Sentence, ...]:
 def plan_words(plan: Plan) -> str:
     """``client to server, TCP, 4 streams, 10 s, iperf3``: what was asked for beyond the defaults."""
     words = [DIRECTIONS[plan.direction], plan.protocol.upper()]
-    words.append("1 stream" if plan.streams == 1 else f"{plan.streams} streams")
+    words.append(counted(plan.streams, "stream"))
     words.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
     if plan.bitrate is not None:
         words.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
@@ -135,7 +136,7 @@ def _arrived_words(result: Result, flow: Flow) -> str:
     received = flow.received
     if received is not None and received.packets:
         lost = received.lost or 0
-        told += f"; {units.count(lost)} of {units.count(received.packets)} datagrams lost"
+        told += f"; {units.count(lost)} of {counted(received.packets, 'datagram')} lost"
         told += f" ({units.percentage(lost / received.packets)})" if lost else ""
         told += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
     return told
@@ -147,7 +148,7 @@ def _sent_words(result: Result, flow: Flow) -> str:
     if flow.retransmits is not None:
         each = flow.retransmits_per_gigabyte
         more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
-        words.append(f"{units.count(flow.retransmits)} retransmits{more}")
+        words.append(f"{counted(flow.retransmits, 'retransmit')}{more}")
     figures = next((one for one in result.sockets if one.host == flow.sender), None)
     return ", ".join((*words, *_socket_words(figures)))
 
@@ -158,7 +159,7 @@ def _socket_words(figures: SocketFigures | None) -> Iterator[str]:
     if figures.rtt is not None:
         yield f"rtt {units.duration(figures.rtt / 1e6)}"
     if figures.congestion_window is not None:
-        yield f"window {units.count(figures.congestion_window)} segments"
+        yield f"window {counted(figures.congestion_window, 'segment')}"
     if figures.snd_mss is not None:
         yield f"MSS {figures.snd_mss}"
     if figures.congestion_control:
@@ -183,7 +184,7 @@ def cost_words(load: HostLoad) -> str:
     busy = load.busy
     if busy is None:
         return f"{clean(load.host)}: its CPUs were not counted"
-    told = f"{clean(load.host)}: {units.significant(busy.total)} of {busy.cores} CPUs"
+    told = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
     if load.per_gigabit is not None:
         told += f", {per_gigabit_words(load.per_gigabit)} per Gb/s"
     parts = (
@@ -195,7 +196,7 @@ def cost_words(load: HostLoad) -> str:
     told += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
     told += f", {units.percentage(busy.hottest_softirq)} in softirq" if busy.hottest_softirq >= units.SMALLEST else ""
     if load.ring_drops:
-        told += f"; {units.count(load.ring_drops)} packets dropped by its NIC"
+        told += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
     return told
 
 

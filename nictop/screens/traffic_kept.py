@@ -18,6 +18,7 @@ from textual.widgets import Footer
 from nictop.errors import NictopError
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, wrap
+from nictop.model.wording.words import counted
 from nictop.screens.help import HelpScreen
 from nictop.screens.run_page import RunPage
 from nictop.screens.traffic_comparison import ComparisonScreen
@@ -77,7 +78,7 @@ class KeptScreen(Screen[None]):
         table.show(set_ups([kept for _, kept in found.runs]), ("Nothing is kept yet: every run that ends is.",))
         said = [trouble] if trouble else []
         said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
-        said += [f"{found.left_out} older ones are not listed"] if found.left_out else []
+        said += [f"not listed: {counted(found.left_out, 'older result')}"] if found.left_out else []
         self._say(said)
         self.refresh_bindings()
 

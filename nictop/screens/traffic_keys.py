@@ -36,7 +36,8 @@ PAGE_KEYS: list[BindingType] = [
 ]
 
 RUN_KEYS: list[BindingType] = [
-    Binding("escape", "stop", "Stop", id="run.stop", key_display="esc", tooltip="a run: end it; when over, back"),
+    Binding("escape", "stop", "Stop", id="run.stop", key_display="esc", tooltip="a run: end it"),
+    Binding("escape", "back", "Back", id="run.back", key_display="esc", tooltip="a run that is over: back"),
     Binding("enter", "again", "Again", id="run.again", key_display="enter", tooltip="a run that is over: once more"),
     Binding("t", "leave", "Leave", id="run.leave", tooltip="a run: back to the NICs, and it goes on"),
 ]

@@ -95,10 +95,10 @@ class RunScreen(RunPage):
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_stop(self) -> None:
-        if self.nictop.traffic.running:
-            self.app.run_worker(self.nictop.traffic.stop(), name="stop", group="stop", exclusive=True)
-        else:
-            self.dismiss()
+        self.app.run_worker(self.nictop.traffic.stop(), name="stop", group="stop", exclusive=True)
+
+    def action_back(self) -> None:
+        self.dismiss()
 
     def action_leave(self) -> None:
         """To the live screen, whatever lies between."""
@@ -113,7 +113,7 @@ class RunScreen(RunPage):
             traffic.start(traffic.wish, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that goes on is not started again."""
-        if action == "again":
-            return not self.nictop.traffic.running
+        """A run that goes on is ended before it is left or started again."""
+        if action in ("stop", "back", "again"):
+            return self.nictop.traffic.running == (action == "stop")
         return super().check_action(action, parameters)

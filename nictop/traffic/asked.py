@@ -88,13 +88,18 @@ def _check_plans(asked: Asked) -> None:
     generators: tuple[Generator, ...] = ("iperf3", "builtin")
     if asked.wish.generator != "auto":
         generators = (asked.wish.generator,)
-    refused = []
+    found = []
     for generator in generators:
         plan = plan_of(asked.wish, ANYWHERE, generator)
         plans = {value: into_plan(plan, value) if into_plan is not None else plan for value in asked.values}
-        refused.append(by_value(asked.variable, {value: problems(plan) for value, plan in plans.items()}))
-    if all(refused):
-        raise NictopError(f"it cannot be run: {refused[-1]}")
+        found.append({value: problems(plan) for value, plan in plans.items()})
+    told = [by_value(asked.variable, reasons) for reasons in found]
+    if not all(told):
+        return
+    common = {value: [one for one in reasons if one in found[-1][value]] for value, reasons in found[0].items()}
+    if shared := by_value(asked.variable, common):
+        raise NictopError(f"it cannot be run: {shared}")
+    raise NictopError(f"no generator can run it: iperf3 does not ({told[0]}), nor does the built-in one ({told[-1]})")
 
 
 def by_value(variable: str, reasons: Mapping[str, Iterable[str]]) -> str:

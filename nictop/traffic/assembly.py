@@ -246,13 +246,23 @@ def _proof(heard: Heard, flows: Sequence[Flow]) -> Proof:
         moved[flow.receiver][0] += size
         moved[flow.sender][1] += size
     framing = run_framing(heard.plan, {name: host.snapshot for name, host in heard.hosts.items()})
-    payload, wire = payload_and_wire(framing)
-    overhead = (wire - WIRE_ONLY) / payload if payload else 1.0
     watched = {
         name: Watched(heard.before.get(name), heard.after.get(name), host.snapshot)
         for name, host in heard.hosts.items()
     }
-    return proof(heard.plan, watched, {host: (pair[0], pair[1]) for host, pair in moved.items()}, overhead)
+    expected = {host: (pair[0], pair[1]) for host, pair in moved.items()}
+    return proof(heard.plan, watched, expected, carried_for_each_byte(framing, flows))
+
+
+def carried_for_each_byte(framing: Framing, flows: Sequence[Flow]) -> float:
+    """Bytes that a netdev counts at most for each one that arrived: headers, and the datagrams that were lost behind
+    it, of the flow that lost most."""
+    payload, wire = payload_and_wire(framing)
+    overhead = (wire - WIRE_ONLY) / payload if payload else 1.0
+    if framing.protocol != "udp":
+        return overhead
+    sizes = [(_size(flow.sent), _size(flow.received)) for flow in flows]
+    return overhead * max((sent / arrived for sent, arrived in sizes if sent > arrived > 0), default=1.0)
 
 
 def _size(total: Total | None) -> float:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 
 from nictop.model import units
 from nictop.model.wording.text import clean
+from nictop.model.wording.words import counted
 from nictop.traffic.load import HostLoad
 from nictop.traffic.result import MOST_STEAL, Flow, Result, SocketFigures
 
@@ -107,10 +108,10 @@ def _full_core(result: Result, flow: Flow, load: HostLoad | None, end: str, queu
         number = queues.get(load.host)
         queue = {None: "", 1: ", single queue"}.get(number, f", {number} queues")
         return f"{where}: {units.percentage(busy.hottest_softirq)} softirq{queue}{_packets(result, flow)}"
-    return (
-        f"{where}: {units.percentage(busy.hottest_busy)} busy, most of it outside of interrupts: the application's core"
-        f"{_packets(result, flow)}"
-    )
+    full = f"{where}: {units.percentage(busy.hottest_busy)} busy"
+    if busy.user > busy.system + busy.irq + busy.softirq:  # sending and receiving is the kernel's work above all
+        return f"{full}, and programs have most of this host's time: the application, or another program"
+    return f"{full}, most of it outside of interrupts: the application's core{_packets(result, flow)}"
 
 
 def _all_cpus(result: Result, flow: Flow, queues: Queues) -> str | None:
@@ -136,7 +137,7 @@ def _all_cpus(result: Result, flow: Flow, queues: Queues) -> str | None:
 def _busy_words(load: HostLoad) -> str:
     busy = load.busy
     assert busy is not None
-    cores = f"{units.significant(busy.total)} of {busy.cores} cores are busy"
+    cores = f"{units.significant(busy.total)} of {counted(busy.cores, 'core')} are busy"
     return f"{cores}, CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"
 
 
@@ -166,7 +167,7 @@ def _drops(result: Result, flow: Flow, queues: Queues) -> str | None:
     load = _load(result, flow.receiver)
     if load is None or not load.ring_drops or not _loses(flow):
         return None
-    return f"the ring of {clean(load.host)}: its NIC dropped {units.count(load.ring_drops)} packets it had no room for"
+    return f"the ring of {clean(load.host)}: its NIC dropped {counted(load.ring_drops, 'packet')} it had no room for"
 
 
 def _windows(result: Result, flow: Flow, queues: Queues) -> str | None:
@@ -195,7 +196,7 @@ def _losses(result: Result, flow: Flow) -> str | None:
     told = f"packets that are lost on the way: {_retransmitted(flow)}"
     if _is_bbr(figures):
         return f"{told}, more than BBR takes no notice of"
-    window = f"{units.count(figures.congestion_window)} segments, rtt {units.duration((figures.rtt or 0) / 1e6)}"
+    window = f"{counted(figures.congestion_window or 0, 'segment')}, rtt {units.duration((figures.rtt or 0) / 1e6)}"
     return f"{told}, and the congestion window held the sender back: {window}"
 
 

@@ -100,11 +100,16 @@ class BuiltInOutput:
                 streams=len(streams) if isinstance(streams, list) else 1,
                 omitted=event.get("omitted") is True,
                 retransmits=whole(event.get("retransmits")),
-                packets=whole(event.get("packets")),
+                packets=self._datagrams(event),
                 lost=whole(event.get("lost")),
                 jitter=None if jitter is None else jitter * 1e3,
             ),
         )
+
+    def _datagrams(self, event: dict[str, object]) -> int | None:
+        """As iperf3 tells them: a receiver's with those that it missed, told by the gaps in their numbers."""
+        known, lost = whole(event.get("packets")), whole(event.get("lost"))
+        return known if known is None or lost is None or self._sends else known + lost
 
     def _total(self, event: dict[str, object]) -> tuple[Said, ...]:
         seconds, size = number(event.get("seconds")), number(event.get("bytes"))
@@ -119,7 +124,7 @@ class BuiltInOutput:
                 bits_per_second=size * 8 / seconds,
                 bytes=size,
                 retransmits=whole(event.get("retransmits")),
-                packets=whole(event.get("packets")),
+                packets=self._datagrams(event),
                 lost=whole(event.get("lost")),
                 jitter=None if jitter is None else jitter * 1e3,
             ),

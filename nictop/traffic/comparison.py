@@ -15,6 +15,7 @@ from typing import Literal
 
 from nictop.model import units
 from nictop.model.wording.text import clean
+from nictop.model.wording.words import counted
 from nictop.traffic.result import Result
 
 FEWEST = 3
@@ -108,7 +109,7 @@ def compare(
         if what in MUST_AGREE and what not in compared
     )
     if len(a) != len(b):
-        refusals += (f"{len(a)} runs of {names[0]} and {len(b)} of {names[1]} make no pairs",)
+        refusals += (f"{counted(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
     rates_a, rates_b = _goodputs(a), _goodputs(b)
     shown = (spread(rates_a), spread(rates_b))
     if refusals:

@@ -144,4 +144,6 @@ def _hint(result: Sequence[SetUp]) -> str:
         run = result[0][1][0]
         one, other = (runs[0].value for _, runs in result[:2])
         return f"name two of its values: {clean(run.experiment)}:{clean(one)} {clean(run.experiment)}:{clean(other)}"
+    if not result:
+        return "name them as nictop traffic --list does: nictop compare A B"
     return "runs of one label, or of one experiment, are one set-up: give each set-up a --label"

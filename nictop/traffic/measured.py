@@ -30,7 +30,7 @@ class Interval:
     rtt: int | None = None
     """µs, of the slowest stream."""
     packets: int | None = None
-    """UDP: datagrams."""
+    """UDP: datagrams; a receiver's with those that are lost."""
     lost: int | None = None
     """UDP: datagrams, told by the receiver."""
     jitter: float | None = None
@@ -59,6 +59,7 @@ class Total:
     """None: told too coarsely."""
     retransmits: int | None = None
     packets: int | None = None
+    """As in `Interval`."""
     lost: int | None = None
     jitter: float | None = None
 

@@ -25,7 +25,7 @@ LONGEST_MESSAGE = 8 << 20
 LONGEST_DATAGRAM = 65507
 MOST_STREAMS = 128
 SMALLEST_MSS, LARGEST_MSS = 88, 32767
-LONGEST_TIME = 86000
+LONGEST_TIME, LONGEST_OMIT = 86000, 600
 """Seconds: a probe ends what runs for a day."""
 SHORTEST_INTERVAL = 0.1
 
@@ -198,13 +198,10 @@ def _is_loopback(address: str) -> bool:
 
 
 def _range_problems(plan: Plan) -> Iterable[str]:
-    builtin = plan.generator == "builtin"
-    longest = LONGEST_MESSAGE if builtin else LONGEST_IPERF3_MESSAGE
     for name, value, least, most in (
-        ("time", plan.time, 1, LONGEST_TIME - plan.omit),
-        ("omit", plan.omit, 0, 600),
+        ("time", plan.time, 1, LONGEST_TIME - max(0, min(plan.omit, LONGEST_OMIT))),
+        ("omit", plan.omit, 0, LONGEST_OMIT),
         ("streams", plan.streams, 1, MOST_STREAMS),
-        ("length", plan.length, 1 if builtin or plan.protocol == "tcp" else 16, longest),
         ("mss", plan.mss, SMALLEST_MSS, LARGEST_MSS),
         ("window", plan.window, 1024, 1 << 30),
         ("bitrate", plan.bitrate, 1, 10**13),
@@ -214,25 +211,38 @@ def _range_problems(plan: Plan) -> Iterable[str]:
         ("port", plan.port, 1, 65535),
     ):
         if value is not None and not least <= value <= most:
-            more = f"; {plan.generator} sends messages of up to {most} bytes" if name == "length" else ""
-            yield f"{name} is {value}, not from {least} to {most}{more}"
+            yield f"{name} is {value}, not from {least} to {most}"
+    yield from _length_problems(plan)
     if not plan.interval >= SHORTEST_INTERVAL or plan.interval > 60:
         yield f"interval is {plan.interval:g}, not from {SHORTEST_INTERVAL:g} to 60 seconds"
+
+
+def _length_problems(plan: Plan) -> Iterable[str]:
+    builtin, length = plan.generator == "builtin", plan.length
+    least = 1 if builtin or plan.protocol == "tcp" else 16
+    longest = LONGEST_MESSAGE if builtin else LONGEST_IPERF3_MESSAGE
+    if length is None:
+        return
+    if length < least:
+        yield f"length is {length}, and has to be {least} at least"
+    elif plan.protocol == "udp" and length > LONGEST_DATAGRAM:
+        yield f"a UDP datagram of {length} bytes is longer than {LONGEST_DATAGRAM}"
+    elif length > longest:
+        who = "the built-in generator" if builtin else "iperf3"
+        yield f"length is {length}, and {who} sends messages of up to {longest} bytes"
 
 
 def _protocol_problems(plan: Plan) -> Iterable[str]:
     if plan.generator == "builtin":
         if plan.direction == "bidirectional":
             yield "the built-in generator sends in one direction only"
-        if plan.zerocopy:
+        if plan.zerocopy and plan.protocol == "tcp":
             yield "the built-in generator has no zerocopy"
     if plan.protocol == "udp":
         for name, value in (("mss", plan.mss), ("congestion control", plan.congestion)):
             if value is not None:
                 yield f"{name} belongs to TCP, not to UDP"
-        if plan.length is not None and plan.length > LONGEST_DATAGRAM:
-            yield f"a UDP datagram of {plan.length} bytes is longer than {LONGEST_DATAGRAM}"
-        if plan.zerocopy and plan.generator == "iperf3":
-            yield "zerocopy of iperf3 belongs to TCP, not to UDP"
+        if plan.zerocopy:
+            yield "zerocopy belongs to TCP, not to UDP"
     if plan.congestion is not None and not plan.congestion.replace("_", "").isalnum():
         yield f"{plan.congestion!r} is no congestion control"

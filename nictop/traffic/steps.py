@@ -158,7 +158,8 @@ def _refuse(variable: str, plans: Mapping[str, Plan], client: TrafficTools, serv
         variable, {value: (*problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
     )
     if told:
-        raise NictopError(f"it cannot be run: {told}")
+        lacking = any(plan.generator == "iperf3" for plan in plans.values()) and None in (client.path, server.path)
+        raise NictopError(f"it cannot be run: {told}", "--generator builtin needs no installation" if lacking else "")
 
 
 def _steps(asked: Asked, plans: Mapping[str, Plan], snapshots: Mapping[str, Snapshot]) -> Iterable[Step]:

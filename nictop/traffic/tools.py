@@ -71,7 +71,7 @@ def refusals(plan: Plan, client: TrafficTools, server: TrafficTools) -> tuple[st
 
 def _iperf3_refusals(plan: Plan, tools: TrafficTools) -> Iterable[str]:
     if tools.path is None:
-        yield "iperf3 is not installed; the built-in generator needs no installation"
+        yield "iperf3 is not installed"
         return
     version = iperf3_version(tools.version)
     if version is None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from nictop.errors import NictopError
+from nictop.model.wording.words import counted
 from nictop.traffic.amounts import amount, bit_rate, cpu, dscp, seconds, whole_number
 from nictop.traffic.wish import Wish, values
 from nictop.widgets.form import Field, next_choice
@@ -82,7 +83,7 @@ def wish_of(words: Mapping[str, str], client: str, server: str, others: tuple[st
                 problems[field.name] = f"{sentence}; {error.hint}" if error.hint else sentence
     compared = found.get("compare")
     if isinstance(compared, tuple) and len(compared[1]) != 2:
-        problems["compare"] = f"{len(compared[1])} values, and a comparison is of exactly two"
+        problems["compare"] = f"{counted(len(compared[1]), 'value')}, and a comparison is of exactly two"
         del found["compare"]
     return replace(Wish(client, server), **found), problems  # type: ignore[arg-type]
 

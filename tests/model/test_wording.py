@@ -24,7 +24,7 @@ from nictop.model.wording.hardware import (
     vf_words,
 )
 from nictop.model.wording.settings import coalescing_words, eee_words, fec_words, offload_states, pause_words, rss_words
-from nictop.model.wording.words import cpu_count, driver_name, reason, value_or_reason
+from nictop.model.wording.words import counted, cpu_count, driver_name, reason, value_or_reason
 from nictop.probe.records import (
     Channels,
     Eee,
@@ -534,3 +534,8 @@ def test_hello_of_root_promises_everything() -> None:
     assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, root") in lines(
         snapshot_of(root, inventory()), "host"
     )
+
+
+def test_one_of_a_thing_is_no_several() -> None:
+    assert [counted(number, "run") for number in (0, 1, 2, 1_230_000)] == ["0 runs", "1 run", "2 runs", "1.23 M runs"]
+    assert [counted(number, "entry", "entries") for number in (1, 3)] == ["1 entry", "3 entries"]

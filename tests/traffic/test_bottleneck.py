@@ -69,6 +69,13 @@ def test_more_than_the_ceiling_is_no_answer() -> None:
     )
 
 
+def test_a_core_that_another_program_may_have_is_not_said_to_be_the_applications() -> None:
+    crowded = load("b", "server", hottest_busy=1.0, user=1.9, system=0.2)
+    told = bottleneck(result(hosts=(load("a"), crowded), sockets=(SMALL,)))
+    assert told.startswith("the receiver's CPU 2 on b: 100 % busy, and programs have most of this host's time")
+    assert told.endswith("the application, or another program")
+
+
 # -------------------------------------------------------------------------------------------------------- hypervisors
 
 

@@ -130,10 +130,17 @@ def test_the_built_in_generator_is_read() -> None:
     assert said == [
         Detail("built-in", 1448, 131072, "cubic"),
         Interval(0, 0.5, 1e9, False, 2, True),
-        Interval(0, 1, 8000, False, 1, False, packets=9, lost=1, jitter=2.0),
-        Total(False, False, 2.0, 8000, 2000, packets=18, lost=1),
+        Interval(0, 1, 8000, False, 1, False, packets=10, lost=1, jitter=2.0),
+        Total(False, False, 2.0, 8000, 2000, packets=19, lost=1),
         Problem("the other end has fallen silent"),
     ]
+
+
+def test_a_sender_counts_the_datagrams_that_it_sent() -> None:
+    output = BuiltInOutput(0.5)
+    output.feed('{"event":"start","sender":true}')
+    (total,) = output.feed('{"event":"end","seconds":2,"bytes":2000,"lost":0,"packets":18}')
+    assert isinstance(total, Total) and total.packets == 18
 
 
 NAMES = st.sampled_from(("event", "end", "bytes", "seconds", "start"))

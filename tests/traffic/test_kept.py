@@ -315,6 +315,12 @@ def test_what_is_not_two_is_said(words: tuple[str, ...], message: str, shelf: Pa
         chosen(words, shelf)
 
 
+def test_who_names_nothing_is_told_where_names_are(shelf: Path) -> None:
+    with pytest.raises(NictopError) as nothing:
+        chosen((), shelf)
+    assert "nictop traffic --list" in nothing.value.hint
+
+
 def test_both_sides_of_a_comparison_of_the_same_are_told_apart() -> None:
     same = series("eeee", ("A", "100"), ("B", "100"), kind="compare", variable="mss")
     assert [name for name, _ in set_ups(same)] == ["mss 100 (A)", "mss 100 (B)"]

@@ -24,7 +24,13 @@ from tests.traffic.plans import PLAN, complaint, tools
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ({"length": 2 << 20}, "length is 2097152, not from 1 to 1048576; iperf3 sends messages of up to 1048576 bytes"),
+        ({"length": 2 << 20}, "length is 2097152, and iperf3 sends messages of up to 1048576 bytes"),
+        ({"length": 0}, "length is 0, and has to be 1 at least"),
+        ({"protocol": "udp", "length": 15}, "length is 15, and has to be 16 at least"),
+        ({"generator": "builtin", "length": 9 << 20}, "the built-in generator sends messages of up to 8388608 bytes"),
+        ({"omit": 100000}, "omit is 100000, not from 0 to 600"),
+        ({"omit": 600, "time": 86000}, "time is 86000, not from 1 to 85400"),
+        ({"protocol": "udp", "zerocopy": True}, "zerocopy belongs to TCP, not to UDP"),
         ({"mss": 87}, "mss is 87, not from 88 to 32767"),
         ({"time": 0}, "time is 0, not from 1 to 86000"),
         ({"streams": 129}, "streams is 129, not from 1 to 128"),
@@ -41,7 +47,8 @@ from tests.traffic.plans import PLAN, complaint, tools
     ],
 )
 def test_a_plan_that_makes_no_sense(more: dict[str, object], problem: str) -> None:
-    assert problem in problems(replace(PLAN, **more))  # type: ignore[arg-type]
+    (found,) = problems(replace(PLAN, **more))  # type: ignore[arg-type]
+    assert found.endswith(problem)
 
 
 def test_a_plan_that_does() -> None:
@@ -56,21 +63,21 @@ def test_a_plan_that_does() -> None:
         Plan,
         st.just(PLAN.client),
         st.just(PLAN.server),
-        st.sampled_from(("forward", "reverse", "bidirectional")),
         st.sampled_from(("iperf3", "builtin")),
-        st.sampled_from(("tcp", "udp")),
-        st.none() | st.integers(1, 10**12),
-        st.integers(1, 1000),
-        st.integers(0, 600),
-        st.integers(1, 128),
-        st.none() | st.integers(16, 1 << 20),
-        st.none() | st.integers(88, 9216),
-        st.none() | st.integers(1024, 1 << 30),
-        st.none() | st.sampled_from(("cubic", "bbr", "reno")),
-        st.none() | st.integers(0, 63),
-        st.none() | st.integers(0, 300),
-        st.none() | st.integers(0, 300),
-        st.booleans(),
+        direction=st.sampled_from(("forward", "reverse", "bidirectional")),
+        protocol=st.sampled_from(("tcp", "udp")),
+        bitrate=st.none() | st.integers(1, 10**12),
+        time=st.integers(1, 1000),
+        omit=st.integers(0, 600),
+        streams=st.integers(1, 128),
+        length=st.none() | st.integers(16, 1 << 20),
+        mss=st.none() | st.integers(88, 9216),
+        window=st.none() | st.integers(1024, 1 << 30),
+        congestion=st.none() | st.sampled_from(("cubic", "bbr", "reno")),
+        dscp=st.none() | st.integers(0, 63),
+        client_cpu=st.none() | st.integers(0, 300),
+        server_cpu=st.none() | st.integers(0, 300),
+        zerocopy=st.booleans(),
     )
 )
 def test_a_probe_passes_on_whatever_a_plan_asks_of_iperf3(plan: Plan) -> None:
@@ -127,7 +134,7 @@ def old(*missing: str, version: str = "iperf 3.5") -> TrafficTools:
             old("--bidir"),
             "b: iperf3 3.5 has no --bidir for traffic in both",
         ),
-        ({}, TrafficTools(), "b: iperf3 is not installed; the built-in generator needs no installation"),
+        ({}, TrafficTools(), "b: iperf3 is not installed"),
         ({}, old(version="iperf 3.1.3"), "b: iperf3 3.1.3 is older than 3.5"),
         ({}, old(version="hello"), "b: /usr/bin/iperf3 does not answer as iperf3 does"),
         ({"mss": 10000}, old(), "b: iperf3 3.5 takes an MSS of at most 9216"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
+from nictop.model.ceiling import Framing
+from nictop.traffic.assembly import carried_for_each_byte
 from nictop.traffic.measured import Interval, Total
 from nictop.traffic.result import Flow, Point, Result, SocketFigures
 from tests.traffic.runs import flow, load, result
@@ -19,6 +23,18 @@ def test_figures_follow_from_the_receivers_total() -> None:
     assert both.goodput == 14e9 and both.of_ceiling == pytest.approx(8 / 9.41)
     half = result(flows=(flow(8.0), Flow("b", "a", Total(True, True, 1.0, 1e9), None)))
     assert half.goodput is None and half.why_not_ranked
+
+
+def test_lost_datagrams_are_no_other_traffic() -> None:
+    sent, arrived = Total(True, True, 10.0, 4e9), Total(False, False, 10.0, 1e9, packets=40, lost=30)
+    lossy = flow(1.0, sent=sent, received=arrived)
+    datagrams = Framing(1500, 4, "udp", length=1448)
+    bare = carried_for_each_byte(datagrams, ())
+    assert 1.0 < bare < 1.1
+    assert carried_for_each_byte(datagrams, (lossy,)) == pytest.approx(4 * bare)
+    gone = flow(0.0, sent=sent, received=replace(arrived, bits_per_second=0.0))
+    assert carried_for_each_byte(datagrams, (gone, flow(1.0))) == bare
+    assert carried_for_each_byte(Framing(1500, 4, "tcp"), (lossy,)) < 1.1, "TCP sends again what is lost"
 
 
 def test_a_result_that_was_written_down_is_the_same() -> None:

@@ -80,6 +80,15 @@ def test_nics_are_compared_by_name() -> None:
         experiment_of(replace(WISH, client_nic="", sweep=("nic", ("ens9",))), *three, TOOLS)
 
 
+def test_a_host_without_iperf3_is_told_what_needs_none() -> None:
+    with pytest.raises(NictopError, match=r"^it cannot be run: b: iperf3 is not installed$") as refused:
+        experiment_of(replace(WISH, generator="iperf3"), *two(), {**TOOLS, "b": TrafficTools()})
+    assert refused.value.hint == "--generator builtin needs no installation"
+    with pytest.raises(NictopError, match="there is no CPU") as other:
+        made(generator="iperf3", client_cpu=4000)
+    assert other.value.hint == ""
+
+
 def test_what_somebody_else_sets_is_a_change_before_every_step() -> None:
     one = made(client_nic="ens4", compare=values("queues=1,4"), repeat=3, between="ssh a ethtool …")
     assert one.steps[1].change == "queues of ens4 on a: 4, ens4 on b: 4"

@@ -106,6 +106,11 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 run``, ``2 runs``, ``1.23 M segments``; `plural` where it is not the noun with an s."""
+    return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def on(flag: bool) -> str:
     return "on" if flag else "off"
 
