@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,20 +28,32 @@ REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
 UDP = {"protocol": "udp", "bitrate": 20_000_000}
-HELD_TO = 382.4e6
-"""Payload bits per second of 400 Mb/s of frames, as tc charges them (without preamble, FCS and gap)."""
+RATE, HELD_TO = "50mbit", 47.8e6
+"""Payload bits per second of 50 Mb/s of frames, as tc charges them (without preamble, FCS and gap). Slow enough for a
+machine whose processors are busy: what the shaper may send at once makes up for 20 ms in which nobody does."""
+SHARED, SHARED_HELD_TO = "40mbit", 38.24e6
+"""The same, for several runs at once."""
+UNDER_WAY = 65536
+"""Bytes that a stream of such a run has under way: the queue of the shaper is never full, and no datagram dropped."""
 
 
 async def test_a_run_and_what_is_told_of_it() -> None:
-    async with pair() as both:
+    async with pair(RATE) as both:
         result, events = await carried_out(both, time=2)
         assert result.failure is None and both.generators() == []
         assert result.goodput == pytest.approx(HELD_TO, rel=0.02)
         stages = [event.name for event in events if isinstance(event, Stage)]
         assert stages == ["checking", "starting", "listening", "running", "ending"]
         (flow,) = result.flows
-        assert (flow.sender, flow.receiver, flow.retransmits) == ("a", "b", 0)
-        assert [round(point.time, 1) for point in flow.points] == [round(0.2 * n, 1) for n in range(1, 11)]
+        assert (flow.sender, flow.receiver) == ("a", "b")
+        told = [one.interval for one in events if isinstance(one, Measured) and one.side == "server"]
+        assert [point.interval for point in flow.points] == told
+        assert told[0].end >= 0.2 and told[-1].end >= 2.0 - 0.2 and len(told) >= 9
+        # the server's own seconds, on the axis of the client, who began at very nearly the same time
+        later = [point.time - point.interval.end for point in flow.points]
+        assert later == pytest.approx(later[:1] * len(later)) and abs(later[0]) < 0.1
+        resent = [one.interval.retransmits for one in events if isinstance(one, Measured) and one.side == "client"]
+        assert flow.retransmits == sum(one for one in resent if one is not None) and None not in resent
         (figures,) = result.sockets
         assert (figures.host, figures.snd_mss) == ("a", 1448) and figures.rtt
         for load in result.hosts:
@@ -54,23 +68,27 @@ async def test_a_run_and_what_is_told_of_it() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP])
 async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: dict[str, Any]) -> None:
-    async with pair() as both:
+    async with pair(RATE) as both:
         plan = both.plan(time=60, **options)
         run = Run(plan, both.hosts)
         seen: list[Event] = []
+        axis = stopped = math.inf
         async for event in run.events():
             seen.append(event)
+            if isinstance(event, Measured) and event.time is not None:
+                axis = min(axis, time.monotonic() - event.time)
             if isinstance(event, Measured) and not event.interval.sends and event.interval.end >= 1.0:
                 run.stop()
+                stopped = min(stopped, time.monotonic())
         assert isinstance(seen[-1], Finished) and both.generators() == []
         result = seen[-1].result
         arrived = [one.interval for one in seen if isinstance(one, Measured) and not one.interval.sends]
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
-        assert result.failure is None and result.stopped == pytest.approx(1.0, abs=0.5)
+        assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
         assert result.goodput == pytest.approx(20e6 if options == UDP else HELD_TO, rel=0.1)
         (flow,) = result.flows
-        assert flow.received is not None and 0.8 <= flow.received.seconds <= 2.0
+        assert flow.received is not None and flow.received.seconds == pytest.approx(seconds) and seconds >= 0.8
         assert (flow.received.packets is None) == (options != UDP)
         assert result.notes[-1] == f"stopped after {result.stopped:.1f} of 60 s"
         assert result.why_not_ranked[0] == f"it was stopped after {result.stopped:.1f} of 60 s"
@@ -99,9 +117,9 @@ async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> No
 
 async def test_several_runs_at_once_on_the_same_hosts() -> None:
     """Over one wire, each with its own pair of children of the same two probes."""
-    async with pair("200mbit") as both:
+    async with pair(SHARED) as both:
         kinds: tuple[dict[str, Any], ...] = (
-            {"generator": "builtin", "length": 2 << 20, "streams": 2},
+            {"generator": "builtin", "length": 2 << 20, "streams": 2, "time": 2, "window": UNDER_WAY},
             {"generator": "builtin", "protocol": "udp", "bitrate": 10_000_000, "port": 5301},
             {"direction": "reverse", "streams": 4, "omit": 1, "port": 5401},
             {"protocol": "udp", "bitrate": 5_000_000, "port": 5501},
@@ -109,15 +127,23 @@ async def test_several_runs_at_once_on_the_same_hosts() -> None:
         runs = await asyncio.gather(*(carried_out(both, **kind) for kind in kinds))
         large, datagrams, reverse, slow = (result for result, _ in runs)
         assert all(result.failure is None and result.goodput for result, _ in runs)
-        # datagrams are dropped where the others have filled the queue of the shaper
-        assert datagrams.goodput == pytest.approx(10e6, rel=0.2)
+        sent, arrived = datagrams.flows[0].sent, datagrams.flows[0].received
+        assert sent is not None and arrived is not None and arrived.packets is not None and arrived.lost is not None
+        assert sent.bits_per_second == pytest.approx(10e6, rel=0.05)
+        assert arrived.bytes == 1448 * (arrived.packets - arrived.lost) and arrived.packets <= (sent.packets or 0)
         assert slow.goodput == pytest.approx(5e6, rel=0.2)
         (flow,) = reverse.flows
         assert (flow.sender, flow.receiver) == ("b", "a")
-        assert flow.points[0].time < 0 and flow.points[-1].time == pytest.approx(1.0, abs=0.25)
-        assert flow.points[0].interval.streams == 4
-        # each has the wire nearly for itself, in its own direction
-        assert 50e6 < (large.goodput or 0.0) < 200e6 and 50e6 < (reverse.goodput or 0.0) < 200e6
+        # the client of a reverse run receives, and the axis is its own: what it tells is where it is told
+        told = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
+        assert [time for time, _ in told] == pytest.approx([end for _, end in told])
+        assert told[0][0] < 0 and told[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
+        assert reverse.goodput == pytest.approx(SHARED_HELD_TO, rel=0.05)
+        # the wire says how much this one gets at most; how little, on a busy machine, nobody does
+        (flow,) = large.flows
+        assert flow.received is not None and flow.received.bytes
+        assert flow.received.bytes == pytest.approx(sum(point.interval.bytes for point in flow.points), rel=0.1)
+        assert 0 < flow.received.bits_per_second < SHARED_HELD_TO
         assert both.generators() == []
 
 
@@ -196,10 +222,11 @@ def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
         name = ("sum_sent" if back else "sum_received") + ("_bidir_reverse" if back and len(result.flows) == 2 else "")
         counted, told = flow.sent if back else flow.received, end[name]
         assert counted is not None, (kind, flow)
-        # the text gives seconds in hundredths, and the two ends' own durations differ by some of them
+        # the text gives seconds in hundredths; the bytes are one count that the ends have told each other
         size = counted.bits_per_second * counted.seconds / 8
         assert size == pytest.approx(told["bytes"], rel=0.008), (kind, flow.sender)
-        assert counted.seconds == pytest.approx(told["seconds"], abs=0.1), (kind, flow.sender)
+        # each end ends the run by its own clock, on a busy machine one of them later than the other, and none too early
+        assert min(counted.seconds, told["seconds"]) >= result.plan.time - 0.1, (kind, flow.sender)
         if result.plan.protocol == "udp" and not back:
             assert (counted.lost, counted.packets) == (told["lost_packets"], told["packets"]), kind
         if back and flow.goodput is not None:  # all but what was on its way at the end

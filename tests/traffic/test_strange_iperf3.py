@@ -17,9 +17,15 @@ from tests.traffic.real_runs import carried_out
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
-QUICK = Limits(check=30.0, listen=1.0, first_byte=1.0, stall=0.5, grace=1.0, stop=3.0)
-PATIENT = replace(QUICK, listen=20.0, first_byte=20.0)
-"""Where it is not by waiting that it is found out: on a busy machine that may take a while."""
+PATIENT = Limits(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
+"""Where it is not by waiting that it is found out."""
+ENDINGS = {
+    "told": (PATIENT, "other", ""),
+    "listen": (replace(PATIENT, listen=1.0), "start", "nobody listens there after 1 s"),
+    "first byte": (replace(PATIENT, first_byte=1.0), "start", "not one byte arrived between a and b"),
+}
+"""What ends the run: what the program did, or one patience, and no other one → limits, kind of the failure, words of
+it."""
 VERSION = "case \"$*\" in *--version*) echo 'iperf 3.12 (cJSON 1.7.15)'; exit 0;; *--help*) exit 0;; esac\n"
 LISTENS = """exec python3 -c '
 import socket, sys, time
@@ -34,19 +40,19 @@ while True:
 GARBAGE = 'print("[  5]   0.00-inf  sec  nan GBytes  -1 Kbits/sec " + chr(27) * 99, flush=True)'
 
 STRANGE = {
-    "exits at once": ("exit 0\n", "server", "other"),
-    "fails without a word": ("exit 3\n", "server", "other"),
-    "fails with one": ("echo 'iperf3: error - the disk is green' >&2; exit 1\n", "server", "other"),
-    "kills itself": ("kill -9 $$\n", "server", "other"),
-    "hangs and never listens": ("exec sleep 600\n", "server", "start"),
-    "is deaf to SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "start"),
-    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "other"),
-    "floods with lines": ("exec yes\n", "server", "other"),
-    "listens and says nothing": (LISTENS.format("pass"), "server", "start"),
-    "listens and prints garbage": (LISTENS.format(GARBAGE), "server", "start"),
-    "exits at once as a client": ("exit 0\n", "client", "other"),
-    "hangs as a client": ("exec sleep 600\n", "client", "start"),
-    "prints words that are no result": ("echo hello; echo '{\"event\": 1}'; exit 0\n", "client", "other"),
+    "exits at once": ("exit 0\n", "server", "told"),
+    "fails without a word": ("exit 3\n", "server", "told"),
+    "fails with one": ("echo 'iperf3: error - the disk is green' >&2; exit 1\n", "server", "told"),
+    "kills itself": ("kill -9 $$\n", "server", "told"),
+    "hangs and never listens": ("exec sleep 600\n", "server", "listen"),
+    "is deaf to SIGTERM": ("trap '' TERM\nwhile :; do sleep 600; done\n", "server", "listen"),
+    "floods with bytes": ("exec tr -c '\\n' '\\377' < /dev/urandom\n", "server", "told"),
+    "floods with lines": ("exec yes\n", "server", "told"),
+    "listens and says nothing": (LISTENS.format("pass"), "server", "first byte"),
+    "listens and prints garbage": (LISTENS.format(GARBAGE), "server", "first byte"),
+    "exits at once as a client": ("exit 0\n", "client", "told"),
+    "hangs as a client": ("exec sleep 600\n", "client", "first byte"),
+    "prints words that are no result": ("echo hello; echo '{\"event\": 1}'; exit 0\n", "client", "told"),
 }
 
 
@@ -60,7 +66,8 @@ def mark(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str
 async def test_whatever_a_program_of_that_name_does(mark: str, tmp_path: Path) -> None:
     """All of them at the same time, each on two hosts of its own."""
 
-    async def survived(name: str, script: str, side: str, kind: str) -> None:
+    async def survived(name: str, script: str, side: str, ending: str) -> None:
+        limits, kind, words = ENDINGS[ending]
         folder = tmp_path / name.replace(" ", "-")
         folder.mkdir()
         program = folder / "iperf3"
@@ -68,8 +75,9 @@ async def test_whatever_a_program_of_that_name_does(mark: str, tmp_path: Path) -
         program.chmod(0o755)
         tools = (str(folder), "") if side == "client" else ("", str(folder))
         async with pair("100mbit", tools=tools) as both:
-            result, _ = await carried_out(both, limits=QUICK if kind == "start" else PATIENT)
+            result, _ = await carried_out(both, limits=limits)
             assert result.failure is not None and result.failure.kind == kind, (name, result.failure)
+            assert words in result.failure.sentence, (name, result.failure)
             assert result.failure.sentence.isprintable(), name
             assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"], name
 
