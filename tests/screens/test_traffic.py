@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,14 +99,27 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         assert runs.app.screen.query_one(RunForm).words["time"] == "30"
 
 
+def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):  # it has come to its end meanwhile
+            os.kill(pid, number)
+
+
 @real
 @pytest.mark.parametrize("stage", ["at once", "while it is looked for generators"])
 async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
-        if stage != "at once":
-            await runs.until(lambda: runs.app.traffic.experiment is not None)
-        await runs.press("escape")
+        await runs.open_form()
+        await runs.type(2, "30")
+        processes = runs.processes("b")
+        signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
+        try:
+            await runs.press("enter")
+            if stage != "at once":
+                await runs.until(lambda: "looking for generators" in runs.sentences())
+            await runs.press("escape")
+        finally:
+            signal_all(processes, signal.SIGCONT)
         await runs.over()
         assert runs.generators() == []
         assert runs.app.traffic.results == ()

@@ -57,11 +57,15 @@ class Runs(Screen):
     def generators(self) -> list[int]:
         """Processes of iperf3 in both namespaces."""
         found = []
-        for namespace in self.spaces.values():
-            for pid in map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()):
-                with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
-                    found += [pid] if file.read().split("\0")[0].endswith("iperf3") else []
+        for pid in (pid for host in self.spaces for pid in self.processes(host)):
+            with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+                found += [pid] if file.read().split("\0")[0].endswith("iperf3") else []
         return found
+
+    def processes(self, host: str) -> list[int]:
+        """What runs in the namespace of a host."""
+        namespace = self.spaces[host]
+        return list(map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await wait_until(self, condition)

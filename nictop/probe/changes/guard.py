@@ -106,7 +106,8 @@ class Guard:
                 wanted = {} if operation.is_networkmanagers else wanted_now(operation, self._roots)
                 do(operation, self._roots, wanted, held.descriptors, glance)
             except (ValueError, OSError) as error:
-                raise TakenBack(str(error), failed=True) from None
+                why = lookout.why(str(error)) if operation.is_networkmanagers else str(error)
+                raise TakenBack(why, failed=True) from None
         kept = managed.settle(kept, self._wish.keep_within)
         if kept is not None and not self._hand_over(plan, kept):
             raise TakenBack(GONE)

@@ -61,6 +61,14 @@ class Lookout:
         self._missed = missed
         self._next = time.monotonic() + LOOK
 
+    def why(self, complaint: str) -> str:
+        """Why an action has failed: nmcli has only names of the bus for a NetworkManager that has ended."""
+        if self._kept is None:
+            return complaint
+        from nictop.probe.changes import networkmanager
+
+        return complaint if networkmanager.is_still_there(self._kept) else ENDED
+
 
 def settle(kept: Kept | None, keep_within: float) -> Kept | None:
     """When all has been done; from now on NetworkManager itself takes it back after `keep_within` seconds and a few.
