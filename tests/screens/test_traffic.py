@@ -29,7 +29,7 @@ from nictop.widgets.status_line import StatusLine
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
 from tests.support.traffic_screen import Runs, two_hosts
-from tests.traffic.pair import why_not
+from tests.traffic.pair import processes_in, why_not
 from tests.traffic.runs import result
 
 real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -111,7 +111,7 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
         await runs.open_form()
         await runs.type(2, "30")
-        processes = runs.processes("b")
+        processes = processes_in(runs.spaces["b"])
         signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
         try:
             await runs.press("enter")

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from nictop.app import NictopApp
@@ -22,7 +22,7 @@ from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, wait_until
 from tests.support.sources import ScriptedSource
-from tests.traffic.pair import held_to, joined, namespaces, source
+from tests.traffic.pair import generators_in, held_to, joined, namespaces, source
 
 
 class OfAnotherMachine:
@@ -55,17 +55,8 @@ class Runs(Screen):
     spaces: dict[str, Namespace]
 
     def generators(self) -> list[int]:
-        """Processes of iperf3 in both namespaces."""
-        found = []
-        for pid in (pid for host in self.spaces for pid in self.processes(host)):
-            with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
-                found += [pid] if file.read().split("\0")[0].endswith("iperf3") else []
-        return found
-
-    def processes(self, host: str) -> list[int]:
-        """What runs in the namespace of a host."""
-        namespace = self.spaces[host]
-        return list(map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()))
+        """Servers and clients of iperf3 on both hosts."""
+        return generators_in(*self.spaces.values())
 
     async def until(self, condition: Callable[[], bool]) -> None:
         await wait_until(self, condition)

@@ -74,13 +74,21 @@ class Pair:
 
     def generators(self) -> list[int]:
         """Processes in both namespaces that are a server or a client of iperf3."""
-        found = []
-        for namespace in (self.client, self.server):
-            for pid in map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()):
-                with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
-                    words = file.read().split("\0")
-                    found += [pid] if words[0].endswith("iperf3") and {"-s", "-c"} & set(words) else []
-        return found
+        return generators_in(self.client, self.server)
+
+
+def generators_in(*namespaces: Namespace) -> list[int]:
+    """Processes that are a server or a client of iperf3; one that is asked for its version is neither."""
+    found = []
+    for pid in (pid for namespace in namespaces for pid in processes_in(namespace)):
+        with suppress(OSError), open(f"/proc/{pid}/cmdline") as file:
+            words = file.read().split("\0")
+            found += [pid] if words[0].endswith("iperf3") and {"-s", "-c"} & set(words) else []
+    return found
+
+
+def processes_in(namespace: Namespace) -> list[int]:
+    return list(map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()))
 
 
 def _is_known(host: RunHost) -> bool:
