@@ -45,7 +45,7 @@ def unreachable(error: OSError, address: str) -> HostUnreachable:
     """For what connect(2) and the resolver said. `address`: as the user knows it."""
     if isinstance(error, socket.gaierror):
         return Lost(
-            f"the name {address} is not known here: {plain(error.strerror or str(error))}", "check its spelling"
+            f"{address}: the name is not known here: {plain(error.strerror or str(error))}", "check its spelling"
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
         return Lost(f"{address} does not answer", "is it up, is its address right, does a firewall drop the packets?")

@@ -331,7 +331,7 @@ async def test_nobody_listens_and_nobody_is_known_by_that_name(sshd: Sshd) -> No
         await until(items, is_state("connecting"))
     unknown = replace(sshd.target(), host="no-such-host.invalid")
     async with following(SshSource(unknown, 0.1, retry=QUICK)) as items:
-        assert "is not known here" in (await state(items, "lost")).message
+        assert ": the name is not known here: " in (await state(items, "lost")).message
 
 
 async def test_sshd_gone_and_back(sshd: Sshd) -> None:
