@@ -214,7 +214,10 @@ route add blackhole 198.51.100.0/24
 """,
     )
     namespace.run(["ip", "link", "set", "v0", "alias", "say [bold] 'x' \"y\""])
-    links, trouble = namespace.inside(read_links)
+    said, again = said_by_ip("addr", namespace=namespace), None
+    while said != again:  # the kernel gives links that have come up their link-local addresses when it comes to that
+        links, trouble = namespace.inside(read_links)
+        said, again = said_by_ip("addr", namespace=namespace), said
     assert trouble == {}
     found = by_name(list(links))
     assert found["v0"].alias == "say [bold] 'x' \"y\""
@@ -224,7 +227,7 @@ route add blackhole 198.51.100.0/24
     assert DefaultRoute("ipv4", "192.0.2.254", 50, 254) in found["v0"].default_routes
     gateways = {route.gateway for route in found["v0"].default_routes}
     assert gateways == {"192.0.2.254", "192.0.2.253", "192.0.2.252", "2001:db8::fe", "2001:db8::ff"}
-    for entry in said_by_ip("addr", namespace=namespace):
+    for entry in said:
         assert_addresses(found[entry["ifname"]].addresses, entry["addr_info"])
 
 

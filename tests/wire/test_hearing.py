@@ -111,7 +111,7 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (socket.gaierror(-2, "Name or service not known"), "the name h is not known"),
+        (socket.gaierror(-2, "Name or service not known"), "h: the name is not known"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h refuses the connection"),
         (TimeoutError(errno.ETIMEDOUT, "x"), "h does not answer"),
         (OSError(errno.EHOSTUNREACH, "x"), "no way to h"),

@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -285,7 +286,9 @@ def agent(socket: Path) -> Iterator[Path]:
         pytest.skip("ssh-agent is not installed")
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
-        wait_until(socket.exists)
+        listing = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
+        ask = partial(subprocess.run, ["ssh-add", "-l"], env=listing, check=False, capture_output=True)
+        wait_until(lambda: ask().returncode != 2)  # the socket is there before somebody listens
         yield socket
     finally:
         process.terminate()
