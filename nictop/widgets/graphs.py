@@ -8,6 +8,7 @@ ASCII set into four.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -18,7 +19,7 @@ ZERO_ASCII = "_"
 
 def nice_ceiling(value: float) -> float:
     """The next of 1, 1.5, 2, 3, 5, 7.5, 10 × 10ⁿ at or above `value`: an axis that does not jitter. 1 for nothing."""
-    if value <= 0 or not math.isfinite(value):
+    if value < sys.float_info.min or not math.isfinite(value):  # below it, ten to the power of it is 0
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
     for step in (1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0):

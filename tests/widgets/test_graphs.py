@@ -84,3 +84,8 @@ def test_a_bar_is_never_longer_than_what_it_stands_for(raw: list[float], width: 
     cells = stacked(shares, width)
     assert sum(cells) == min(width, round(sum(share * width for share in shares)))
     assert all(abs(number - share * width) < 1 + 1e-6 for number, share in zip(cells, shares, strict=True))
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, 5e-324, 2e-308, float("inf"), float("nan")])
+def test_an_axis_of_nothing_ends_somewhere(value: float) -> None:
+    assert nice_ceiling(value) == 1.0
