@@ -5,7 +5,6 @@ stopped, somebody without rights takes its locks. The link that was changed ends
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from nictop.probe.changes import executor, locks
 from nictop.probe.changes.grammar import parse_action
 from nictop.probe.changes.link_numbers import as_called_now, refuse_another, renamed
 from nictop.probe.changes.locks import PREFIX
+from tests.probe import test_changes
 from tests.support.changes import (
     ADDRESS,
     CHANNELS,
@@ -56,12 +56,8 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def host(namespace: Namespace) -> Namespace:
-    if shutil.which("ethtool") is None:
-        pytest.skip("ethtool is not installed")
-    prepare_host(namespace)
-    return namespace
+host = test_changes.host
+"""The fixture: a namespace with links to change."""
 
 
 def rename(host: Namespace, old: str, new: str) -> None:
