@@ -400,7 +400,8 @@ FAILING = {
 }
 
 
-def with_another_inventory(folder: Path, body: str, limits: str) -> subprocess.Popen[bytes]:
+@contextmanager
+def another_probe(folder: Path, body: str, limits: str) -> Iterator[Probe]:
     """The probe's own loop with another `take_inventory`: a module of that name ahead of the real one, which `body` may
     call as `real`. `limits`: statements about `child`, the module that ends what takes too long."""
     (folder / "run.py").write_text(
@@ -412,23 +413,18 @@ def with_another_inventory(folder: Path, body: str, limits: str) -> subprocess.P
         f"import nictop.probe.inventory_child as child, nictop.probe.inventories as inventories\n{limits}\n"
         "from nictop.probe.__main__ import main\nsys.exit(main(['--interval', '0.1']))\n"
     )
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(folder / "run.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
-@contextmanager
-def another_probe(folder: Path, body: str, limits: str) -> Iterator[Probe]:
     with Probe() as probe:
         probe.process.kill()
         probe.process.wait()
         for stream in (probe.process.stdin, probe.process.stdout, probe.process.stderr):
             assert stream is not None
             stream.close()
-        probe.process = with_another_inventory(folder, body, limits)
+        probe.process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(folder / "run.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         yield probe
 
 
