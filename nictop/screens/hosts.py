@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from nictop.followed import Followed
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, wrap
 from nictop.widgets.entry import Entry
 from nictop.widgets.host_table import HostTable, Moment, draw_host
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class HostsScreen(Screen[None]):
         yield LineView(ascii_only=self._ascii_only, id="host-facts")
         yield LineView(ascii_only=self._ascii_only, id="host-complaint")
         yield Entry(placeholder=HOW, ascii_only=self._ascii_only, id="host-entry")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#host-complaint").can_focus = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.screen import ModalScreen, Screen
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
 from nictop.model.snapshot import Snapshot
 from nictop.model.wording import ascii_only as ascii_text
@@ -23,6 +23,7 @@ from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.devices_view import DevicesView
 from nictop.widgets.findings_panel import FindingsPanel, worst_fix
 from nictop.widgets.findings_view import FindingList, FindingsView
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.overview_view import OverviewView
 from nictop.widgets.processor_view import ProcessorView
 from nictop.widgets.processors import ProcessorStrip
@@ -75,7 +76,7 @@ class LivePicture(Screen[None]):
             yield OverviewView(ascii_only=self._ascii_only, id="overview")
         yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
         yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(DeviceTable).focus()

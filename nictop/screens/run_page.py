@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, fit, width, wrap
@@ -26,6 +25,7 @@ from nictop.screens.traffic_keys import PAGE_KEYS
 from nictop.screens.traffic_words import ends_words
 from nictop.traffic.kept import Kept
 from nictop.traffic.picture import RunPicture
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.point_chart import PointChart
 from nictop.widgets.run_chart import RunChart
@@ -83,7 +83,7 @@ class RunPage(Screen[None]):
         yield PointChart(ascii_only=self._ascii_only, id="run-points")
         yield RunHosts(ascii_only=self._ascii_only, id="run-hosts")
         yield LineView(ascii_only=self._ascii_only, id="run-sentences")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#run-title").can_focus = False

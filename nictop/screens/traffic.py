@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer, Input
+from textual.widgets import Input
 
 from nictop.model.pairs import pairs
 from nictop.model.wording import ascii_only as ascii_text
@@ -30,6 +30,7 @@ from nictop.screens.traffic_choice import Choice, RunTools
 from nictop.screens.traffic_keys import FORM_KEYS
 from nictop.traffic.plan import offers
 from nictop.widgets.entry import Entry
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.offer_table import OfferRow, OfferTable, offer_rows
 from nictop.widgets.run_form import RunForm
@@ -80,7 +81,7 @@ class TrafficScreen(Screen[None]):
         yield Entry(placeholder=FILTER, ascii_only=self._ascii_only, id="offer-filter")
         yield LineView(ascii_only=self._ascii_only, id="offer-facts")
         yield RunForm(ascii_only=self._ascii_only, id="run-form")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one(Entry).display = False

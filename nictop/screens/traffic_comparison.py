@@ -8,7 +8,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
@@ -17,6 +16,7 @@ from nictop.screens.traffic_keys import COMPARISON_KEYS
 from nictop.traffic.compared import compared
 from nictop.traffic.comparison import Comparison, Verdict
 from nictop.traffic.kept import Kept
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.point_chart import PointChart
 from nictop.widgets.set_up_list import SetUp, set_ups
@@ -55,7 +55,7 @@ class ComparisonScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield LineView(ascii_only=self._ascii_only, id="comparison-lines")
         yield PointChart(ascii_only=self._ascii_only, id="comparison-points")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#comparison-lines").focus()

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
-from textual.widgets import Footer
 
 from nictop.errors import NictopError
 from nictop.model.wording import ascii_only as ascii_text
@@ -25,6 +24,7 @@ from nictop.screens.traffic_comparison import ComparisonScreen
 from nictop.screens.traffic_keys import KEPT_KEYS, KEPT_RUN_KEYS
 from nictop.traffic.kept import Kept, KeptRuns, directory, kept_runs
 from nictop.traffic.picture import RunPicture, picture_of
+from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView
 from nictop.widgets.set_up_list import SetUp, SetUpList, set_ups
 
@@ -52,7 +52,7 @@ class KeptScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield SetUpList(ascii_only=self._ascii_only, id="kept-list")
         yield LineView(ascii_only=self._ascii_only, id="kept-trouble")
-        yield Footer(show_command_palette=False)
+        yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#kept-trouble").can_focus = False
