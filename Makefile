@@ -1,6 +1,6 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, borders               make bench   speed and memory, by hand
-# make screenshots   draw screenshots/ anew
+# make screenshots   draw screenshots/ anew       make campaign   kills, fuzzing, soak, starved machine: before a release
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
@@ -9,16 +9,16 @@ SOURCES = nictop tests
 ARGS   ?=
 # tests wait more than they work: more of them at once than there are processors
 JOBS   ?= 3
+# tests start hundreds of Python processes: each would compile nictop again without byte code
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test check bench screenshots report-pictures system clean
+.PHONY: run test check bench campaign screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
 
 test: system check
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS) || { \
-		echo "once more, one at a time: what failed while other tests kept the processors busy" && \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(ARGS); }
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev
 	@$(BIN)/ruff check $(SOURCES)
@@ -28,6 +28,9 @@ check: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+campaign: system $(VENV)/.dev
+	@$(BIN)/python -m tests.campaign $(ARGS)
 
 screenshots: $(VENV)/.dev
 	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py \

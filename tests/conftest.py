@@ -1,24 +1,59 @@
-"""Fixtures for all rooms: a network namespace of one's own, and captured hosts."""
+"""Fixtures for all rooms: a network namespace of one's own, captured hosts; how often kills and fuzzing repeat."""
 
 from __future__ import annotations
 
 import functools
+import gc
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
+from tests.support.kills import kill_parameters
 from tests.support.namespaces import Namespace, why_impossible
 
 DATA = Path(__file__).parent / "data"
+EXAMPLES = Path(__file__).parents[1] / ".venv" / "hypothesis"
+"""Counter-examples that a campaign has found: the next campaign tries them first."""
 
-# No deadline: other work may share the machine. No example database: the checkout may be another user's.
-settings.register_profile("nictop", deadline=None, database=None)
-settings.load_profile("nictop")
+# No deadline: other work may share the machine. `make test` draws the same examples every time, so that a failure is
+# the fault of the change that is tested; the campaign draws others every time and keeps what fails.
+settings.register_profile("test", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile(
+    "campaign",
+    deadline=None,
+    derandomize=False,
+    database=DirectoryBasedExampleDatabase(EXAMPLES),
+    print_blob=True,
+)
+settings.load_profile("test")
 
 why_no_namespace = functools.lru_cache(why_impossible)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=1,
+        metavar="N",
+        help="tests marked kill_matrix: kills at each stage (1; a campaign asks for 20)",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for marker in metafunc.definition.iter_markers("kill_matrix"):
+        names, values = kill_parameters(marker, metafunc.config.getoption("--kills"))
+        metafunc.parametrize(names, values)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay until the end: the garbage collector need not look at them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
