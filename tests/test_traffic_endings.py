@@ -11,7 +11,6 @@ import struct
 import subprocess
 import termios
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -19,12 +18,15 @@ import pytest
 
 from nictop.report.run_json import TrafficDocument
 from nictop.traffic.self_test import remove_leftovers
+from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked
 from tests.test_cli import NICTOP, ROOT
 from tests.test_traffic_command import LIMIT, QUICK, needs_namespaces
 
 NETNS = Path("/run/netns")
+LIMITED = ("--bitrate", "50M")
+"""A rate that leaves the processors to other tests."""
 
 
 @pytest.fixture
@@ -53,38 +55,44 @@ def namespaces_of(pid: int) -> list[str]:
     return [name for name in names if name.startswith("nictop-") and f"-{pid}-" in name]
 
 
+STAGES = {
+    "before the first line": "",
+    "ends made": "from client",
+    "looking for generators": "looking for generators",
+    "starting the server": "starting the server",
+    "server listening": "the server listens",
+    "waiting for the first byte": "waiting for the first byte",
+    "first interval": " Mb/s",
+    "last counters": "waiting for the last counters",
+    "between two runs": "resting",
+    "second run": "run 2 of 2",
+}
+"""Stage → what its line of progress contains."""
+SIGNALS = {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM}
+
+
 @needs_namespaces
-def test_interrupted_at_twenty_stages_nothing_stays(tmp_path: Path) -> None:
-    """The n-th process gets its signal after its n-th line of progress, from the first words to the second run."""
-    with ThreadPoolExecutor(4) as pool:
-        told = list(pool.map(lambda number: interrupted(tmp_path, number), range(20)))
-    assert [one for one in told if one] == []
-
-
-def interrupted(state: Path, lines: int) -> str:
-    """What is wrong after an interruption; "" when nothing is."""
+@kill_matrix(tuple(STAGES), tuple(SIGNALS))
+def test_interrupted_run_leaves_nothing(state: Path, stage: str, kill: int, variant: str) -> None:
+    number = SIGNALS[variant] if STAGES[stage] else signal.SIGTERM  # SIGINT means KeyboardInterrupt until it is handled
     mark = uuid.uuid4().hex
-    several = ("--repeat", "2", "--rest", "0.2", "--interval", "0.2")
-    process = begun(state / str(lines), mark, *QUICK[:4], *several)
+    process = begun(state, mark, *QUICK, *LIMITED, "--repeat", "2", "--rest", "0.2", "--interval", "0.2")
     assert process.stderr is not None
-    said = [process.stderr.readline() for _ in range(lines)]
-    process.send_signal((signal.SIGINT, signal.SIGTERM)[lines % 2] if lines else signal.SIGTERM)
-    try:
-        _, rest = process.communicate(timeout=LIMIT)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return f"after {lines} lines: it does not end"
-    left = marked(mark), namespaces_of(process.pid)
-    expected = {130, 143} if lines else {-signal.SIGTERM, 143}
-    if left != ([], []) or process.returncode not in expected or "Traceback" in rest:
-        return f"after {lines} lines: {left}, {process.returncode}, {''.join(said)}{rest}"
-    return ""
+    said = [""]
+    while STAGES[stage] not in said[-1]:
+        said.append(process.stderr.readline())
+        assert said[-1], said
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=LIMIT)
+    assert (marked(mark), namespaces_of(process.pid)) == ([], []), said
+    assert "Traceback" not in rest
+    expected = {128 + number} if STAGES[stage] else {-signal.SIGTERM, 128 + signal.SIGTERM}
+    assert process.returncode in expected, (said, rest)
 
 
 @needs_namespaces
 def test_what_was_measured_before_the_interruption_is_printed(state: Path) -> None:
-    process = begun(state, uuid.uuid4().hex, *QUICK, "--repeat", "5", "--format", "json")
+    process = begun(state, uuid.uuid4().hex, *QUICK, *LIMITED, "--repeat", "5", "--format", "json")
     assert process.stderr is not None
     while "run 2 of 5" not in (line := process.stderr.readline()):
         assert line
@@ -120,7 +128,7 @@ def test_a_run_that_is_interrupted_is_told_as_one_that_was_stopped(state: Path, 
 @needs_namespaces
 def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None:
     mark = uuid.uuid4().hex
-    process = begun(state, mark, *QUICK[:2], "--time", "30")
+    process = begun(state, mark, *QUICK[:2], *LIMITED, "--time", "30")
     assert process.stderr is not None
     while "waiting for the first byte" not in (line := process.stderr.readline()):
         assert line
@@ -136,7 +144,7 @@ def test_what_a_killed_nictop_leaves_is_removed_by_the_next(state: Path) -> None
 @needs_namespaces
 def test_nobody_reads_the_result(state: Path) -> None:
     """``nictop traffic … | true``"""
-    process = begun(state, uuid.uuid4().hex, *QUICK)
+    process = begun(state, uuid.uuid4().hex, *QUICK, *LIMITED)
     assert process.stdout is not None
     process.stdout.close()
     assert process.stderr is not None
@@ -153,7 +161,7 @@ def test_somebody_is_asked_for_a_change(state: Path) -> None:
     """stdin is a terminal: enter is the answer."""
     keyboard, terminal = pty.openpty()
     process = subprocess.Popen(
-        [*NICTOP, "traffic", *QUICK, "--sweep", "setup=one"],
+        [*NICTOP, "traffic", *QUICK, *LIMITED, "--sweep", "setup=one"],
         stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -203,8 +211,10 @@ class Terminal:
                 raise AssertionError(self.seen[-2000:]) from None
 
     def end(self) -> int:
-        """Read what is left; its exit code."""
+        """Read what is left; its exit code. AssertionError when it goes on."""
         while True:
+            readable, _, _ = select.select([self.keyboard], [], [], LIMIT)
+            assert readable, self.seen[-2000:]
             try:
                 part = os.read(self.keyboard, 1 << 16)
             except OSError:
@@ -216,12 +226,13 @@ class Terminal:
 
 @needs_namespaces
 def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(state: Path) -> None:
-    terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin")
+    terminal = Terminal(state, uuid.uuid4().hex, "--self-test", "--time", "1", "--generator", "builtin", *LIMITED)
     terminal.until(b"arrived at server")
+    terminal.until(b"Again")  # the key that is offered when the run is over; until then q asks first
     os.write(terminal.keyboard, b"q")
     assert terminal.end() == 0
     printed = terminal.seen.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "client to server, TCP, 1 stream, 1 s, built-in generator" in printed
+    assert "client to server, TCP, 1 stream, 1 s, at 50.0 Mb/s, built-in generator" in printed
     assert "goodput " in printed and "not ranked the path is not proven" in printed
 
 
@@ -229,8 +240,8 @@ def test_with_a_terminal_the_screen_opens_and_the_result_is_printed_afterwards(s
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_screen_and_nothing_stays(state: Path, ending: signal.Signals) -> None:
     mark = uuid.uuid4().hex
-    terminal = Terminal(state, mark, "--self-test", "--time", "30")
-    terminal.until(b"Gb/s")
+    terminal = Terminal(state, mark, "--self-test", "--time", "30", *LIMITED)
+    terminal.until(b"Mb/s")
     wait_until(lambda: len(namespaces_of(terminal.process.pid)) == 2)
     terminal.process.send_signal(ending)
     assert terminal.end() == 128 + ending

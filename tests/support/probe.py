@@ -17,7 +17,7 @@ from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
 from tests.support.namespaces import Namespace
 
-LIMIT = 15.0
+LIMIT = 60.0
 """Seconds that a test waits for what must come in one."""
 
 

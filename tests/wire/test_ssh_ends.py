@@ -1,14 +1,12 @@
-"""Every way a connection can end, many times each: nothing is left there, and the client recovers or says why."""
+"""Every way a connection can end: nothing is left on the host, and the client recovers or says why."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -19,21 +17,40 @@ from nictop.wire.ssh import SshSource
 from nictop.wire.ssh_connection import SshTarget
 from tests.support.follower import Follower
 from tests.support.items import has, state, until
+from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
 from tests.support.probe import alive, wait_until
-from tests.support.sshd import Sshd, skip_without_sshd
+from tests.support.sshd import Sshd, command_line, skip_without_sshd
 
-TIMES = 20
 QUICK = (0.01, 0.05)
+MANY = 5
+"""Connections of one client."""
+NEVER = 3600.0
+"""Seconds: a heartbeat that does not end anything while a test runs."""
+
+CONNECTING: dict[str, Callable[[Sshd], bool]] = {
+    "before the server knows": lambda _: True,
+    "connected": lambda server: bool(server.sessions()),
+    "logged in": lambda server: any(b"@notty" in command_line(pid) for pid in server.sessions()),
+    "started": lambda server: bool(server.probes()),
+}
+"""Stages of a connection that is being made, as the server's processes show them."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    skip_without_sshd()
+    made = Sshd(tmp_path_factory.mktemp("sshd"))
+    made.python(sys.executable)
+    yield made
+    made.stop()
 
 
 @pytest.fixture
-def sshd(tmp_path: Path) -> Iterator[Sshd]:
-    skip_without_sshd()
-    server = Sshd(tmp_path)
-    server.python(sys.executable)
+def sshd(server: Sshd) -> Iterator[Sshd]:
+    """The server of this module; no session is left on it after the test."""
     yield server
-    server.stop()
+    wait_until(lambda: not server.sessions())
 
 
 def pids(follower: Follower) -> list[int]:
@@ -49,90 +66,78 @@ def all_gone(probes: list[int]) -> None:
     wait_until(lambda: gone(probes))
 
 
-def test_a_client_that_is_killed(sshd: Sshd) -> None:
-    """Twenty probes of four clients, in the middle of everything: gone within a second of SIGKILL."""
-    for _ in range(4):
-        with Follower(sshd.target(), TIMES // 4) as follower:
-            follower.until(lambda: len(follower.sources("hello")) == TIMES // 4)
-            probes = pids(follower)
-            assert len(probes) == TIMES // 4 and all(map(alive, probes))
-            follower.kill()
-            begin = time.monotonic()
-            all_gone(probes)
-            wait_until(lambda: not sshd.sessions())
-            assert time.monotonic() - begin < 1.0
+@kill_matrix(("watching",))
+def test_client_killed(sshd: Sshd, stage: str, kill: int) -> None:
+    """The end of the connection ends its probes: there is no heartbeat that could."""
+    with Follower(sshd.target(), MANY, HEARTBEAT=NEVER) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == MANY)
+        probes = pids(follower)
+        assert len(probes) == MANY and all(map(alive, probes))
+        follower.kill()
+        all_gone(probes)
 
 
-def test_a_client_that_is_killed_while_it_connects(sshd: Sshd) -> None:
-    """At a moment that is another one each time, half-way through the handshake or the sources included."""
-    for number in range(TIMES):
-        with Follower(sshd.target(), 2) as follower:
-            follower.until(lambda: follower.said("connecting"))
-            select.select([], [], [], 0.03 * number)
-            follower.kill()
-            begin = time.monotonic()
-            wait_until(lambda: not sshd.sessions())
-            assert time.monotonic() - begin < 1.5
+@kill_matrix(tuple(CONNECTING))
+def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> None:
+    with Follower(sshd.target(), 2, HEARTBEAT=NEVER) as follower:
+        follower.until(lambda: follower.said("connecting"))
+        wait_until(lambda: CONNECTING[stage](sshd))
+        follower.kill()
+        wait_until(lambda: not sshd.sessions())
 
 
-async def test_an_sshd_session_that_is_killed(sshd: Sshd) -> None:
+@kill_matrix(("watching",))
+async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
+    monkeypatch.setattr("nictop.wire.ssh.HEARTBEAT", NEVER)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        for _ in range(TIMES):
-            await until(items, has("counters"))
-            sessions, probes = sshd.sessions(), sshd.probes()
-            assert probes and len(sessions) > len(probes)
-            os.kill(sessions[0], signal.SIGKILL)
-            begin = time.monotonic()
-            all_gone(probes)
-            assert time.monotonic() - begin < 1.0
-            assert (await state(items, "lost")).message
+        await until(items, has("counters"))
+        sessions, probes = sshd.sessions(), sshd.probes()
+        assert probes and len(sessions) > len(probes)
+        os.kill(sessions[0], signal.SIGKILL)
+        all_gone(probes)
+        assert (await state(items, "lost")).message
         await until(items, has("inventory"))
         await source.close()
 
 
-async def test_a_probe_that_is_killed(sshd: Sshd) -> None:
+@kill_matrix(("watching",))
+async def test_probe_killed(sshd: Sshd, stage: str, kill: int) -> None:
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        for _ in range(TIMES):
-            await until(items, has("counters"))
-            os.kill(sshd.probes()[0], signal.SIGKILL)
-            assert "was ended by KILL" in (await state(items, "lost")).message
+        await until(items, has("counters"))
+        os.kill(sshd.probes()[0], signal.SIGKILL)
+        assert "was ended by KILL" in (await state(items, "lost")).message
         await until(items, has("counters"))
         await source.close()
 
 
-async def test_a_probe_that_is_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGSTOP: it cannot see that it should end, so it is woken up to do so."""
+@kill_matrix(("watching",))
+async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
+    """SIGSTOP: it cannot see that it should end, so the client sends it SIGCONT."""
     monkeypatch.setattr(remote_probe, "PING", 0.05)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
-        for _ in range(TIMES):
-            await until(items, has("counters"))
-            stopped = sshd.probes()[0]
-            os.kill(stopped, signal.SIGSTOP)
-            assert "has fallen silent" in (await state(items, "lost")).message
-            await asyncio.to_thread(all_gone, [stopped])
+        await until(items, has("counters"))
+        stopped = sshd.probes()[0]
+        os.kill(stopped, signal.SIGSTOP)
+        assert "has fallen silent" in (await state(items, "lost")).message
+        await asyncio.to_thread(all_gone, [stopped])
         await until(items, has("counters"))
         await source.close()
-    wait_until(lambda: not sshd.sessions())
 
 
-def test_a_client_that_sleeps(sshd: Sshd) -> None:
-    """A laptop that is closed: its heartbeat stops, the probes go; woken up, it says so and comes back."""
-    with Follower(sshd.target(), TIMES, HEARTBEAT=2.0, PING=0.3) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == TIMES)
-        probes = pids(follower)
+def test_client_stopped(sshd: Sshd) -> None:
+    """A laptop that is closed: its heartbeat stops and the probes end; when it wakes up, it says so and reconnects."""
+    with Follower(sshd.target(), MANY, HEARTBEAT=2.0, PING=0.3) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == MANY)
         follower.process.send_signal(signal.SIGSTOP)
-        begin = time.monotonic()
-        wait_until(lambda: gone(probes))
-        assert time.monotonic() - begin < 4.0
-        assert not sshd.probes()
+        wait_until(lambda: not sshd.probes())
+        before = len(pids(follower))
         follower.process.send_signal(signal.SIGCONT)
-        follower.until(lambda: len(follower.sources("lost")) == TIMES and len(pids(follower)) >= 2 * TIMES)
-    wait_until(lambda: not sshd.sessions())
+        follower.until(lambda: len(follower.sources("lost")) == MANY and len(pids(follower)) >= before + MANY)
 
 
-def test_a_link_that_is_cut(tmp_path: Path, namespace: Namespace) -> None:
-    """Twenty connections into a black hole: nothing arrives, nothing is refused. Both sides notice within ten seconds
-    or so, and find each other when the link is back."""
+def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
+    """Connections into a black hole: no packet comes, none is refused. Both sides notice by the heartbeat, and connect
+    again when the link is back."""
     skip_without_sshd()
     here = Namespace()
     try:
@@ -145,36 +150,35 @@ def test_a_link_that_is_cut(tmp_path: Path, namespace: Namespace) -> None:
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
         server.python(sys.executable)
         try:
-            cut_and_mend(server, here, namespace)
+            cut_and_restore(server, here, namespace)
         finally:
             server.stop()
     finally:
         here.remove()
 
 
-def cut_and_mend(server: Sshd, here: Namespace, there: Namespace) -> None:
-    with Follower(server.target(), TIMES, namespace=here) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == TIMES)
-        probes = pids(follower)
+def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
+    with Follower(server.target(), MANY, namespace=here, HEARTBEAT=2.0, PING=0.5) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == MANY)
         # the other end: with this one down there would be no route, which is an error at once
         there.run(["ip", "link", "set", "dev", "far", "down"])
-        begin = time.monotonic()
-        follower.until(lambda: gone(probes) and len(follower.sources("lost")) == TIMES, 20)
-        assert time.monotonic() - begin < 14.0
+        wait_until(lambda: not server.probes())
+        probes = pids(follower)
+        follower.until(lambda: len(follower.sources("lost")) == MANY)
         assert any("fallen silent" in str(message) for message in follower.said("lost"))
         there.run(["ip", "link", "set", "dev", "far", "up"])
-        follower.until(lambda: len(set(pids(follower)) - set(probes)) >= TIMES, 60)
+        follower.until(lambda: len(set(pids(follower)) - set(probes)) >= MANY)
     wait_until(lambda: not server.probes())
 
 
-async def test_a_heartbeat_is_the_probes_own(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that lives but says nothing any more (its loop hangs): the probe goes, though the connection stands."""
+async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that lives but sends nothing any more (its loop hangs): the probe ends, though the connection stands."""
     target: SshTarget = sshd.target()
     monkeypatch.setattr("nictop.wire.ssh.HEARTBEAT", 0.6)
-    monkeypatch.setattr(remote_probe, "PING", 30.0)
+    monkeypatch.setattr(remote_probe, "PING", NEVER)
     async with aclosing((source := SshSource(target, 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))
         probes = sshd.probes()
         assert "ended with status 0" in (await state(items, "lost")).message
-        wait_until(lambda: gone(probes))
+        all_gone(probes)
         await source.close()
