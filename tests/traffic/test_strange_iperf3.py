@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from nictop.traffic.events import Limits
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked
-from tests.traffic.pair import pair, why_not
+from tests.traffic.pair import Pair, pair, why_not
 from tests.traffic.real_runs import carried_out
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+pytestmark = [
+    pytest.mark.skipif(REASON is not None, reason=REASON or ""),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 PATIENT = Limits(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
 """Where it is not by waiting that it is found out."""
@@ -56,30 +62,31 @@ STRANGE = {
 }
 
 
-@pytest.fixture
-def mark(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
-    """In the environment of all processes that the test causes."""
-    monkeypatch.setenv(MARK, str(id(request)))
-    return str(id(request))
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hosts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Pair, dict[str, Path], str]]:
+    """Two hosts, the folder that comes first in the PATH of each, and the mark of all processes that they start."""
+    folders = {side: tmp_path_factory.mktemp(side) for side in ("client", "server")}
+    mark = uuid.uuid4().hex
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv(MARK, mark)
+        async with pair("100mbit", tools=(str(folders["client"]), str(folders["server"]))) as both:
+            yield both, folders, mark
 
 
-async def test_whatever_a_program_of_that_name_does(mark: str, tmp_path: Path) -> None:
-    """All of them at the same time, each on two hosts of its own."""
-
-    async def survived(name: str, script: str, side: str, ending: str) -> None:
-        limits, kind, words = ENDINGS[ending]
-        folder = tmp_path / name.replace(" ", "-")
-        folder.mkdir()
-        program = folder / "iperf3"
-        program.write_text("#!/bin/sh\n" + VERSION + script)
-        program.chmod(0o755)
-        tools = (str(folder), "") if side == "client" else ("", str(folder))
-        async with pair("100mbit", tools=tools) as both:
-            result, _ = await carried_out(both, limits=limits)
-            assert result.failure is not None and result.failure.kind == kind, (name, result.failure)
-            assert words in result.failure.sentence, (name, result.failure)
-            assert result.failure.sentence.isprintable(), name
-            assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"], name
-
-    await asyncio.gather(*(survived(name, *strange) for name, strange in STRANGE.items()))
-    await asyncio.to_thread(wait_until, lambda: not marked(mark))
+@pytest.mark.parametrize("name", STRANGE)
+async def test_strange_iperf3(hosts: tuple[Pair, dict[str, Path], str], name: str) -> None:
+    both, folders, mark = hosts
+    script, side, ending = STRANGE[name]
+    limits, kind, words = ENDINGS[ending]
+    program = folders[side] / "iperf3"
+    before = marked(mark)
+    program.write_text("#!/bin/sh\n" + VERSION + script)
+    program.chmod(0o755)
+    try:
+        result, _ = await carried_out(both, limits=limits)
+    finally:
+        program.unlink()
+    assert result.failure is not None and result.failure.kind == kind, result.failure
+    assert words in result.failure.sentence and result.failure.sentence.isprintable(), result.failure
+    assert [host.snapshot.state for host in both.hosts.values()] == ["live", "live"]
+    await asyncio.to_thread(wait_until, lambda: set(marked(mark)) <= set(before))
