@@ -1,0 +1,70 @@
+"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [PART…]``: what is too long for `make test`.
+
+The soak runs beside the other parts. Ends with a table; exit status 1 when a part has failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.campaign import suites
+from tests.campaign.results import Options, Progress, Row, clock, table
+from tests.campaign.soak import Soak
+from tests.support.namespaces import ROOT
+
+PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
+    "kills": suites.kills,
+    "fuzz": suites.fuzzing,
+    "starved": suites.starved,
+}
+SOAK = "soak"
+LOGS = ROOT / ".venv" / "campaign"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.campaign", description="Kills, fuzzing, soak, starved machine."
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one or more of: {', '.join((*PARTS, SOAK))}")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (30)")
+    parser.add_argument("--soak-minutes", type=float, default=60.0, help="of the soak (60)")
+    parser.add_argument("--kills", type=int, default=20, help="at each stage of each kill matrix (20)")
+    parser.add_argument("--jobs", type=int, default=3, help="tests at a time (3)")
+    given = parser.parse_args()
+    unknown = set(given.parts) - {*PARTS, SOAK}
+    if unknown:
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are: {', '.join((*PARTS, SOAK))}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    for log in LOGS.glob("*.log"):
+        log.unlink()
+    options = Options(given.minutes, given.soak_minutes, given.kills, given.jobs, str(LOGS))
+    parts = given.parts or [*PARTS, SOAK]
+    rows, progress = [], Progress()
+    if SOAK in parts:
+        with Soak(options) as soak:
+            rows += run(parts, options, progress)
+            while soak.left and not soak.trouble:
+                progress.show(f"soak: {clock(soak.left)} left")
+                time.sleep(min(1.0, soak.left))
+        rows += soak.rows()
+    else:
+        rows += run(parts, options, progress)
+    progress.clear()
+    print(table(rows))
+    failed = any(row.failed for row in rows)
+    if failed:
+        print(f"output of the test runner: {Path(options.logs)}", file=sys.stderr)
+    return int(failed)
+
+
+def run(parts: list[str], options: Options, progress: Progress) -> list[Row]:
+    """All parts but the soak, in their order."""
+    return [row for name, part in PARTS.items() if name in parts for row in part(options, progress)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
