@@ -1,4 +1,4 @@
-"""A pytest plugin (``-p tests.campaign.counting``): a JSON line per finished test, with the inputs that Hypothesis drew.
+"""A pytest plugin (``-p tests.campaign.counting``): a JSON line per test, with the inputs that Hypothesis drew.
 
 The file is named by the environment variable NICTOP_CAMPAIGN_RESULTS; every worker appends to it.
 """
