@@ -16,6 +16,7 @@ import pytest_asyncio
 from nictop.traffic.events import Limits
 from nictop.traffic.run import Run
 from tests.support.kills import kill_matrix
+from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
 from tests.traffic.pair import LIMIT, WIRE, Pair, pair, pair_over_ssh, why_not
 from tests.traffic.real_runs import after_first_byte
@@ -153,10 +154,19 @@ async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> No
             both.server.run(["ip", "link", "set", WIRE, "down"])
             await ended(run)
     finally:
-        both.server.run(["ip", "link", "set", WIRE, "up"])
+        await asyncio.to_thread(restore_link, both)
     assert run.result is not None and run.result.failure is not None
     assert run.result.failure.kind == "stall", run.result.failure
     assert f": the link of {WIRE} on " in run.result.failure.sentence
+
+
+def restore_link(both: Pair) -> None:
+    """Set the server's end up, and wait until the next run finds the link as this one did."""
+    both.server.run(["ip", "link", "set", WIRE, "up"])
+    for namespace in (both.client, both.server):
+        state = ["cat", f"/sys/class/net/{WIRE}/operstate"]
+        wait_until(lambda namespace=namespace, state=state: namespace.run(state) == "up\n")  # type: ignore[misc]
+        namespace.run(["ip", "neighbour", "flush", "dev", WIRE])
 
 
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft is not installed")
