@@ -48,6 +48,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "runs-bare": runs.beside_bare,
     "runs-screen": runs.whole_screen,
     "runs-soon": runs.how_soon,
+    "ssh-ends": ssh.ends,
     "ssh-first-counters": ssh.first_counters,
     "ssh-many-at-once": ssh.many_at_once,
     "ssh-watching-many": ssh.watching_many,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from nictop.wire.bundle import bundle
 from nictop.wire.ssh import SshSource
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
-from tests.support.sshd import Sshd, why_no_sshd
+from tests.support.follower import Follower
+from tests.support.probe import alive, wait_until
+from tests.support.sshd import Sshd, command_line, why_no_sshd
 
 HOSTS = 16
 SETTLE = 4.0
@@ -188,3 +191,31 @@ def resident(pid: int) -> float:
     """MB. /proc/PID/status."""
     status = Path(f"/proc/{pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")) * 1024 / 1e6
+
+
+def ends(quick: bool) -> Iterator[Result]:
+    """How soon the probes of a client have ended when it is killed, and when its sessions are."""
+    with sshd() as server:
+        server.python(sys.executable)
+        rounds = 3 if quick else 9
+        client = [seconds_to_end(server, lambda follower: follower.kill()) for _ in range(rounds)]
+        session = [seconds_to_end(server, lambda _: kill_sessions(server)) for _ in range(rounds)]
+    yield Result("ssh: from SIGKILL of the client to the end of its probes", statistics.median(client), 1.0, "s")
+    yield Result("ssh: from SIGKILL of sshd's sessions to the end of the probes", statistics.median(session), 1.0, "s")
+
+
+def seconds_to_end(server: Sshd, kill: Callable[[Follower], object]) -> float:
+    with Follower(server.target(), 5) as follower:
+        follower.until(lambda: len(follower.said("hello")) == 5)
+        probes = [pid for pid in follower.said("hello") if isinstance(pid, int)]
+        begin = time.monotonic()
+        kill(follower)
+        wait_until(lambda: not any(map(alive, probes)))
+        return time.monotonic() - begin
+
+
+def kill_sessions(server: Sshd) -> None:
+    """sshd's own processes; what they have started sees the end of its input."""
+    for pid in server.sessions():
+        if b"sshd" in command_line(pid):
+            os.kill(pid, signal.SIGKILL)
