@@ -7,19 +7,23 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
 import pytest
+import pytest_asyncio
 
 from nictop.traffic.events import Limits
 from nictop.traffic.failures import Kind
 from tests.support.probe import wait_until
-from tests.traffic.pair import Pair, pair, why_not
+from tests.traffic.pair import LIMIT, Pair, pair, why_not
 from tests.traffic.real_runs import carried_out, failed
 
 REASON = why_not() or ("nft is not installed" if shutil.which("nft") is None else None)
-pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+pytestmark = [
+    pytest.mark.skipif(REASON is not None, reason=REASON or ""),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
 FENCE = """
 table inet fence {{
@@ -30,7 +34,21 @@ table inet fence {{
   }}
 }}
 """
-SHORT = Limits(first_byte=1.5, stall=1.0)
+SHORT = Limits(first_byte=3.0, stall=2.0)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def module_pair() -> AsyncIterator[Pair]:
+    async with pair("100mbit") as both:
+        yield both
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def both(module_pair: Pair) -> AsyncIterator[Pair]:
+    """Two hosts that all tests here share; each leaves no firewall and no generator on them."""
+    yield module_pair
+    module_pair.server.run(["nft", "flush", "ruleset"])
+    assert module_pair.generators() == []
 
 
 def fenced(both: Pair, rule: str) -> None:
@@ -40,52 +58,52 @@ def fenced(both: Pair, rule: str) -> None:
 ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 
-async def test_what_a_firewall_does_is_told_apart() -> None:
+RULES: dict[str, tuple[Kind, str]] = {
+    "reject with icmpx type admin-prohibited": ("prohibited", "forbids it"),
+    "reject with tcp reset": ("refused", "a firewall resets connections to"),
+    "drop": ("timeout", "a firewall drops it, or the address is not reached by this way"),
+}
+"""What the server's firewall does → kind of the failure, words of its sentence."""
+
+
+@pytest.mark.parametrize("rule", RULES)
+async def test_what_a_firewall_does_is_told_apart(both: Pair, rule: str) -> None:
     """Over IPv4 and IPv6 at the same time: their ICMP becomes other errors."""
-    rules: dict[str, tuple[Kind, str]] = {
-        "reject with icmpx type admin-prohibited": ("prohibited", "forbids it"),
-        "reject with tcp reset": ("refused", "a firewall resets connections to"),
-        "drop": ("timeout", "a firewall drops it, or the address is not reached by this way"),
-    }
-    async with pair("100mbit") as both:
-        plans = [
-            both.plan(client=both.place("a", address=client), server=both.place("b", address=server), port=port)
-            for (client, server), port in zip(ADDRESSES, (5201, 5301), strict=True)
-        ]
-        for rule, (kind, words) in rules.items():
-            fenced(both, f"tcp dport {{ 5201, 5301 }} {rule}")
-            for result, _ in await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans)):
-                found, plan = result.failure, result.plan
-                assert found is not None, rule
-                assert (found.kind, found.host) == (kind, "b") and words in found.sentence, found
-                (command,) = found.commands
-                assert "insert rule inet fence in" in command
-                assert f"saddr {plan.client.address} tcp dport {plan.port} accept" in command
-            assert both.generators() == []
+    kind, words = RULES[rule]
+    plans = [
+        both.plan(client=both.place("a", address=client), server=both.place("b", address=server), port=port)
+        for (client, server), port in zip(ADDRESSES, (5201, 5301), strict=True)
+    ]
+    fenced(both, f"tcp dport {{ 5201, 5301 }} {rule}")
+    for result, _ in await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans)):
+        found, plan = result.failure, result.plan
+        assert found is not None
+        assert (found.kind, found.host) == (kind, "b") and words in found.sentence, found
+        (command,) = found.commands
+        assert "insert rule inet fence in" in command
+        assert f"saddr {plan.client.address} tcp dport {plan.port} accept" in command
 
 
-async def test_udp_that_is_dropped_while_the_ends_agree_over_tcp() -> None:
-    async with pair("100mbit") as both:
-        fenced(both, "udp dport 5201 drop")
-        found = await failed(both, protocol="udp", bitrate=5_000_000, limits=SHORT)
-        assert (found.kind, found.host) == ("start", "b") and "may drop UDP to port 5201" in found.sentence
-        assert ["tcp dport" in found.commands[0], "udp dport" in found.commands[1]] == [True, True]
+async def test_udp_that_is_dropped_while_the_ends_agree_over_tcp(both: Pair) -> None:
+    fenced(both, "udp dport 5201 drop")
+    found = await failed(both, protocol="udp", bitrate=5_000_000, limits=SHORT)
+    assert (found.kind, found.host) == ("start", "b") and "may drop UDP to port 5201" in found.sentence
+    assert ["tcp dport" in found.commands[0], "udp dport" in found.commands[1]] == [True, True]
 
 
-async def test_the_printed_line_opens_the_port_and_closes_it_again() -> None:
-    async with pair("100mbit") as both:
-        fenced(both, "tcp dport 5201 reject with tcp reset")
-        (command,) = (await failed(both)).commands
-        assert "; sleep 31; " in command
-        with typed(both, command) as shell:
-            await asyncio.to_thread(wait_until, lambda: "saddr 198.18.0.1" in rules(both))
-            result, _ = await carried_out(both)
-            assert result.failure is None and result.goodput
-            for pid in sleeping(shell.pid):  # its time is over
-                os.kill(pid, signal.SIGTERM)
-            await asyncio.to_thread(shell.wait, 10)
-            assert "saddr" not in rules(both) and "reject with tcp reset" in rules(both)
-        assert (await failed(both)).kind == "refused"
+async def test_the_printed_line_opens_the_port_and_closes_it_again(both: Pair) -> None:
+    fenced(both, "tcp dport 5201 reject with tcp reset")
+    (command,) = (await failed(both)).commands
+    assert "; sleep 31; " in command
+    with typed(both, command) as shell:
+        await asyncio.to_thread(wait_until, lambda: "saddr 198.18.0.1" in rules(both))
+        result, _ = await carried_out(both)
+        assert result.failure is None and result.goodput
+        for pid in sleeping(shell.pid):  # its time is over
+            os.kill(pid, signal.SIGTERM)
+        await asyncio.to_thread(shell.wait, LIMIT)
+        assert "saddr" not in rules(both) and "reject with tcp reset" in rules(both)
+    assert (await failed(both)).kind == "refused"
 
 
 @contextmanager
@@ -119,12 +137,11 @@ def sleeping(session: int) -> list[int]:
     return found
 
 
-async def test_a_route_that_forbids_it_without_any_firewall_of_the_server() -> None:
+async def test_a_route_that_forbids_it_without_any_firewall_of_the_server(both: Pair) -> None:
     """What a router on the way answers."""
-    async with pair("100mbit") as both:
-        both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
-        both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
-        both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
-        found = await failed(both, server=both.place("b", address="198.18.9.2"))
-        assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
-        assert "none was found on b, so that it is one on the way" in found.sentence
+    both.server.run(["sh", "-c", "cd /proc/sys/net/ipv4; echo 1 > ip_forward; echo 1 > ip_nonlocal_bind"])
+    both.server.run(["ip", "route", "add", "prohibit", "198.18.9.2"])
+    both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
+    found = await failed(both, server=both.place("b", address="198.18.9.2"))
+    assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
+    assert "none was found on b, so that it is one on the way" in found.sentence

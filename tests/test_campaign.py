@@ -1,0 +1,96 @@
+"""The campaign itself: how kills are spread, what it counts, and that growth is a failure."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.results import Progress, Row, table
+from tests.campaign.soak import Subject
+from tests.campaign.suites import Outcome, pytest_run
+from tests.support.kills import kill_matrix, kill_parameters, moment_of
+
+SUITE = """
+from hypothesis import given, settings, strategies as st
+
+@settings(max_examples=7, database=None)
+@given(st.integers())
+def test_drawn(number):
+    assert isinstance(number, int)
+
+def test_wrong():
+    assert False
+
+def test_skipped():
+    import pytest
+    pytest.skip("no reason")
+"""
+
+
+@pytest.mark.parametrize(("kills", "expected"), [(1, 3), (20, 60)])
+def test_every_stage_is_killed_so_often_with_every_variant(kills: int, expected: int) -> None:
+    names, values = kill_parameters(kill_matrix(("a", "b", "c"), ("x", "y")).mark, kills)
+    assert names == ("stage", "kill", "variant") and len(values) == expected
+    cells = [(value.values[0], value.values[2]) for value in values]
+    assert {stage for stage, _ in cells} == {"a", "b", "c"} and {variant for _, variant in cells} == {"x", "y"}
+    assert len({value.id for value in values}) == expected
+    if kills > 1:
+        assert len(set(cells)) == 6
+
+
+def test_moments_of_kills_are_spread_over_the_stage() -> None:
+    moments = sorted(moment_of(kill) for kill in range(20))
+    assert moment_of(0) == 0.5 and moments[0] >= 0 and moments[-1] < 1
+    assert max(after - before for before, after in pairwise(moments)) < 0.1
+
+
+def test_a_run_of_the_suite_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(SUITE)
+    outcome = Outcome()
+    pytest_run(
+        ["-p", "no:cacheprovider", "-c", "/dev/null", str(tmp_path)], tmp_path / "log", outcome, Progress(), "part"
+    )
+    assert outcome.counts == {"passed": 1, "failed": 1, "skipped": 1}, (tmp_path / "log").read_text()
+    assert (outcome.inputs, outcome.broken, outcome.is_bad) == (7, 0, True)
+    assert [name.rpartition("::")[2] for name in outcome.failed] == ["test_wrong"]
+
+
+def test_a_run_that_cannot_begin_is_a_failure(tmp_path: Path) -> None:
+    outcome = Outcome()
+    pytest_run(["--no-such-option"], tmp_path / "log", outcome, Progress(), "part")
+    assert (outcome.broken, outcome.is_bad) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("memory", "descriptors", "threads", "failed"),
+    [
+        pytest.param(0.0, 0.0, 0.0, False, id="steady"),
+        pytest.param(1 / 3600, 0.0, 0.0, False, id="a little"),
+        pytest.param(4 / 3600, 0.0, 0.0, True, id="memory"),
+        pytest.param(0.0, 2 / 3600, 0.0, True, id="descriptors"),
+        pytest.param(0.0, 0.0, 2 / 3600, True, id="threads"),
+    ],
+)
+def test_growth_over_an_hour_fails(memory: float, descriptors: float, threads: float, failed: bool) -> None:
+    """Parameters: growth per second. What is needed at the start does not count."""
+    subject = Subject("it", 1)
+    for second in range(0, 4000, 5):
+        start = min(second, 400) / 10
+        subject.looks.append(
+            (float(second), 30 + start + memory * second, 9 + descriptors * second, 3 + threads * second)
+        )
+    assert subject.row(4000.0).failed is failed
+
+
+def test_a_program_that_ends_early_fails() -> None:
+    child = subprocess.Popen([sys.executable, "-S", "-c", "pass"])
+    child.wait()
+    subject = Subject("it", child.pid)
+    subject.look()
+    row = subject.row(1.0)
+    assert row.failed and "ended before its time" in row.what
+    assert "FAILED" in table([row]) and "passed" in table([Row("kills", "9 passed", False, 61.0)])
