@@ -1,16 +1,15 @@
-"""Killed at every stage, more than twenty times each: the host ends as it was, or with the change that was confirmed,
-as ip, ethtool and cat see it; and nobody stays behind."""
+"""A process that takes part in a change is killed at each stage: the host ends as it was, or with the change that was
+confirmed, as ip, ethtool and grep see it; and no process is left."""
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -18,64 +17,112 @@ from tests.support.changes import (
     KINDS,
     Changing,
     ProbeBySsh,
-    begin_again,
     changing,
     guards_in,
-    nobody_stays,
+    make_links_anew,
     prepare_host,
+    processes_in,
     ssh_command,
+    state_after,
     state_of,
-    states_after,
+    wait_for_no_process_left,
 )
+from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace, why_impossible
-from tests.support.probe import alive, wait_until
-from tests.support.side_by_side import side_by_side
+from tests.support.probe import Probe, alive, wait_until
 from tests.support.sshd import Sshd, why_no_sshd
 
 STAGES = ("asked", "applying", "half", "applied", "keep", "undo", "undoing")
-PROCESSES = ("client", "probe", "guard", "guard told to end")
-CONNECTIONS = ("ssh", "sshd session")
-OF_EACH, OF_CONNECTIONS = 4, 3
-"""Kills of each victim at each stage, with another kind of change every time: 22 for each stage."""
-TIMES = 20
-"""Of what has one stage only."""
+PROCESSES = ("client", "probe", "guard", "guard-by-sigterm")
+CONNECTIONS = ("ssh", "sshd-session")
+REPLACEMENTS = 3
+"""Processes that are killed one after another: the guard, and those that take the change back in its place."""
 PROBE = ["--interval", "60", "--heartbeat", "60", "--allow-changes"]
 
 
+class Host:
+    """A namespace that one test after another uses, as long as each leaves it as it was."""
+
+    def __init__(self) -> None:
+        self.namespace = Namespace()
+        prepare_host(self.namespace)
+        self.old = state_of(self.namespace)
+        self._new: dict[str, str] = {}
+
+    def is_as_it_was(self) -> bool:
+        return not processes_in(self.namespace) and state_of(self.namespace) == self.old
+
+    def new(self, kind: str) -> str:
+        """Its state with one kind of change, made by other tools."""
+        if kind not in self._new:
+            self._new[kind] = state_after(self.namespace, kind)
+        return self._new[kind]
+
+    def check_end(self, stage: str, kind: str, said: str) -> None:
+        """Old, or confirmed and new; and what was said is true. A change that stayed is removed for the next test."""
+        wait_for_no_process_left(self.namespace)
+        now = state_of(self.namespace)
+        if now == self.old:
+            assert said in ("", "undone", "refused")
+            return
+        assert stage == "keep" and said in ("", "kept")
+        make_links_anew(self.namespace)
+        assert now == self.new(kind)
+
+
 @pytest.fixture(scope="module")
-def hosts() -> Iterator[list[Namespace]]:
-    """Three, which are killed in at the same time."""
+def hosts() -> Iterator[list[Host]]:
+    """The one that was used last comes last."""
     reason = why_impossible()
     if reason is not None or shutil.which("ethtool") is None:
         pytest.skip(reason or "ethtool is not installed")
-    made = [Namespace() for _ in range(3)]
-    try:
-        for host in made:
-            prepare_host(host)
-        yield made
-    finally:
-        for host in made:
-            host.remove()
-
-
-@pytest.fixture(scope="module")
-def after(hosts: list[Namespace]) -> dict[str, str]:
-    """What each kind of change makes of a host."""
-    return states_after(hosts[0])
+    made: list[Host] = []
+    yield made
+    for host in made:
+        host.namespace.remove()
 
 
 @pytest.fixture
-def clean(hosts: list[Namespace]) -> list[Namespace]:
-    """As if nobody had been there."""
-    for host in hosts:
-        begin_again(host)
-    return hosts
+def host(hosts: list[Host]) -> Host:
+    """A new one where the last test has not left the old one as it was."""
+    if not hosts or not hosts[-1].is_as_it_was():
+        hosts.append(Host())
+    return hosts[-1]
 
 
-def reach(change: Changing, stage: str, host: Namespace, old: str) -> None:
+class Server:
+    """An sshd whose sessions are in the namespace that is named in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._name = folder / "namespace"
+        inside = f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c "$SSH_ORIGINAL_COMMAND"'
+        self.sshd = Sshd(folder, options=(f"ForceCommand {inside}",))
+        self.sshd.python(sys.executable)
+
+    @contextmanager
+    def changing(self, host: Host) -> Iterator[Changing]:
+        """A probe that ssh brings there."""
+        self._name.write_text(host.namespace.name)
+        end = self.sshd
+        with ProbeBySsh(ssh_command(end.address, end.port, end.user, end.key, end.known_hosts), PROBE) as probe:
+            yield Changing(probe)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    reason = why_no_sshd() or (None if shutil.which("ssh") else "openssh-client is not installed")
+    if reason is not None:
+        pytest.skip(reason)
+    server = Server(tmp_path_factory.mktemp("sshd"))
+    yield server
+    server.sshd.stop()
+
+
+def reach(change: Changing, stage: str, host: Host) -> None:
     """Go on with a change that was just asked for, up to a stage of its life."""
+    namespace = host.namespace
     if stage == "half":
-        wait_until(lambda: state_of(host) != old or not guards_in(host))
+        wait_until(lambda: state_of(namespace) != host.old or not guards_in(namespace))
     elif stage == "applying":
         change.said("applying")
     elif stage != "asked":
@@ -86,135 +133,87 @@ def reach(change: Changing, stage: str, host: Namespace, old: str) -> None:
         change.said("undoing")
 
 
-def kill_guard(host: Namespace, number: signal.Signals) -> None:
-    """The one that is there, or comes; or has gone already."""
-    for _ in range(500):
-        for pid in guards_in(host)[:1]:
-            with contextlib.suppress(ProcessLookupError):
+def kill_guard(change: Changing, host: Host, number: signal.Signals, killed: Sequence[int] = ()) -> list[int]:
+    """The one that is there or comes, but for those `killed` already; returns its pid, or nothing when the change has
+    ended before one came."""
+
+    def guards() -> list[int]:
+        return [pid for pid in guards_in(host.namespace) if pid not in killed]
+
+    while True:
+        ended = change.has_ended()
+        for pid in guards()[:1]:
+            with suppress(ProcessLookupError):
                 os.kill(pid, number)
-            return
+            return [pid]
+        if ended:
+            return []
 
 
-def check_end(host: Namespace, stage: str, said: str, states: tuple[str, str]) -> None:
-    """Old, or confirmed and new; and what was said is true. A change that stayed is taken away for the next one."""
-    old, new = states
-    nobody_stays(host)
-    now = state_of(host)
-    if now == old:
-        assert said in ("", "undone", "refused")
-        return
-    assert stage == "keep" and said in ("", "kept") and now == new
-    begin_again(host)
+def close_stdin(probe: Probe) -> None:
+    assert probe.process.stdin is not None
+    probe.process.stdin.close()
 
 
-def kill(change: Changing, victim: str, host: Namespace) -> str:
+def kill_process(change: Changing, victim: str, host: Host) -> str:
     """What is said then, as far as anybody is there to say it."""
     if victim == "client":
-        assert change.probe.process.stdin is not None
-        change.probe.process.stdin.close()
+        close_stdin(change.probe)
     elif victim == "probe":
         change.probe.process.kill()
     else:
-        kill_guard(host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
+        kill_guard(change, host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
         said = change.end()
         assert alive(change.probe.process.pid)
         return said
     return ""
 
 
-def kill_processes(host: Namespace, stage: str, victims: Sequence[str], after: dict[str, str]) -> None:
-    """`OF_EACH` times each victim; the kinds of change go round."""
-    old = state_of(host)
-    begin = STAGES.index(stage) + PROCESSES.index(victims[0])
-    for round_, victim in enumerate([one for one in victims for _ in range(OF_EACH)], begin):
-        kind = list(KINDS)[round_ % len(KINDS)]
-        with changing(host) as change:
-            change.apply(KINDS[kind])
-            reach(change, stage, host, old)
-            said = kill(change, victim, host)
-        check_end(host, stage, said, (old, after[kind]))
+@kill_matrix(STAGES, tuple(KINDS), victims=PROCESSES)
+def test_process_killed(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
+    with changing(host.namespace) as change:
+        change.apply(KINDS[variant])
+        reach(change, stage, host)
+        said = kill_process(change, victim, host)
+    host.check_end(stage, variant, said)
 
 
-def kill_connections(host: Namespace, stage: str, server: Sshd, after: dict[str, str]) -> None:
-    """`OF_CONNECTIONS` times each end of one."""
-    old = state_of(host)
-    client = ssh_command(server.address, server.port, server.user, server.key, server.known_hosts)
-    for round_, victim in enumerate([one for one in CONNECTIONS for _ in range(OF_CONNECTIONS)], STAGES.index(stage)):
-        kind = list(KINDS)[round_ % len(KINDS)]
-        with ProbeBySsh(client, PROBE) as probe:
-            change = Changing(probe)
-            change.apply(KINDS[kind])
-            reach(change, stage, host, old)
-            session = server.sessions()[0]
-            os.kill(session if victim == "sshd session" else probe.process.pid, signal.SIGKILL)
-        check_end(host, stage, "", (old, after[kind]))
-        wait_until(lambda: not server.sessions())
+@kill_matrix(STAGES, tuple(KINDS), victims=CONNECTIONS)
+def test_connection_killed(host: Host, server: Server, *, stage: str, kill: int, victim: str, variant: str) -> None:
+    with server.changing(host) as change:
+        change.apply(KINDS[variant])
+        reach(change, stage, host)
+        session = server.sshd.sessions()[0]
+        os.kill(session if victim == "sshd-session" else change.probe.process.pid, signal.SIGKILL)
+    host.check_end(stage, variant, "")
+    wait_until(lambda: not server.sshd.sessions())
 
 
-@pytest.fixture(scope="module")
-def server(hosts: list[Namespace], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd | str]:
-    """Its sessions are inside the last host; or why there is none."""
-    reason = why_no_sshd() or (None if shutil.which("ssh") else "openssh-client is not installed")
-    if reason is not None:
-        yield reason
-        return
-    inside = f'exec {shutil.which("ip")} netns exec {hosts[2].name} sh -c "$SSH_ORIGINAL_COMMAND"'
-    server = Sshd(tmp_path_factory.mktemp("sshd"), options=(f"ForceCommand {inside}",))
-    try:
-        server.python(sys.executable)
-        yield server
-    finally:
-        server.stop()
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_somebody_is_killed(clean: list[Namespace], after: dict[str, str], server: Sshd | str, stage: str) -> None:
-    works = [partial(kill_processes, clean[place], stage, PROCESSES[2 * place :][:2], after) for place in (0, 1)]
-    if isinstance(server, Sshd):
-        works.append(partial(kill_connections, clean[2], stage, server, after))
-    side_by_side(*works)
-    if isinstance(server, str):
-        pytest.skip(f"processes were killed, but no connection: {server}")
-
-
-def strike_when_applied(hosts: list[Namespace], strike: Callable[[Changing, Namespace], str]) -> None:
-    """`TIMES` at least, on all hosts together; `strike` says what was said at the end."""
-
-    def strike_all(place: int, host: Namespace) -> None:
-        old = state_of(host)
-        for kind in itertools.islice(itertools.cycle(KINDS), place, TIMES + 2, len(hosts)):
-            with changing(host) as change:
-                change.apply(KINDS[kind])
-                change.said("applied")
-                said = strike(change, host)
-            check_end(host, "applied", said, (old, old))
-
-    side_by_side(*(partial(strike_all, place, host) for place, host in enumerate(hosts)))
-
-
-def test_whoever_takes_back_is_killed_as_well(clean: list[Namespace]) -> None:
-    """The guard, and then everybody who comes in its place, as long as somebody is found: the next one goes on."""
-
-    def strike(change: Changing, host: Namespace) -> str:
-        for _ in range(3):
-            kill_guard(host, signal.SIGKILL)
+@kill_matrix(("applied",), tuple(KINDS))
+def test_replacements_of_the_guard_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
+    """The guard, and then those that take the change back in its place, as long as one is found: the next one goes
+    on."""
+    killed: list[int] = []
+    with changing(host.namespace) as change:
+        change.apply(KINDS[variant])
+        change.said(stage)
+        for _ in range(REPLACEMENTS):
+            killed += kill_guard(change, host, signal.SIGKILL, killed)
         said = change.end()
-        assert said == "undone"
-        return said
-
-    strike_when_applied(clean, strike)
+        assert said == "undone" and killed
+    host.check_end(stage, variant, said)
 
 
-def test_the_probe_goes_when_its_guard_has_just_been_killed(clean: list[Namespace]) -> None:
-    """Stopped first, so that it sees both at the same time: it must still leave somebody who takes the change back."""
-
-    def strike(change: Changing, host: Namespace) -> str:
+@kill_matrix(("applied",), tuple(KINDS))
+def test_probe_ends_when_its_guard_has_just_been_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
+    """Stopped first, so that it sees both at the same time: it must still leave a process that takes the change
+    back."""
+    with changing(host.namespace) as change:
+        change.apply(KINDS[variant])
+        change.said(stage)
         process = change.probe.process
         process.send_signal(signal.SIGSTOP)
-        kill_guard(host, signal.SIGKILL)
-        assert process.stdin is not None
-        process.stdin.close()
+        kill_guard(change, host, signal.SIGKILL)
+        close_stdin(change.probe)
         process.send_signal(signal.SIGCONT)
-        return ""
-
-    strike_when_applied(clean, strike)
+    host.check_end(stage, variant, "")

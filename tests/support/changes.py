@@ -1,5 +1,5 @@
 """A host that may be changed: a network namespace with a veth pair of four queues, a probe that is allowed to, and the
-processes that belong to it; what it is like is told by ip, ethtool and cat, not by our own readers."""
+processes that belong to it; what it is like is told by ip, ethtool and grep, not by our own readers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 from nictop.probe.records import ChangeLine
 from nictop.wire.bundle import bundle
+from nictop.wire.codec import decode
 from nictop.wire.remote_command import RemoteCommand
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, Probe, alive, wait_until
@@ -56,12 +57,12 @@ def prepare_host(namespace: Namespace) -> None:
 def state_of(namespace: Namespace, name: str = LINK) -> str:
     """All that the kinds of change may touch, as other tools say it."""
     files = f"{QUEUES}/*/rps_cpus {QUEUES}/*/rps_flow_cnt {QUEUES}/*/xps_cpus"
-    read = f"for file in {files}; do echo $file; cat $file; done 2>/dev/null; true"
-    (link,) = json.loads(namespace.run(["ip", "-j", "address", "show", "dev", name]))
+    tools = f"ip -j address show dev {name} && ethtool -l {name} && ethtool -k {name}"
+    said = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -s . {files} || true"])
+    shown, _, rest = said.partition("\n")
+    (link,) = json.loads(shown)
     addresses = sorted((one["local"], one["prefixlen"]) for one in link["addr_info"])
-    parts = [str((link["mtu"], sorted(link["flags"]), addresses))]
-    parts += [namespace.run(["ethtool", option, name]) for option in ("-l", "-k")]
-    return "\n".join([*parts, namespace.run(["sh", "-c", read])])
+    return f"{(link['mtu'], sorted(link['flags']), addresses)}\n{rest}"
 
 
 def processes_in(namespace: Namespace) -> dict[int, int]:
@@ -92,16 +93,19 @@ def other_tools(namespace: Namespace, actions: Actions) -> None:
 
 def states_after(namespace: Namespace) -> dict[str, str]:
     """What the host is like with each kind of change, made by other tools; afterwards it is as before."""
-    found = {}
-    for kind, actions in KINDS.items():
-        other_tools(namespace, actions)
-        found[kind] = state_of(namespace)
-        begin_again(namespace)
+    return {kind: state_after(namespace, kind) for kind in KINDS}
+
+
+def state_after(namespace: Namespace, kind: str) -> str:
+    """What the host is like with one kind of change, made by other tools; afterwards it is as before."""
+    other_tools(namespace, KINDS[kind])
+    found = state_of(namespace)
+    make_links_anew(namespace)
     return found
 
 
-def begin_again(namespace: Namespace) -> None:
-    """Links without a past."""
+def make_links_anew(namespace: Namespace) -> None:
+    """Links as `prepare_host` makes them, without what was set on the old ones."""
     namespace.run(["ip", "link", "del", "dev", LINK])
     prepare_host(namespace)
 
@@ -112,6 +116,7 @@ class Changing:
     def __init__(self, probe: Probe, name: str = "change-1") -> None:
         self.probe, self.name = probe, name
         self.heard: list[ChangeLine] = []
+        self._outcome = ""
 
     def ask(self, step: str, **fields: Any) -> None:
         self.probe.ask({"change": {"id": self.name, "step": step, **fields}})
@@ -141,7 +146,19 @@ class Changing:
 
     def end(self) -> str:
         """The word that the change has ended with: kept or undone."""
-        return self.said("kept", "undone").kind
+        return self._outcome or self.said("kept", "undone").kind
+
+    def has_ended(self) -> bool:
+        """Whether that word has come already; does not wait for it."""
+        try:
+            for raw in self.probe.raw_lines(0.0):
+                line = decode(raw).change
+                if line is not None and line.id == self.name:
+                    self.heard.append(line)
+                    self._outcome = line.kind if line.kind in ("kept", "undone") else self._outcome
+        except TimeoutError:
+            pass
+        return self._outcome != ""
 
 
 @contextmanager
@@ -151,9 +168,12 @@ def changing(namespace: Namespace, *arguments: str, **options: Any) -> Iterator[
         yield Changing(probe)
 
 
-def nobody_stays(namespace: Namespace, *known: int) -> None:
+def wait_for_no_process_left(namespace: Namespace, *known: int) -> None:
     """Wait until no process is left in the namespace but `known` ones."""
     wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * LIMIT)
+
+
+nobody_stays = wait_for_no_process_left
 
 
 class ProbeBySsh(Probe):
