@@ -58,7 +58,7 @@ class Change:
         self.actions = actions
         self.keep_within, self.etc = keep_within, etc
         self.process = subprocess.Popen(
-            [*manager.prefix, sys.executable, "-c", CHILD],
+            [*manager.prefix, sys.executable, "-I", "-S", "-c", CHILD],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -137,24 +137,23 @@ def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
         uuid = next(line.partition(":")[2] for line in lines if line.startswith("connection.uuid:"))
         profiles[uuid] = "\n".join(line for line in lines if not line.startswith("connection.timestamp"))
     assert profiles.keys() == set(uuids)
-    active = {}
-    for link in links:
-        uuid = manager.nmcli("-g", "GENERAL.CON-UUID", "device", "show", link, check=False).strip()
-        active[link] = "" if uuid in described else uuid
+    active = {link: manager.active_profile(link) for link in links}
     return Seen(
         profiles,
         {path: without_timestamp(text) for path, text in files.items()},
-        active,
+        {link: "" if uuid in described else uuid for link, uuid in active.items()},
         {link: addresses(manager, link) for link in links},
         routes(manager),
     )
 
 
 def profile_files(manager: PrivateNetworkManager) -> dict[str, str]:
-    code = "import glob, json\nfound = glob.glob('/*/NetworkManager/system-connections/*')\n"
-    code += "print(json.dumps({path: open(path).read() for path in found if not path.endswith('/lo.nmconnection')}))"
-    found: dict[str, str] = json.loads(manager.run([sys.executable, "-I", "-S", "-c", code]))
-    return found
+    root = manager.inside("/")
+    found = [
+        *root.glob("etc/NetworkManager/system-connections/*"),
+        *root.glob("run/NetworkManager/system-connections/*"),
+    ]
+    return {f"/{path.relative_to(root)}": path.read_text() for path in found if path.name != "lo.nmconnection"}
 
 
 def without_timestamp(text: str) -> str:
@@ -162,11 +161,16 @@ def without_timestamp(text: str) -> str:
 
 
 def addresses(manager: PrivateNetworkManager, link: str) -> list[str]:
-    said = json.loads(manager.namespace.run(["ip", "-j", "address", "show", "dev", link]))
+    said = json.loads(ip(manager, "-j", "address", "show", "dev", link))
     entries = [entry for entry in said[0]["addr_info"] if entry["scope"] != "link"]
     return sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in entries)
 
 
 def routes(manager: PrivateNetworkManager) -> list[str]:
     """Of IPv4: whether one of IPv6 is there depends on duplicate address detection."""
-    return sorted(manager.namespace.run(["ip", "-4", "route"]).splitlines())
+    return sorted(ip(manager, "-4", "route").splitlines())
+
+
+def ip(manager: PrivateNetworkManager, *words: str) -> str:
+    whole = ["ip", "-n", manager.namespace.name, *words]
+    return subprocess.run(whole, check=True, capture_output=True, text=True, timeout=60).stdout

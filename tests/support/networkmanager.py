@@ -17,6 +17,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import jeepney
+from jeepney.io.blocking import open_dbus_connection
 
 from tests.support.namespaces import Namespace, why_impossible
 from tests.support.probe import LIMIT, wait_until
@@ -24,7 +28,11 @@ from tests.support.probe import LIMIT, wait_until
 DAEMON = "NetworkManager"
 PLACES = ("/etc/NetworkManager", "/var/lib/NetworkManager", "/run")
 PAUSE = 0.05
-"""Seconds between two looks: each of them starts a program."""
+"""Seconds between two looks: some of them start a program."""
+SERVICE, ROOT = "org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager"
+PROPERTIES = "org.freedesktop.DBus.Properties"
+STARTED = 10
+"""NM_STATE_ASLEEP: the least state of a NetworkManager that runs."""
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 
 BUS_CONFIGURATION = """<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -146,7 +154,27 @@ class PrivateNetworkManager:
         assert self.daemon is not None
         if self.daemon.poll() is not None:
             raise AssertionError(f"NetworkManager ended: {self._log.read_text(errors='replace')[-2000:]}")
-        return self.nmcli("-f", "RUNNING", "general", check=False).strip() == "running"
+        state = self.property(ROOT, SERVICE, "State")
+        return isinstance(state, int) and state >= STARTED
+
+    def call(self, path: str, interface: str, method: str, signature: str = "", *body: object) -> tuple[Any, ...]:
+        """The body of NetworkManager's answer over the bus, empty when it refuses or does not run: for what is looked
+        at again and again, since it costs a tenth of a program."""
+        message = jeepney.new_method_call(
+            jeepney.DBusAddress(path, SERVICE, interface), method, signature or None, body
+        )
+        message.header.flags = jeepney.MessageFlag.no_auto_start
+        try:
+            with open_dbus_connection(self.bus.address) as connection:
+                answer = connection.send_and_get_reply(message, timeout=LIMIT)
+        except (ConnectionError, FileNotFoundError):
+            return ()
+        return () if answer.header.message_type is jeepney.MessageType.error else tuple(answer.body)
+
+    def property(self, path: str, interface: str, name: str) -> Any:
+        """One property of an object of NetworkManager's; None when there is no such object."""
+        body = self.call(path, PROPERTIES, "Get", "ss", interface, name)
+        return body[0][1] if body else None
 
     def run(self, argv: list[str], *, check: bool = True, input: str | None = None) -> str:
         """Standard output of a command run inside; AssertionError with its complaint when it fails."""
@@ -166,7 +194,13 @@ class PrivateNetworkManager:
 
     def write(self, path: str, text: str) -> None:
         """A file inside, readable by its owner only, as NetworkManager wants its profiles."""
-        self.run(["sh", "-c", 'umask 077 && cat >"$1"', "sh", path], input=text)
+        place = self.inside(path)
+        place.touch(0o600)
+        place.write_text(text)
+
+    def inside(self, path: str) -> Path:
+        """Where a file that is inside is for programs outside."""
+        return Path(f"/proc/{self._holder.pid}/root{path}")
 
     def add_link(self, name: str, *, peer_up: bool = True) -> None:
         """A veth whose other end is ``far…``; with `peer_up` it has a carrier as soon as it is up itself."""
@@ -175,19 +209,32 @@ class PrivateNetworkManager:
         if peer_up:
             self.namespace.run(["ip", "link", "set", "dev", peer, "up"])
 
+    def device(self, name: str, what: str) -> Any:
+        """A property of a device; None: no such device."""
+        path = self.call(ROOT, SERVICE, "GetDeviceByIpIface", "s", name)
+        return self.property(path[0], f"{SERVICE}.Device", what) if path else None
+
     def device_state(self, name: str) -> int:
         """NM_DEVICE_STATE_*; 0: no such device."""
-        said = self.nmcli("--get-values", "GENERAL.STATE", "device", "show", name, check=False)
-        return int(said.split()[0]) if said.strip() else 0
+        return int(self.device(name, "State") or 0)
+
+    def active_profile(self, name: str) -> str:
+        """UUID of the profile that is up or coming up on a device; empty: none."""
+        active = self.device(name, "ActiveConnection")
+        return str(self.property(active, f"{SERVICE}.Connection.Active", "Uuid") or "") if active else ""
 
     def is_at_rest(self) -> bool:
         """Whether it has done what there was to do at its start."""
-        return self.nmcli("-f", "STARTUP", "general").strip() == "started"
+        return self.property(ROOT, SERVICE, "Startup") is False
 
     def profiles(self) -> list[str]:
         """UUIDs of all profiles but that of lo."""
-        rows = self.nmcli("--fields", "UUID,TYPE", "connection", "show").splitlines()
-        return [row.split(":")[0] for row in rows if not row.endswith(":loopback")]
+        found = []
+        for path in self.call(f"{ROOT}/Settings", f"{SERVICE}.Settings", "ListConnections")[0]:
+            settings = self.call(path, f"{SERVICE}.Settings.Connection", "GetSettings")
+            if settings and settings[0]["connection"]["type"][1] != "loopback":  # else deleted meanwhile
+                found.append(settings[0]["connection"]["uuid"][1])
+        return found
 
     def wait_for(self, fact: Callable[[], object], limit: float = LIMIT) -> None:
         """Look again and again until `fact` is true; AssertionError with the end of the log after `limit` seconds."""
