@@ -1,18 +1,19 @@
-"""A change of NetworkManager taken back or kept, with a real NetworkManager in a namespace that is killed at any time:
-the host ends as it was or as it was confirmed, never between, as nmcli, ip and the files say."""
+"""A change of NetworkManager taken back or kept, with a real NetworkManager in a namespace, killed at each stage: the
+host ends as it was or as it was confirmed, never between, as nmcli, ip and the files say."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -23,27 +24,37 @@ from nictop.probe.changes.networkmanager_concern import Concern
 from nictop.probe.changes.networkmanager_now import EXTERNAL, Asking, Device, NetworkManagerNow, Profile
 from nictop.probe.changes.networkmanager_settings_below import refuse_what_would_stay, settings_of
 from nictop.probe.profiles import ROOT, SERVICE
+from tests.support.kills import kill_matrix, moment_of
 from tests.support.managed_change import (
     Change,
     Seen,
     addresses,
+    end_child,
     profile_files,
     routes,
     seen,
+    start_child,
     without_timestamp,
 )
 from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
-from tests.support.side_by_side import side_by_side
 
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 ACTIVATING, ACTIVATED = 40, 100
 PROFILES = {"added": 0, "described": EXTERNAL}
 """UUID → flags."""
-ROUNDS = 4
-"""Of each case at each stage: twenty kills of NetworkManager; those of others are in `test_changes_killed`."""
+ABSENCES = (0.0, 0.6, 1.2, 1.8)
+"""Seconds until a NetworkManager that has been killed is started anew."""
 STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
-HOSTILE = ["a 'b' \"c\"", "$(touch /tmp/x) `id`; & | > x", "名前 [red]", " blank", "back\\slash\\s", "../x", "a=b#;c"]
+HOSTILE = {
+    "quotes": "a 'b' \"c\"",
+    "shell-syntax": "$(touch /tmp/x) `id`; & | > x",
+    "not-ascii": "名前 [red]",
+    "leading-blank": " blank",
+    "backslashes": "back\\slash\\s",
+    "path": "../x",
+    "keyfile-syntax": "a=b#;c",
+}
 
 
 @dataclass(frozen=True)
@@ -79,15 +90,16 @@ RENAMED = (("nmcli", "con", "mod", MADE_UP, "connection.id", NIC, *STATIC), ("nm
 WRONG = ("ipv4.addresses", "203.0.113.9/24", "ipv4.gateway", "203.0.113.1")
 ADDED = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC)
 CASES = {
-    "made up, renamed, with an address": Case(nothing, RENAMED),
-    "a wrong address": Case(own_profile, (("nmcli", "con", "mod", "mine", *WRONG), ("nmcli", "con", "up", "mine"))),
-    "an added profile": Case(nothing, (ADDED, ("nmcli", "con", "up", "added"))),
-    "another profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
-    "set up by hand": Case(set_up_by_hand, (ADDED, ("nmcli", "con", "up", "added"))),
+    "renamed": Case(nothing, RENAMED),
+    "wrong-address": Case(own_profile, (("nmcli", "con", "mod", "mine", *WRONG), ("nmcli", "con", "up", "mine"))),
+    "added-profile": Case(nothing, (ADDED, ("nmcli", "con", "up", "added"))),
+    "another-profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
+    "set-up-by-hand": Case(set_up_by_hand, (ADDED, ("nmcli", "con", "up", "added"))),
 }
-APPLIED_ANEW = Case(
+REAPPLIED = Case(
     own_profile, (("nmcli", "con", "mod", "mine", "+ipv4.addresses", "192.0.2.2/24"), ("nmcli", "dev", "reapply", NIC))
 )
+UNCHANGED = Case(nothing, ())
 
 
 @contextmanager
@@ -102,37 +114,89 @@ def prepared(case: Case) -> Iterator[PrivateNetworkManager]:
         yield manager
 
 
+class Host:
+    """A prepared one that several tests use, each of which leaves it as it was; `close` ends it."""
+
+    def __init__(self, case: Case) -> None:
+        with ExitStack() as stack:
+            self.manager = stack.enter_context(prepared(case))
+            self.before, self.may_connect = seen(self.manager, NIC), may_connect(self.manager)
+            self._child = start_child(self.manager)
+            stack.callback(end_child, self._child)
+            self.close = stack.pop_all().close
+        self._durations: dict[Case, dict[str, float]] = {}
+
+    def change(self, *actions: Sequence[str], keep_within: float = 60.0) -> Change:
+        """One at a time: they share a process, which takes a tenth of a second to start."""
+        return Change(self.manager, *actions, keep_within=keep_within, process=self._child)
+
+    def durations(self, case: Case) -> dict[str, float]:
+        """Seconds that each stage of a change takes when nothing is killed; measured once."""
+        if case not in self._durations:
+            self._durations[case] = measured_durations(self.change(*case.actions))
+            assert rested(self.manager) == self.before
+        return self._durations[case]
+
+
+class Hosts:
+    """Those of this module. A host that a test has failed with, or has not left as it was, is not used again."""
+
+    def __init__(self) -> None:
+        self._free: dict[Callable[[PrivateNetworkManager], None], Host] = {}
+
+    @contextmanager
+    def prepared(self, case: Case) -> Iterator[Host]:
+        host = self._free.pop(case.prepare, None) or Host(case)
+        try:
+            yield host
+            assert (seen(host.manager, NIC), may_connect(host.manager)) == (host.before, host.may_connect)
+        except BaseException:
+            host.close()
+            raise
+        self._free[case.prepare] = host
+
+    def close(self) -> None:
+        for host in self._free.values():
+            host.close()
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Hosts]:
+    made = Hosts()
+    yield made
+    made.close()
+
+
 def rested(manager: PrivateNetworkManager) -> Seen:
     """What is there when a NetworkManager that has been killed is back and something is up again."""
     manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
     return seen(manager, NIC)
 
 
-# ------------------------------------------------------------------------------------ nobody is killed
+def may_connect(manager: PrivateNetworkManager) -> bool:
+    """Whether the device may connect by itself."""
+    return bool(manager.device(NIC, "Autoconnect"))
 
 
-def test_taken_back() -> None:
-    side_by_side(*(partial(take_back, case) for case in (*CASES.values(), APPLIED_ANEW)))
+# ------------------------------------------------------------------------------------ nothing is killed
 
 
-def take_back(case: Case) -> None:
-    with prepared(case) as manager, Change(manager, *case.actions) as change:
-        before = seen(manager, NIC)
+@pytest.mark.parametrize("name", [*CASES, "reapplied"])
+def test_taken_back(hosts: Hosts, name: str) -> None:
+    case = CASES.get(name, REAPPLIED)
+    with hosts.prepared(case) as host, host.change(*case.actions) as change:
         assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-        changed = seen(manager, NIC)
-        assert changed.addresses != before.addresses
-        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        changed = seen(host.manager, NIC)
+        assert changed.addresses != host.before.addresses
+        assert (change.step("undo"), seen(host.manager, NIC)) == ("", host.before)
         # once more changes nothing
-        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        assert (change.step("undo"), seen(host.manager, NIC)) == ("", host.before)
 
 
-def test_kept() -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_kept(name: str) -> None:
     """No checkpoint is left that would take it back later, or be in the way of another change."""
-    side_by_side(*(partial(keep, case) for case in CASES.values()))
-
-
-def keep(case: Case) -> None:
-    with prepared(case) as manager, Change(manager, *case.actions) as change:
+    with prepared(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
         assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
         changed = seen(manager, NIC)
         assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
@@ -141,7 +205,7 @@ def keep(case: Case) -> None:
 
 
 def test_a_device_that_was_disconnected_is_disconnected_again() -> None:
-    with prepared(Case(nothing, ())) as manager, Change(manager, ADDED, ("nmcli", "con", "up", "added")) as change:
+    with prepared(UNCHANGED) as manager, Change(manager, ADDED, ("nmcli", "con", "up", "added")) as change:
         manager.nmcli("device", "disconnect", NIC)
         before = seen(manager, NIC)
         assert (change.begin(), change.do()) == ("", "")
@@ -150,17 +214,15 @@ def test_a_device_that_was_disconnected_is_disconnected_again() -> None:
         assert before.active == {NIC: ""}
 
 
-def test_names_that_are_hard_to_write_down() -> None:
-    """A profile renamed to each, and one added under each: gone without a trace."""
-    with prepared(Case(nothing, ())) as manager:
-        before = seen(manager, NIC)
-        for name in HOSTILE:
-            rename = ("nmcli", "con", "mod", MADE_UP, "connection.id", name)
-            add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC)
-            with Change(manager, rename, add) as change:
-                assert (change.begin(), change.do()) == ("", ""), name
-                assert name in manager.nmcli("-e", "no", "-f", "NAME", "con", "show").splitlines()
-                assert (change.step("undo"), rested(manager)) == ("", before), name
+@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+def test_names_that_are_hard_to_write_down(hosts: Hosts, name: str) -> None:
+    """A profile renamed to it, and one added under it: gone without a trace."""
+    rename = ("nmcli", "con", "mod", MADE_UP, "connection.id", name)
+    add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC)
+    with hosts.prepared(UNCHANGED) as host, host.change(rename, add) as change:
+        assert (change.begin(), change.do()) == ("", "")
+        assert name in host.manager.nmcli("-e", "no", "-f", "NAME", "con", "show").splitlines()
+        assert (change.step("undo"), rested(host.manager)) == ("", host.before)
 
 
 def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
@@ -182,8 +244,9 @@ def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
 
 def test_what_others_do_meanwhile_stays() -> None:
     """A profile that somebody adds, and one that he edits, while a change waits."""
-    with prepared(CASES["a wrong address"]) as manager:
-        with Change(manager, *CASES["a wrong address"].actions) as change:
+    case = CASES["wrong-address"]
+    with prepared(case) as manager:
+        with Change(manager, *case.actions) as change:
             assert (change.begin(), change.do()) == ("", "")
             manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "theirs")
             manager.nmcli("con", "mod", "second", "ipv4.addresses", "198.51.100.6/24")
@@ -201,21 +264,24 @@ def test_what_others_do_meanwhile_stays() -> None:
         (("nmcli", "con", "up", "no such"), "no profiles of NetworkManager are called no such"),
         (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 profiles of NetworkManager are called twice"),
     ],
+    ids=["none", "two"],
 )
-def test_a_profile_that_is_not_the_one(words: tuple[str, ...], sentence: str) -> None:
-    with prepared(Case(nothing, ())) as manager, Change(manager, words) as change:
+def test_a_profile_that_is_not_the_one(hosts: Hosts, words: tuple[str, ...], sentence: str) -> None:
+    with hosts.prepared(UNCHANGED) as host, host.change(words) as change:
         for _ in range(2):
-            manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice")
+            host.manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice")
         assert change.begin() == sentence
+        added = set(host.manager.profiles()) - set(host.before.profiles)
+        host.manager.nmcli("con", "delete", *(word for uuid in added for word in ("uuid", uuid)))
 
 
-def test_two_changes_of_one_device() -> None:
+def test_two_changes_of_one_device(hosts: Hosts) -> None:
     """The second is refused as long as the first waits."""
     reapply = ("nmcli", "dev", "reapply", NIC)
     with (
-        prepared(Case(nothing, ())) as manager,
-        Change(manager, *RENAMED) as change,
-        Change(manager, reapply) as second,
+        hosts.prepared(UNCHANGED) as host,
+        host.change(*RENAMED) as change,
+        Change(host.manager, reapply) as second,
     ):
         assert change.begin() == ""
         assert second.begin().startswith("NetworkManager makes no checkpoint: ")
@@ -224,7 +290,7 @@ def test_two_changes_of_one_device() -> None:
 
 
 def test_without_networkmanager() -> None:
-    with prepared(Case(nothing, ())) as manager, Change(manager, *RENAMED) as change:
+    with prepared(UNCHANGED) as manager, Change(manager, *RENAMED) as change:
         assert (change.begin(), change.step("is_still_there")) == ("", "True")
         manager.stop()
         assert change.step("is_still_there") == "False"
@@ -248,9 +314,7 @@ class Kill:
     def _work(self) -> None:
         try:
             self._manager.stop()
-            back = threading.Timer(self._start_after, lambda: None)
-            back.start()
-            back.join()
+            threading.Event().wait(self._start_after)
             self._manager.start()
         except BaseException as error:
             self._trouble.append(error)
@@ -271,85 +335,74 @@ def begin_and_do(change: Change) -> None:
         change.step("settled")
 
 
-def durations(manager: PrivateNetworkManager, actions: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Seconds that each stage takes when nobody is killed."""
-    with Change(manager, *actions) as change:
-        times = [time.monotonic()]
-        for stage in (change.begin, lambda: begin_and_do(change), lambda: change.step("undo")):
-            stage()
-            times.append(time.monotonic())
+def measured_durations(change: Change) -> dict[str, float]:
+    """Seconds that each stage takes when nothing is killed: they only say where in a stage a kill falls."""
+    times = [time.monotonic()]
+    for stage in (change.begin, lambda: begin_and_do(change), lambda: change.step("undo")):
+        stage()
+        times.append(time.monotonic())
     return {name: times[place + 1] - times[place] for place, name in enumerate(("begin", "do", "undo"))}
 
 
-@pytest.mark.parametrize("stage", ["begin", "begun", "do", "waiting", "undo"])
-def test_killed_and_taken_back(stage: str) -> None:
-    """Spread over the stage, and at once back or not."""
-    side_by_side(*(partial(kill_and_take_back, case, stage) for case in CASES.values()))
+def absence_of(kill: int) -> float:
+    """Seconds until NetworkManager is back: longer with each round of the cases."""
+    return ABSENCES[kill // len(CASES) % len(ABSENCES)]
 
 
-def kill_and_take_back(case: Case, stage: str) -> None:
-    with prepared(case) as manager:
-        before = seen(manager, NIC)
-        length = durations(manager, case.actions).get(stage, 0.0)
-        assert rested(manager) == before
-        for number in range(ROUNDS):
-            with Change(manager, *case.actions) as change:
-                moment = (number + list(CASES.values()).index(case) / len(CASES)) / ROUNDS
-                kill = Kill(manager, length * moment, 0.6 * number)
-                if stage == "begin":
-                    with kill:
-                        refusal = change.begin()
-                    assert refusal or change.step("undo") == "", (case, number)
-                else:
-                    assert change.begin() == ""
-                    assert end_in(stage, kill, change) == "", number
-            assert rested(manager) == before, (case, number)
+@kill_matrix(("begin", "begun", "do", "waiting", "undo"), tuple(CASES))
+def test_killed_and_taken_back(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
+    case = CASES[variant]
+    with hosts.prepared(case) as host:
+        length = host.durations(case)[stage] if stage in ("begin", "do", "undo") else 0.0
+        with host.change(*case.actions) as change:
+            killing = Kill(host.manager, length * moment_of(kill), absence_of(kill))
+            if stage == "begin":
+                with killing:
+                    refusal = change.begin()
+                assert refusal or change.step("undo") == ""
+            else:
+                assert change.begin() == ""
+                assert end_in(stage, killing, change) == ""
+        assert rested(host.manager) == host.before
 
 
-def end_in(stage: str, kill: Kill, change: Change) -> str:
+def end_in(stage: str, killing: Kill, change: Change) -> str:
     """From "begun" to the end of the undo, killed in one stage; what the undo says. NetworkManager may be away still
     when it is asked to undo."""
     if stage == "begun":
-        with kill:
+        with killing:
             return change.step("undo")
     if stage == "do":
-        with kill:
+        with killing:
             begin_and_do(change)
             return change.step("undo")
     begin_and_do(change)
-    with kill:
+    with killing:
         return change.step("undo")
 
 
-def test_another_networkmanager_brings_up_nothing_by_itself() -> None:
+@pytest.mark.parametrize("allowed", ["yes", "no"])
+@kill_matrix(("starting", "at-rest"))
+def test_another_networkmanager_brings_up_nothing_by_itself(hosts: Hosts, stage: str, kill: int, allowed: str) -> None:
     """One that has been started anew while the change was there would prefer any profile to none, and has no reason yet
-    not to: neither while it is only starting, nor when the new profile is taken away from under it."""
-    works = [(at_rest, allowed) for at_rest in (True, False) for allowed in ("yes", "no")]
-    side_by_side(*(partial(start_anew_and_take_back, at_rest, allowed) for at_rest, allowed in works))
-
-
-def start_anew_and_take_back(at_rest: bool, allowed: str) -> None:
-    """`allowed`: whether the device may connect by itself as soon as nobody else has set it up."""
-    case = CASES["set up by hand"]
-    with prepared(case) as manager:
+    not to: neither while it is only starting, nor when the new profile is taken away from under it. `allowed`: whether
+    the device may connect by itself as soon as nobody else has set it up."""
+    case = CASES["set-up-by-hand"]
+    with hosts.prepared(case) as host:
+        manager = host.manager
         manager.nmcli("device", "set", NIC, "autoconnect", allowed)
-        before = seen(manager, NIC), may_connect(manager)
-        for number in range(ROUNDS):
-            with Change(manager, *case.actions) as change:
-                assert (change.begin(), change.do()) == ("", "")
-                manager.stop()
-                if not at_rest:
-                    change.start("undo")
-                manager.start()
-                if at_rest:
-                    manager.wait_for(manager.is_at_rest)
-                    change.start("undo")
-                assert change.answer() == ""
-                assert (seen(manager, NIC), may_connect(manager)) == before, number
-
-
-def may_connect(manager: PrivateNetworkManager) -> str:
-    return manager.nmcli("-g", "GENERAL.AUTOCONNECT", "device", "show", NIC).strip()
+        with host.change(*case.actions) as change:
+            assert (change.begin(), change.do()) == ("", "")
+            manager.stop()
+            if stage == "starting":
+                change.start("undo")
+            manager.start()
+            if stage == "at-rest":
+                manager.wait_for(manager.is_at_rest)
+                change.start("undo")
+            assert change.answer() == ""
+            assert (seen(manager, NIC), may_connect(manager)) == (host.before, allowed == "yes")
+        manager.nmcli("device", "set", NIC, "autoconnect", "yes" if host.may_connect else "no")
 
 
 @pytest.mark.parametrize(
@@ -401,12 +454,12 @@ def test_what_a_profile_would_set_that_is_not_so_already(active: str, words: str
         refuse_what_would_stay(operation, earlier, now)
 
 
-def test_one_that_is_only_starting_has_not_brought_up_anything_yet() -> None:
+def test_one_that_is_only_starting_has_not_brought_up_anything_yet(hosts: Hosts) -> None:
     """Which must not be taken for what was before: a change that begins then would be taken back to a link that is
     down for good. Without a carrier NetworkManager goes on starting for some seconds."""
     peer = f"far{NIC}"
-    with prepared(Case(nothing, ())) as manager, Change(manager, *RENAMED) as change:
-        before = seen(manager, NIC)
+    with hosts.prepared(UNCHANGED) as host, host.change(*RENAMED) as change:
+        manager, before = host.manager, host.before
         manager.stop()
         manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
         manager.start()
@@ -440,27 +493,30 @@ def test_one_that_has_ended_has_not_refused(tmp_path: Path) -> None:
         private.end()
 
 
-def test_killed_and_kept() -> None:
-    """It is the confirmed new state, though NetworkManager has been started anew before the confirmation."""
-    side_by_side(*(partial(kill_and_keep, case) for case in CASES.values()))
-
-
-def kill_and_keep(case: Case) -> None:
-    with prepared(case) as manager:
-        before = seen(manager, NIC)
-        for number in range(ROUNDS):
-            with Change(manager, *case.actions) as change:
-                assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-                changed = seen(manager, NIC)
-                with Kill(manager, 0.0, 0.6 * number):
-                    complaint = change.step("keep")
-                assert (complaint, rested(manager)) == ("", changed), number
-                assert (change.step("undo"), rested(manager)) == ("", before), number
+@kill_matrix(("waiting", "keep"), tuple(CASES))
+def test_killed_and_kept(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
+    """It is the confirmed new state, though NetworkManager has been started anew before the confirmation, or is only
+    started anew after it. A change that has been kept so can still be taken back."""
+    case = CASES[variant]
+    with hosts.prepared(case) as host, host.change(*case.actions) as change:
+        manager = host.manager
+        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
+        changed = seen(manager, NIC)
+        killing = Kill(manager, 0.0, absence_of(kill))
+        if stage == "waiting":
+            with killing:
+                pass
+            complaint = change.step("keep")
+        else:
+            with killing:
+                complaint = change.step("keep")
+        assert (complaint, rested(manager)) == ("", changed)
+        assert (change.step("undo"), rested(manager)) == ("", host.before)
 
 
 def test_kept_though_it_comes_back_with_something_else() -> None:
     """What was confirmed is brought up again, not what NetworkManager prefers when it has lost its memory."""
-    case = CASES["another profile"]
+    case = CASES["another-profile"]
     with prepared(case) as manager, Change(manager, *case.actions) as change:
         assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
         changed = seen(manager, NIC)
@@ -472,12 +528,10 @@ def test_kept_though_it_comes_back_with_something_else() -> None:
         assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
 
 
-def test_killed_for_good() -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_killed_for_good(name: str) -> None:
     """Files, addresses and routes are back without it; and it finds everything as before when it is started again."""
-    side_by_side(*(partial(kill_for_good, case) for case in CASES.values()))
-
-
-def kill_for_good(case: Case) -> None:
+    case = CASES[name]
     with prepared(case) as manager:
         before = seen(manager, NIC)
         with Change(manager, *case.actions) as change:
@@ -498,11 +552,11 @@ def seen_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object,
     return files, {NIC: addresses(manager, NIC)}, routes(manager)
 
 
-def test_one_that_hangs() -> None:
+def test_one_that_hangs(hosts: Hosts) -> None:
     """It is said, files and addresses are back all the same, and NetworkManager follows when it goes on."""
-    case = CASES["a wrong address"]
-    with prepared(case) as manager, Change(manager, *case.actions) as change:
-        before = seen(manager, NIC)
+    case = CASES["wrong-address"]
+    with hosts.prepared(case) as host, host.change(*case.actions) as change:
+        manager, before = host.manager, host.before
         assert (change.begin(), change.do()) == ("", "")
         os.kill(manager.pid, signal.SIGSTOP)
         complaint = change.step("undo", 1.0)
@@ -513,13 +567,30 @@ def test_one_that_hangs() -> None:
         assert (change.step("undo"), seen(manager, NIC)) == ("", before)
 
 
-def test_nobody_comes() -> None:
-    """Who asked for the change is gone: NetworkManager rolls back by itself, and says so to a late confirmation."""
-    case = CASES["a wrong address"]
-    with prepared(case) as manager, Change(manager, *case.actions, keep_within=600.0) as change:
-        before = seen(manager, NIC)
+def test_neither_kept_nor_undone(hosts: Hosts) -> None:
+    """What asked for the change is gone: NetworkManager rolls back by itself, and says so to a late confirmation."""
+    case = CASES["wrong-address"]
+    with (
+        hosts.prepared(case) as host,
+        address_changes(host.manager) as news,
+        host.change(*case.actions, keep_within=600.0) as change,
+    ):
+        manager, before = host.manager, host.before
         assert (change.begin(), change.do(), change.step("settled", 1.0)) == ("", "", "")
         assert seen(manager, NIC).addresses != before.addresses
-        manager.wait_for(lambda: seen(manager, NIC).addresses == before.addresses)
+        while addresses(manager, NIC) != before.addresses[NIC]:
+            assert news.readline()
         assert change.step("keep") == "NetworkManager has taken the change back by itself"
         assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+
+
+@contextmanager
+def address_changes(manager: PrivateNetworkManager) -> Iterator[IO[bytes]]:
+    """A line or more for each."""
+    command = ["ip", "-n", manager.namespace.name, "monitor", "address"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.kill()

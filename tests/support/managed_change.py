@@ -46,31 +46,48 @@ for line in sys.stdin:
 """
 
 
-class Change:
-    """One change, made inside by a process of its own: each step returns its sentence, empty when it went well.
+def start_child(manager: PrivateNetworkManager) -> subprocess.Popen[str]:
+    """A process inside that makes one `Change` after another."""
+    return subprocess.Popen(
+        [*manager.prefix, sys.executable, "-I", "-S", "-c", CHILD],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
-    A context manager that leaves no process behind; `start` and `answer` are for what shall happen in the middle.
+
+def end_child(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+class Change:
+    """One change, made by a process inside: each step returns its sentence, empty when it went well.
+
+    A context manager that ends the process, unless it was given one as `process`; `start` and `answer` are for what
+    shall happen in the middle.
     """
 
     def __init__(
-        self, manager: PrivateNetworkManager, *actions: Sequence[str], keep_within: float = 60.0, etc: str = "/etc"
+        self,
+        manager: PrivateNetworkManager,
+        *actions: Sequence[str],
+        keep_within: float = 60.0,
+        etc: str = "/etc",
+        process: subprocess.Popen[str] | None = None,
     ) -> None:
         self.actions = actions
         self.keep_within, self.etc = keep_within, etc
-        self.process = subprocess.Popen(
-            [*manager.prefix, sys.executable, "-I", "-S", "-c", CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._given = process is not None
+        self.process = process or start_child(manager)
 
     def __enter__(self) -> Change:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        if not self._given:
+            end_child(self.process)
 
     def start(self, step: str, *words: object) -> None:
         assert self.process.stdin is not None
