@@ -1,30 +1,30 @@
 """A change of NetworkManager's made by the guard itself, together with one of the kernel's: shown, kept, taken back,
-and with the guard, the probe or NetworkManager killed on the way."""
+and with the guard, the probe, its client or NetworkManager killed at each stage."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 import pytest
 
 from tests.support.changes import Changing, guards_in
-from tests.support.managed_change import Seen, seen
+from tests.support.kills import kill_matrix
+from tests.support.managed_change import Seen, ip, seen
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import Probe, wait_until
-from tests.support.side_by_side import side_by_side
 
+Looks = tuple[Seen, int]
+"""What NetworkManager has set up, and the MTU."""
 NIC = "ens37"
 MADE_UP = "Wired connection 1"
 RENAMED = ["nmcli", "con", "mod", "id", MADE_UP, "connection.id", NIC, "connection.interface-name", NIC]
 STATIC = ["ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled"]
 ACTIONS = [[*RENAMED, *STATIC], ["nmcli", "con", "up", "id", NIC], ["ip", "link", "set", "dev", NIC, "mtu", "1400"]]
 VICTIMS = ("guard", "probe", "client", "networkmanager")
-OF_EACH = 5
-"""Kills of each at each of two stages: 20 for each stage."""
 ACTIVATING = 40
 """NM_DEVICE_STATE_PREPARE: something comes up, or is up."""
 
@@ -35,20 +35,53 @@ pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(
 def managed_host() -> Iterator[PrivateNetworkManager]:
     """One that has made up a profile for the NIC, and asks for addresses in vain."""
     with private_networkmanager(NIC) as one:
-        one.wait_for(lambda: one.nmcli("-g", "GENERAL.CONNECTION", "device", "show", NIC).strip() == MADE_UP)
+        one.wait_for(lambda: one.active_profile(NIC, "Id") == MADE_UP)
         yield one
 
 
+class Host:
+    """The one that all tests use: each leaves it as it was, else the next one gets another."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self.manager = self._stack.enter_context(managed_host())
+        self.before, self.settings = looks(self.manager), kernel_settings(self.manager)
+
+    def is_as_it_was(self) -> bool:
+        manager = self.manager
+        if manager.daemon is None or guards_in(manager.namespace):
+            return False
+        return (looks(manager), kernel_settings(manager)) == (self.before, self.settings)
+
+    def close(self) -> None:
+        self._stack.close()
+
+
 @pytest.fixture(scope="module")
-def managers() -> Iterator[list[PrivateNetworkManager]]:
-    """As many as are worked on side by side; every test leaves them as they were."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(managed_host()) for _ in VICTIMS]
+def hosts() -> Iterator[list[Host]]:
+    """The one that is used comes last."""
+    made: list[Host] = []
+    yield made
+    for host in made:
+        host.close()
 
 
 @pytest.fixture
-def manager(managers: list[PrivateNetworkManager]) -> PrivateNetworkManager:
-    return managers[0]
+def host(hosts: list[Host]) -> Host:
+    if not hosts or not hosts[-1].is_as_it_was():
+        hosts.append(Host())
+    return hosts[-1]
+
+
+@pytest.fixture
+def manager(host: Host) -> PrivateNetworkManager:
+    return host.manager
+
+
+@pytest.fixture
+def old(host: Host) -> Looks:
+    """What it looks like before a test."""
+    return host.before
 
 
 @contextmanager
@@ -60,7 +93,7 @@ def probe_in(manager: PrivateNetworkManager) -> Iterator[Changing]:
 
 def activation(manager: PrivateNetworkManager) -> str:
     """Its path: another one each time something is brought up, whatever its profile is called."""
-    return manager.nmcli("-g", "GENERAL.CON-PATH", "device", "show", NIC).strip()
+    return str(manager.device(NIC, "ActiveConnection") or "").strip("/")
 
 
 @contextmanager
@@ -73,14 +106,12 @@ def ended(manager: PrivateNetworkManager) -> Iterator[None]:
         manager.start()
 
 
-def looks(manager: PrivateNetworkManager) -> tuple[Seen, str]:
+def looks(manager: PrivateNetworkManager) -> Looks:
     manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
-    mtu = manager.namespace.run(["cat", f"/sys/class/net/{NIC}/mtu"])
-    return seen(manager, NIC), mtu
+    return seen(manager, NIC), json.loads(ip(manager, "-j", "link", "show", "dev", NIC))[0]["mtu"]
 
 
-def test_shown_made_and_taken_back(manager: PrivateNetworkManager) -> None:
-    old = looks(manager)
+def test_shown_made_and_taken_back(manager: PrivateNetworkManager, old: Looks) -> None:
     with probe_in(manager) as change:
         shown = change.prepared(ACTIONS)
         assert looks(manager) == old
@@ -96,46 +127,44 @@ def test_shown_made_and_taken_back(manager: PrivateNetworkManager) -> None:
         change.ask("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
         change.said("applied")
         made, mtu_now = looks(manager)
-        assert (made.addresses[NIC], mtu_now.strip()) == (["192.0.2.9/24"], "1400")
+        assert (made.addresses[NIC], mtu_now) == (["192.0.2.9/24"], 1400)
         change.ask("undo")
         assert change.end() == "undone"
         assert looks(manager) == old
     wait_until(lambda: not guards_in(manager.namespace))
 
 
-def kill_before_it_is_kept(manager: PrivateNetworkManager, victim: str) -> None:
-    old = looks(manager)
-    for stage in ("applying", "applied") * OF_EACH:
-        with probe_in(manager) as change:
-            change.apply(ACTIONS)
-            change.said(stage)
-            if victim == "guard":
-                for pid in guards_in(manager.namespace)[:1]:
-                    os.kill(pid, signal.SIGKILL)
-                assert change.end() == "undone"
-            elif victim == "probe":
-                change.probe.process.kill()
-            elif victim == "client":
-                assert change.probe.process.stdin is not None
-                change.probe.process.stdin.close()
-            else:
-                manager.stop()
-                manager.start()
-                change.ask("undo")
-                assert change.end() == "undone"
-        wait_until(lambda: not guards_in(manager.namespace), 90.0)
-        assert looks(manager) == old, (stage, victim)
-
-
-def test_killed_before_it_is_kept(managers: list[PrivateNetworkManager]) -> None:
-    works = zip(managers, VICTIMS, strict=True)
-    side_by_side(*(partial(kill_before_it_is_kept, manager, victim) for manager, victim in works))
+@kill_matrix(("applying", "applied"), victims=VICTIMS)
+def test_killed_before_it_is_kept(
+    manager: PrivateNetworkManager, old: Looks, *, stage: str, kill: int, victim: str
+) -> None:
+    with probe_in(manager) as change:
+        change.apply(ACTIONS)
+        change.said(stage)
+        if victim == "guard":
+            for pid in guards_in(manager.namespace)[:1]:
+                os.kill(pid, signal.SIGKILL)
+            assert change.end() == "undone"
+        elif victim == "probe":
+            change.probe.process.kill()
+        elif victim == "client":
+            assert change.probe.process.stdin is not None
+            change.probe.process.stdin.close()
+        else:
+            manager.stop()
+            manager.start()
+            change.ask("undo")
+            assert change.end() == "undone"
+    wait_until(lambda: not guards_in(manager.namespace), 90.0)
+    assert looks(manager) == old
 
 
 @pytest.mark.parametrize("undone_by", ["networkmanager", "nictop"])
-def test_what_a_profile_sets_in_the_kernel_comes_back(manager: PrivateNetworkManager, undone_by: str) -> None:
+def test_what_a_profile_sets_in_the_kernel_comes_back(
+    manager: PrivateNetworkManager, old: Looks, undone_by: str
+) -> None:
     """Queues and offloads by ethtool.* settings; a NetworkManager that was killed does not know any more what was."""
-    old, before = looks(manager), kernel_settings(manager)
+    before = kernel_settings(manager)
     settings = ["ethtool.feature-gro", "off" if "generic-receive-offload: on" in before else "on"]
     actions = [[*RENAMED, *STATIC, *settings], ["nmcli", "con", "up", "id", NIC]]
     with probe_in(manager) as change:
@@ -154,9 +183,8 @@ def kernel_settings(manager: PrivateNetworkManager) -> str:
     return "".join(manager.namespace.run(["ethtool", option, NIC]) for option in ("-l", "-k"))
 
 
-def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager) -> None:
+def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager, old: Looks) -> None:
     """Pause, EEE and FEC: set by an action, or by a profile that is brought up, unless that is how it is already."""
-    old = looks(manager)
     up = [["nmcli", "con", "up", "id", "paused"]]
     with probe_in(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
@@ -174,13 +202,13 @@ def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager)
     manager.wait_for(lambda: looks(manager) == old)
 
 
-def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager) -> None:
+def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, old: Looks) -> None:
     """nmcli would wait for another minute; the change is taken back as soon as NetworkManager is there again."""
-    old, earlier = looks(manager), activation(manager)
+    earlier = activation(manager)
     with probe_in(manager) as change:
         change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
         change.said("applying")
-        wait_until(lambda: activation(manager) not in ("", earlier))
+        manager.wait_for(lambda: activation(manager) not in ("", earlier))
         with ended(manager):
             assert change.said("failed").text == "NetworkManager has ended in the middle of the change"
         assert change.end() == "undone"
@@ -202,14 +230,14 @@ def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNe
             manager.nmcli("con", "delete", "added")
 
 
-def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager) -> None:
+def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager, old: Looks) -> None:
     """Three quarters of a minute, which nobody wants to be locked out for."""
-    old, earlier = looks(manager), activation(manager)
+    earlier = activation(manager)
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
     with probe_in(manager) as change:
         change.apply(actions)
         change.said("applying")
-        wait_until(lambda: activation(manager) not in ("", earlier))
+        manager.wait_for(lambda: activation(manager) not in ("", earlier))
         assert change.probe.process.stdin is not None
         change.probe.process.stdin.close()
         wait_until(lambda: not guards_in(manager.namespace))

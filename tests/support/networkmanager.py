@@ -218,10 +218,10 @@ class PrivateNetworkManager:
         """NM_DEVICE_STATE_*; 0: no such device."""
         return int(self.device(name, "State") or 0)
 
-    def active_profile(self, name: str) -> str:
-        """UUID of the profile that is up or coming up on a device; empty: none."""
+    def active_profile(self, name: str, what: str = "Uuid") -> str:
+        """UUID (or Id) of the profile that is up or coming up on a device; empty: none."""
         active = self.device(name, "ActiveConnection")
-        return str(self.property(active, f"{SERVICE}.Connection.Active", "Uuid") or "") if active else ""
+        return str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
 
     def is_at_rest(self) -> bool:
         """Whether it has done what there was to do at its start."""
