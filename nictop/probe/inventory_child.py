@@ -98,8 +98,9 @@ class InventoryChild:
         output, self._output = self._output, bytearray()
         self._close()
         status = self._reap(time.monotonic() + END_PATIENCE)
-        if status is not None and os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0 and output.endswith(b"\n"):
-            end = output.find(b"\n") + 1
+        end = output.find(b"\n") + 1
+        whole = output.startswith(b"{") and output.endswith(b"\n") and end < len(output) and not self._killed
+        if whole and status in (0, None):  # None: on a starved host it is still on its way out
             self.targets = bytes(output[:end])
             del output[:end]
             return output, ""

@@ -16,7 +16,7 @@ from nictop.metrics import server as bounds
 from nictop.metrics.listening import Listening, parse_listening
 from nictop.metrics.server import HELP, MOST_REQUEST, Answer, HttpRequest, MetricsServer, parse_request
 
-LIMIT = 15.0
+LIMIT = 90.0
 LOOPBACK = Listening("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
 """More than the buffers of a socket on loopback hold."""

@@ -17,6 +17,7 @@ from nictop.probe import hotplug, netlink, rtnetlink
 from nictop.probe.hotplug import Calm, Events, parse_address, parse_link_change, parse_uevent, parse_uevent_matters
 from nictop.probe.records import LinkChange
 from tests.support.namespaces import Namespace
+from tests.support.probe import LIMIT
 
 UP, LOWER_UP = 0x1, 0x10000
 
@@ -146,7 +147,7 @@ class Heard:
         self.changes: list[dict[str, Any]] = []
         self.stale = 0
 
-    def until(self, fact: Callable[[Heard], object], limit: float = 10.0) -> None:
+    def until(self, fact: Callable[[Heard], object], limit: float = LIMIT) -> None:
         end = time.monotonic() + limit
         while not fact(self):
             readable, _, _ = select.select(list(self.events.sockets), [], [], max(0.0, end - time.monotonic()))
@@ -223,7 +224,7 @@ def test_addresses_and_default_routes_call_for_an_inventory(
     for descriptor in (rtnetlink, uevents):
         heard.events.take(descriptor)
     namespace.run(command.split())
-    readable, _, _ = select.select([rtnetlink], [], [], 5.0)
+    readable, _, _ = select.select([rtnetlink], [], [], LIMIT)
     assert readable
     changes, stale = heard.events.take(rtnetlink)
     assert not changes
@@ -236,7 +237,7 @@ def test_the_same_address_again_is_no_news(namespace: Namespace, heard: Heard) -
     for life in ("1000", "2000"):
         argv = f"ip -6 address replace 2001:db8::1/64 dev lo valid_lft {life} preferred_lft {life} nodad noprefixroute"
         namespace.run(argv.split())
-        assert select.select([rtnetlink], [], [], 5.0)[0]
+        assert select.select([rtnetlink], [], [], LIMIT)[0]
         answers.append(heard.events.take(rtnetlink)[1])
     assert answers == [True, False]
 
@@ -250,7 +251,7 @@ def test_settings_call_for_an_inventory(namespace: Namespace, heard: Heard) -> N
         namespace.run(["ethtool", "-K", "left", "gro", "on"])
     except FileNotFoundError:
         pytest.skip("ethtool is not installed")
-    assert select.select(ethtool, [], [], 5.0)[0]
+    assert select.select(ethtool, [], [], LIMIT)[0]
     assert heard.events.take(ethtool[0]) == ([], True)
 
 

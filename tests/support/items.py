@@ -9,7 +9,7 @@ from nictop.probe.records import Line
 from nictop.wire.source import SourceState
 
 Item = Line | SourceState
-LIMIT = 60.0
+LIMIT = 90.0
 
 
 async def until(items: AsyncIterator[Item], wanted: Callable[[Item], object], limit: float = LIMIT) -> list[Item]:

@@ -17,12 +17,13 @@ from nictop.wire.codec import decode
 from nictop.wire.local import probe_command
 from tests.support.namespaces import Namespace
 
-LIMIT = 60.0
+LIMIT = 90.0
 """Seconds that a test waits for what must come in one."""
 
 
 class Probe:
-    """The probe under test; a context manager that leaves no process behind. `prefix`: words before its command."""
+    """The probe under test; a context manager that leaves no process behind. `prefix`: words before its command;
+    `command`: another one in place of the probe's own."""
 
     def __init__(
         self,
@@ -31,10 +32,11 @@ class Probe:
         python: str = sys.executable,
         user: int | None = None,
         prefix: Sequence[str] = (),
+        command: Sequence[str] | None = None,
     ) -> None:
         inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else prefix
         self.process = subprocess.Popen(
-            [*inside, *probe_command(python, *arguments)],
+            [*inside, *(command or probe_command(python, *arguments))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
