@@ -15,6 +15,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
 from nictop.watch import followed
 from nictop.wire.source import Source, SourceState
+from tests.support.probe import LIMIT
 from tests.support.sources import ScriptedSource
 
 QUICK = Limits(answer=0.2, apply=0.3, settle=0.2, undoing=0.0, more=0.2, again=0.01)
@@ -88,7 +89,7 @@ async def carry(
         listeners.append(carried.change.hear)
         if not isinstance(source, ScriptedSource):
             listeners.append(note)
-            await asyncio.wait_for(live.wait(), 30)
+            await asyncio.wait_for(live.wait(), LIMIT)
         async with aclosing(carried.change.events()) as events:
             async for event in events:
                 carried.events.append(event)

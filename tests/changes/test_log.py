@@ -103,7 +103,7 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
     for one in writers:
         one.start()
     for one in writers:
-        one.join(60)
+        one.join(120)
         assert one.exitcode == 0
     log = read(path)
     assert len(log.changes) == 150 and log.unreadable == 0

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -25,17 +28,20 @@ from tests.support.changes import (
     SEVERAL,
     Changing,
     ProbeBySsh,
+    begin_again,
     changing,
     nobody_stays,
+    other_tools,
     prepare_host,
     processes_in,
     ssh_command,
     state_of,
-    states_after,
 )
 from tests.support.namespaces import Namespace
-from tests.support.probe import Probe, interpreters, wait_until
+from tests.support.probe import LIMIT, Probe, interpreters, wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
+
+RTMGRP_IPV4_IFADDR, RTM_NEWADDR, RTM_DELADDR = 0x10, 20, 21
 
 
 @pytest.fixture
@@ -89,8 +95,11 @@ def test_only_root_changes_anything(host: Namespace) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_change_is_shown_made_and_kept_or_taken_back(host: Namespace, kind: str) -> None:
     """Nothing is changed by showing it; what was shown is what ip, ethtool and cat see then."""
-    old, new = state_of(host), states_after(host)[kind]
     actions = KINDS[kind]
+    old = state_of(host)
+    other_tools(host, actions)
+    new = state_of(host)
+    begin_again(host)
     with changing(host) as change:
         shown = change.prepared(actions)
         assert state_of(host) == old
@@ -283,9 +292,52 @@ def addresses(namespace: Namespace, name: str) -> list[str]:
     return [one["local"] for one in link["addr_info"]]
 
 
-@pytest.mark.parametrize("heartbeat", ["1", "60"])
+@pytest.fixture
+def address_events(namespace: Namespace) -> Iterator[socket.socket]:
+    """What the kernel says of IPv4 addresses in the namespace, as `until_address` takes it."""
+    heard = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+    with heard:
+        heard.settimeout(LIMIT)
+        heard.bind((0, RTMGRP_IPV4_IFADDR))
+        yield heard
+
+
+def until_address(heard: socket.socket, kind: int, address: str) -> None:
+    """Wait for a message of this kind about the address."""
+    while True:
+        message = heard.recv(65536)
+        if int.from_bytes(message[4:6], sys.byteorder) == kind and socket.inet_aton(address) in message:
+            return
+
+
+@contextmanager
+def pinging(probe: Probe) -> Iterator[None]:
+    """The probe hears something all the time, as long as there is a way to it."""
+    over = threading.Event()
+
+    def ping() -> None:
+        with suppress(OSError):
+            while not over.wait(0.1):
+                probe.ask({"ping": 1})
+
+    pinger = threading.Thread(target=ping)
+    pinger.start()
+    try:
+        yield
+    finally:
+        over.set()
+        pinger.join()
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "keep_within"), [("4", 300), ("60", 5)], ids=["the probe gives up", "the deadline comes"]
+)
 def test_the_address_that_the_connection_uses(
-    door: tuple[Namespace, Sshd], namespace: Namespace, heartbeat: str
+    door: tuple[Namespace, Sshd],
+    namespace: Namespace,
+    address_events: socket.socket,
+    heartbeat: str,
+    keep_within: float,
 ) -> None:
     """It is gone, the connection with it, and back by itself: at the deadline, or as soon as the probe has given up."""
     client, server = door
@@ -298,11 +350,14 @@ def test_the_address_that_the_connection_uses(
     arguments = ["--interval", "60", "--heartbeat", heartbeat, "--allow-changes"]
     with ProbeBySsh(ssh, arguments) as probe:
         change = Changing(probe)
-        shown = change.prepared(wrong)
-        assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
-        change.ask("apply", actions=wrong, fingerprint=shown.fingerprint, keep_within=5, twice=True)
-        wait_until(lambda: addresses(namespace, "far") == ["198.51.100.2"])
-        wait_until(lambda: addresses(namespace, "far") == ["192.0.2.2"])
+        with pinging(probe):
+            shown = change.prepared(wrong)
+            assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
+            change.ask("apply", actions=wrong, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
+            until_address(address_events, RTM_DELADDR, "192.0.2.2")
+            until_address(address_events, RTM_NEWADDR, "192.0.2.2")
+            until_address(address_events, RTM_DELADDR, "198.51.100.2")
+        assert addresses(namespace, "far") == ["192.0.2.2"]
         if heartbeat == "60":
             assert change.end() == "undone", "the connection has outlived it, and says so"
     wait_until(lambda: not server.sessions())

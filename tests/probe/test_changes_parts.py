@@ -37,7 +37,7 @@ from nictop.probe.changes.voice import Voice
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
 from tests.support.namespaces import ROOT, Namespace
-from tests.support.probe import alive, wait_until
+from tests.support.probe import LIMIT, alive, wait_until
 
 FUNCTION = "0000:3b:00.0"
 NUMVFS = f"/sys/bus/pci/devices/{FUNCTION}/sriov_numvfs"
@@ -242,7 +242,7 @@ def test_the_ssh_session_is_found_behind_sudo() -> None:
         pid = int(process.stdout.readline())
         assert read_ssh_connection(pid=pid) == (("198.51.100.1", "192.0.2.2"), 22)
         process.stdin.close()
-        process.wait(10)
+        process.wait(LIMIT)
     assert read_ssh_connection(pid=1) is None
 
 

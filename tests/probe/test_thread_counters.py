@@ -145,11 +145,11 @@ def test_a_real_thread_until_its_end(files: KeptFiles) -> None:
     burn, end = threading.Event(), threading.Event()
 
     def work() -> None:
-        burn.wait(30)
+        burn.wait(120)
         while resource.getrusage(resource.RUSAGE_THREAD).ru_utime < 0.05:
             sum(range(1000))
         used.append(resource.getrusage(resource.RUSAGE_THREAD).ru_utime)
-        end.wait(30)
+        end.wait(120)
 
     thread = threading.Thread(target=work, name="burner")
     thread.start()

@@ -391,7 +391,7 @@ def test_a_child_of_our_own_has_its_own_session_and_no_foreign_descriptors() -> 
         os.write(1, f"{os.getsid(0) == os.getpid()} {open_ones[0]} {len(os.listdir('/proc/self/fd'))}\n".encode())
         return 7
 
-    child = TrafficChild.start(look, time.monotonic() + 10)
+    child = TrafficChild.start(look, time.monotonic() + 3600)
     os.close(writable)
     wait_until(lambda: child.has_started()[0])
     output = next(descriptor for descriptor, stream in child.outputs.items() if stream == "stdout")
@@ -416,7 +416,7 @@ def test_a_child_that_ignores_all_is_killed_and_waited_for() -> None:
         while True:
             signal.pause()
 
-    child = TrafficChild.start(stubborn, time.monotonic() + 10)
+    child = TrafficChild.start(stubborn, time.monotonic() + 3600)
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
     assert alive(child.pid)
     end_now([child])

@@ -17,7 +17,7 @@ import pytest
 
 from nictop.wire.ssh_connection import SshTarget
 from tests.support.namespaces import Namespace
-from tests.support.probe import alive, wait_until
+from tests.support.probe import LIMIT, alive, wait_until
 
 PLACES = "/usr/sbin:/sbin:/usr/local/sbin:/usr/bin"
 SEPARATION = "/run/sshd"
@@ -139,7 +139,7 @@ class Sshd:
             return
         everybody = descendants(self.process.pid)
         self.process.terminate()
-        self.process.wait(10)
+        self.process.wait(LIMIT)
         self.process = None
         for pid in reversed(everybody):
             with contextlib.suppress(ProcessLookupError):

@@ -37,7 +37,7 @@ def command(packed: Bundle, *arguments: str) -> RemoteCommand:
 def run(line: str, data: bytes, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """As a login shell would run it."""
     return subprocess.run(
-        ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=30, check=False, env=environment
+        ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=120, check=False, env=environment
     )
 
 

@@ -162,13 +162,13 @@ async def test_a_slow_disk_costs_lines_but_no_time_and_no_memory(tmp_path: Path)
 
     def slow(data: bytes) -> None:
         stuck.set()
-        go_on.wait(15)
+        go_on.wait(120)
         write(data)
 
     recorder._write_soundly = slow  # type: ignore[method-assign]
     recorder.hear("a", hello(), 1.0)
     recorder._wake.set()
-    await asyncio.to_thread(stuck.wait, 15)
+    await asyncio.to_thread(stuck.wait, 120)
     for second in range(2000):
         recorder.hear("a", counters(2.0 + second, {2: (second, second)}), 2.0 + second)
         assert recorder._waiting_bytes <= 20_000
