@@ -301,8 +301,6 @@ def test_any_bytes_are_a_configuration_space(config: bytes) -> None:
     assert parse_sriov_capable(config[:255]) is None
 
 
-
-
 def test_capable_of_what_no_driver_shows(tree: Path) -> None:
     """No driver: sriov_totalvfs is there all the same, unless the firmware allows none; the capability stays."""
     assert read_tree(tree).sriov_capable is None

@@ -26,10 +26,9 @@ from nictop.probe import bus, profiles
 from nictop.probe.bus_calls import Answer, plain
 from nictop.probe.profile_settings import mac_address, parse_ip, parse_profile
 from nictop.probe.profiles import PROFILE, ROOT, SERVICE, parse_objects, plain_objects, read_networkmanager
-from nictop.probe.records import Inventory, IpSettings, Line, NetworkManager, Profile, Unreadable
-from nictop.wire.local import library_directories
+from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
 from tests.support import lines
-from tests.support.namespaces import ROOT as SOURCES
+from tests.support.inside import inventory_inside
 from tests.support.networkmanager import (
     OPEN,
     Bus,
@@ -41,16 +40,6 @@ from tests.support.probe import LIMIT
 
 ETHERNET = "802-3-ethernet"
 ACTIVATING = 40
-CHILD = f"""
-import json, os, sys
-sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-import jeepney, nictop.probe.ethtool, nictop.probe.inventory as inventory
-from nictop.probe import profiles, queues, links
-if len(sys.argv) > 1:
-    inventory.take_inventory("warm")  # another user may not be able to read the sources
-    os.setresuid(*3 * [int(sys.argv[1])])
-print(json.dumps({{"inventory": inventory.take_inventory("test")}}, default=vars))
-"""
 HOSTILE = ["Wired 'x' \"y\"", "[red]ens37[/]", "zwei  Wörter ", "名前", "a:b\\c", "$(reboot) `id`; & | > x", "-ens37"]
 
 
@@ -69,16 +58,8 @@ def require_networkmanager() -> None:
         pytest.skip(f"no real NetworkManager: {reason}")
 
 
-def inventory(manager: PrivateNetworkManager, *user: str) -> Inventory:
-    """The whole inventory, taken inside and decoded as the reader of the wire does, all types checked."""
-    said = manager.run([sys.executable, "-c", CHILD, *user])
-    found = msgspec.json.decode(said.encode(), type=Line).inventory
-    assert found is not None
-    return found
-
-
 def networkmanager(manager: PrivateNetworkManager) -> NetworkManager:
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     assert taken.unreadable == {}
     assert taken.networkmanager is not None
     return taken.networkmanager
@@ -96,7 +77,7 @@ def index_of(taken: Inventory, name: str) -> int:
 
 
 def test_a_new_nic_gets_a_generated_profile(manager: PrivateNetworkManager) -> None:
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None and taken.unreadable == {} and found.unreadable == {}
     (profile,) = ethernet(found)
@@ -143,7 +124,7 @@ def test_renamed_and_up_it_is_the_same_profile(manager: PrivateNetworkManager) -
     (before,) = ethernet(networkmanager(manager))
     manager.shell(f"nmcli con mod uuid {before.uuid} con-name ens37 connection.interface-name ens37")
     manager.shell("nmcli con mod ens37 ipv4.method manual ipv4.addresses 192.0.2.9/24 && nmcli con up ens37")
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     (after,) = ethernet(found)
@@ -158,7 +139,7 @@ def test_renamed_and_up_it_is_the_same_profile(manager: PrivateNetworkManager) -
 def test_two_profiles_for_one_nic(manager: PrivateNetworkManager) -> None:
     add = ["con", "add", "type", "ethernet", "ifname", "ens37", "con-name", "ens37", "autoconnect", "no"]
     manager.nmcli(*add, "connection.autoconnect-priority", "7", "ipv4.route-metric", "50")
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     generated, own = sorted(ethernet(found), key=lambda profile: profile.autoconnect_priority)
@@ -172,7 +153,7 @@ def test_two_profiles_for_one_nic(manager: PrivateNetworkManager) -> None:
 def test_a_disconnected_and_an_unmanaged_device(manager: PrivateNetworkManager) -> None:
     manager.nmcli("device", "disconnect", "ens37")
     manager.wait_for(lambda: manager.device_state("ens37") == 30)
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     assert taken.networkmanager is not None
     device = taken.networkmanager.devices[index_of(taken, "ens37")]
     assert (device.state, device.reason, device.autoconnect, device.active_profile) == (30, 39, False, None)
@@ -312,7 +293,7 @@ def test_it_agrees_with_nmcli_field_by_field(manager: PrivateNetworkManager) -> 
     manager.nmcli(
         "con", "mod", "a b", "ipv4.never-default", "yes", "ipv4.method", "manual", "ipv4.addr", "192.0.2.3/24"
     )
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
     listed = shown(manager, "UUID", "connection", "show")
@@ -366,7 +347,7 @@ def test_a_plain_user_reads_the_same_but_for_what_belongs_to_others(manager: Pri
         "con", "add", "type", "ethernet", "ifname", "x", "con-name", "roots", "connection.permissions", "root"
     )
     ours = networkmanager(manager)
-    theirs = inventory(manager, "65534").networkmanager
+    theirs = inventory_inside(manager, user=65534).networkmanager
     assert theirs is not None
     assert theirs.devices.keys() == ours.devices.keys()
     (secret,) = [profile for profile in theirs.profiles if "settings" in profile.unreadable]
@@ -382,7 +363,7 @@ def test_a_plain_user_reads_the_same_but_for_what_belongs_to_others(manager: Pri
 
 def test_it_ends_and_comes_back(manager: PrivateNetworkManager) -> None:
     manager.stop()
-    taken = inventory(manager)
+    taken = inventory_inside(manager)
     assert taken.networkmanager is None and taken.unreadable == {}
     manager.start()
     manager.wait_for(lambda: manager.device_state("ens37") >= ACTIVATING)
@@ -392,7 +373,7 @@ def test_it_ends_and_comes_back(manager: PrivateNetworkManager) -> None:
 
 def test_a_service_that_hangs_leaves_the_rest(manager: PrivateNetworkManager) -> None:
     os.kill(manager.pid, signal.SIGSTOP)
-    taken = inventory(manager)
+    taken = inventory_inside(manager, patience=None)
     os.kill(manager.pid, signal.SIGCONT)
     assert taken.networkmanager is None
     assert set(taken.unreadable) == {"networkmanager"}

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-
-import msgspec
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line
 from nictop.rules import RULES, Finding, Watched, diagnose
-from nictop.wire.local import library_directories
-from tests.support.namespaces import ROOT as SOURCES
+from tests.support.inside import inventory_inside
 from tests.support.networkmanager import PrivateNetworkManager
 
-CHILD = f"""
-import json, sys
-sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-from nictop.probe.inventory import take_inventory
-print(json.dumps({{"inventory": take_inventory("test")}}, default=vars))
-"""
 FAMILY = "profiles and names"
 
 
 def watched(manager: PrivateNetworkManager) -> Watched:
-    """A new inventory, taken inside and decoded as the reader of the wire does."""
-    line = msgspec.json.decode(manager.run([sys.executable, "-c", CHILD]).encode(), type=Line)
-    assert line.inventory is not None and "networkmanager" not in line.inventory.unreadable
-    return Watched(advance(with_state(Snapshot.empty("namespace"), "live", ""), line))
+    """A new inventory, taken inside."""
+    inventory = inventory_inside(manager)
+    assert "networkmanager" not in inventory.unreadable
+    return Watched(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
 
 
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:

@@ -61,9 +61,9 @@ class Namespace:
         subprocess.run(["ip", "netns", "del", self.name], check=True, capture_output=True)
 
 
-def enter(libc: ctypes.CDLL, descriptor: int) -> None:
-    """setns(2)."""
-    if libc.setns(descriptor, CLONE_NEWNET):
+def enter(libc: ctypes.CDLL, descriptor: int, kind: int = CLONE_NEWNET) -> None:
+    """setns(2). `kind` 0: of whatever kind it is."""
+    if libc.setns(descriptor, kind):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
