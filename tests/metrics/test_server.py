@@ -158,7 +158,7 @@ async def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 1)
-    async with serving(patience=0.5) as place:
+    async with serving(patience=3600.0) as place:
         _, busy = await asyncio.open_connection(*place)
         busy.write(b"GET /me")
         while not (said := await everything(place, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):

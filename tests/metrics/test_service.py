@@ -127,11 +127,11 @@ def test_counters_are_those_of_the_kernel(local: Metrics) -> None:
     local.until_up("here")
     devices = [path.parent.name for path in Path("/sys/class/net").glob("*/device")]
     before = {name: sysfs_counters(name) for name in ("lo", *devices)}
-    readings = {local.values()[series("nictop_host_inventory_age_seconds", host="here")]}
+    readings = {local.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")]}
 
     def heard_again() -> bool:
         """A reading may have been on its way; the third one was begun after `before` had been read."""
-        readings.add(local.values()[series("nictop_host_inventory_age_seconds", host="here")])
+        readings.add(local.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")])
         return len(readings) > 3
 
     wait_until(heard_again)
@@ -219,8 +219,8 @@ def test_links_come_and_go(namespace: Namespace) -> None:
         wait_until(lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 0)
         assert len(LINK_COUNTERS) > 8 and those(found, "nictop_link_bytes_total", device="veth0")
         namespace.run(["ip", "link", "del", "veth0"])
-        wait_until(lambda: not [key for key in metrics.values() if ("device", "veth0") in key[1]])
-        assert those(metrics.values(), "nictop_link_bytes_total", device="lo")
+        wait_until(lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]])
+        assert those(metrics.until_up("here"), "nictop_link_bytes_total", device="lo")
         assert metrics.end(signal.SIGTERM) == 0
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.wire import remote_probe, ssh
 from nictop.wire.ssh_connection import SshTarget
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, alive, wait_until
@@ -197,6 +198,15 @@ def command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is given up over ssh, neither host nor probe nor watching side, however little CPU they get."""
+    monkeypatch.setattr(remote_probe, "FIRST_WORD", 3600.0)
+    monkeypatch.setattr(remote_probe, "DEAF", 1_000_000)
+    monkeypatch.setattr(ssh, "HEARTBEAT", 60.0)
+    assert ssh.SshSource.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(ssh.SshSource.__init__.__kwdefaults__, "patience", 3600.0)
 
 
 def skip_without_sshd() -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -23,6 +22,16 @@ from tests.support.items import LIMIT, Item, has, is_state, until
 from tests.support.probe import interpreters, wait_until
 
 QUICK = (0.01, 0.02)
+HOUR = 3600.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No child is taken to hang, however little CPU it gets."""
+    monkeypatch.setattr(local, "FIRST_WORD", HOUR)
+    assert LocalSource.__init__.__kwdefaults__ is not None
+    monkeypatch.setitem(LocalSource.__init__.__kwdefaults__, "silence", HOUR)
+
 
 GREET = (
     f"import json, os, sys, time\nhello = {hello(0.1)!r}\n"
@@ -50,7 +59,8 @@ def gone(pid: int) -> bool:
     return not os.path.exists(f"/proc/{pid}")
 
 
-async def test_the_real_probe_from_start_to_end() -> None:
+async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PATIENCE", HOUR)  # the end of its stdin must be enough
     source = LocalSource(0.1)
     as_any_source: Source = source
     assert as_any_source.name == os.uname().nodename and not as_any_source.pids
@@ -66,9 +76,7 @@ async def test_the_real_probe_from_start_to_end() -> None:
         assert os.getsid(pid) == pid  # Ctrl-C in the terminal does not reach it
         await source.request(Request(watch=(2**30,)))
         await until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
-        begin = time.monotonic()
         await source.close()
-        assert time.monotonic() - begin < 0.4  # the end of its stdin was enough
         assert gone(pid)
         await source.close()
 
@@ -141,7 +149,7 @@ async def test_a_child_that_ignores_every_friendly_end() -> None:
         await until(items, has("hello"))
         pid = source.pid
         assert pid is not None
-        await asyncio.wait_for(source.close(), 5.0)
+        await asyncio.wait_for(source.close(), LIMIT)
         assert gone(pid)
 
 
@@ -178,14 +186,12 @@ async def test_tries_get_rarer_and_closing_does_not_wait_for_the_next() -> None:
             delays.append(lost.retry_in)
         assert all(0.75 * 0.02 * 2**n <= delay <= 0.02 * 2**n for n, delay in enumerate(delays[:4]))
         assert max(delays) <= 0.2
-    slow = LocalSource(0.1, command=program("sys.exit(1)"), retry=(60.0, 60.0))
+    slow = LocalSource(0.1, command=program("sys.exit(1)"), retry=(HOUR, HOUR))
     async with aclosing(slow.items()) as items:
         await until(items, is_state("lost"))
-        begin = time.monotonic()
         await slow.close()
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(items), LIMIT)
-        assert time.monotonic() - begin < 5.0
 
 
 async def test_a_cancelled_consumer_leaves_no_process() -> None:
@@ -220,7 +226,7 @@ async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> No
         assert run is not None and source.pid is not None
         pid = source.pid
         await asyncio.to_thread(wait_until, run.queue.full)
-        await asyncio.wait_for(source.close(), 5.0)
+        await asyncio.wait_for(source.close(), LIMIT)
         assert gone(pid)
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(items), LIMIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 import pytest
 
@@ -83,3 +84,22 @@ async def test_what_waited_ends_with_who_waited() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended.is_set()
+
+
+async def test_what_came_while_this_process_stood_still_is_given() -> None:
+    """As with a probe whose line waits in the pipe when a stopped program goes on: it has not been silent."""
+    loop = asyncio.get_running_loop()
+    readable, writable = os.pipe()
+    reader = asyncio.StreamReader()
+    with os.fdopen(readable, "rb", 0) as source, os.fdopen(writable, "wb", 0) as end:
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+
+        def stand_still() -> None:
+            over = loop.time() + 0.02
+            end.write(b"line")
+            while loop.time() < over:
+                pass
+
+        loop.call_soon(stand_still)
+        assert await within(0.01, reader.read(100)) == b"line"
+        transport.close()

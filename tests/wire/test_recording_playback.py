@@ -94,12 +94,13 @@ async def played(path: Path, window: float = WINDOW) -> AsyncIterator[Played]:
             await asyncio.wait_for(asyncio.gather(*one.tasks), LIMIT)
 
 
-@pytest.fixture
-def hour(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two hosts, of which the second comes later and speaks twice as often."""
+    path = tmp_path_factory.mktemp("hour") / "r"
     told: list[Told] = [*a_host("a", 900), *a_host("b", 1000, BEGIN + 100, 0.5)]
-    record(tmp_path / "r", sorted(told, key=lambda one: one[2]))
-    return tmp_path / "r"
+    record(path, sorted(told, key=lambda one: one[2]))
+    return path
 
 
 def is_paused(playback: Playback) -> bool:

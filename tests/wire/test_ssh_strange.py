@@ -22,10 +22,17 @@ from nictop.wire.authentication import Question
 from nictop.wire.source import SourceState
 from nictop.wire.ssh import SshSource, SshTarget
 from tests.support.items import has, state, until
+from tests.support.sshd import be_patient
 
 QUICK = (0.01, 0.05)
+HOUR = 3600.0
 Process = Any
 Act = Callable[[Process], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_patient(monkeypatch)
 
 
 class Open(asyncssh.SSHServer):
@@ -208,20 +215,25 @@ async def test_everybody_is_refused(tmp_path: Path) -> None:
         assert "does not let" in await given_up(SshSource(there, ask=Person(lambda question: "x")), "failed")
 
 
-async def test_thinking_about_a_question_takes_no_time(tmp_path: Path) -> None:
-    """The limit is for machines, not for people."""
-    thought = asyncio.Event()
+async def test_thinking_about_a_question_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is for machines, not for people. The clock of the loop is put forward while somebody thinks."""
+    loop, thought = asyncio.get_running_loop(), 0.0
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + thought)
 
     async def ask(question: Question) -> str:
-        await asyncio.wait({asyncio.ensure_future(thought.wait())}, timeout=1.5)
+        nonlocal thought
+        while thought < 70.0:
+            thought += 1.0
+            for _ in range(5):  # turns of the loop in which everybody looks at the clock
+                await asyncio.sleep(0)
         return "secret"
 
     async with serving(tmp_path, says(), Password) as there:
-        source = SshSource(there, ask=ask, patience=1.0)
+        source = SshSource(there, ask=ask, patience=60.0)
         async with aclosing(source.items()) as items:
-            assert [item for item in await until(items, has("hello")) if isinstance(item, SourceState)][
-                -1
-            ].state == "live"
+            heard = await until(items, has("hello"), HOUR)
+            assert [item for item in heard if isinstance(item, SourceState)][-1].state == "live"
             await source.close()
 
 
@@ -270,7 +282,7 @@ async def test_a_port_that_says_something_else(tmp_path: Path, words: bytes, nam
         await reader.read(10)
 
     async with listening(tmp_path, talk) as there:
-        assert await given_up(SshSource(there, patience=3.0), name)
+        assert await given_up(SshSource(there), name)
 
 
 # ------------------------------------------------------------------------------------------- what is no probe
@@ -316,24 +328,37 @@ async def test_an_account_without_a_shell(tmp_path: Path) -> None:
 
 
 async def test_a_shell_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_probe, "FIRST_WORD", 0.3)
+    """Its time is over once its complaint has been heard."""
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            probe = source._probe
+            return 115.1 if probe is not None and probe._complaint else 100.0
+
+    monkeypatch.setattr(remote_probe, "FIRST_WORD", 15.0)
     monkeypatch.setattr(remote_probe, "PING", 0.1)
+    monkeypatch.setattr(remote_probe, "time", Clock)
 
     async def act(process: Process) -> None:
         process.stderr.write(b"waiting for a lock\n")
 
     async with serving(tmp_path, act) as there:
-        said = await given_up(SshSource(there))
-        assert "started no Python within 0.3 s" in said and "waiting for a lock" in said
+        source = SshSource(there)
+        said = await given_up(source)
+        assert "started no Python within 15 s" in said and "waiting for a lock" in said
 
 
 async def test_a_probe_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_probe, "PING", 0.05)
+    monkeypatch.setattr(remote_probe, "DEAF", 4)
     async with serving(tmp_path, says()) as there:
         assert "has fallen silent" in await given_up(SshSource(there))
 
 
 async def test_half_closed(tmp_path: Path) -> None:
+    """Nobody waits for its silence, which `patient` has made endless."""
+
     async def act(process: Process) -> None:
         process.stdout.write(mark(process) + greeting())
         process.stdout.write_eof()
@@ -342,7 +367,7 @@ async def test_half_closed(tmp_path: Path) -> None:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             await until(items, has("hello"))
-            lost = await state(items, "lost", 5)
+            lost = await state(items, "lost")
             assert "127.0.0.1" in lost.message
             await source.close()
 
@@ -387,10 +412,10 @@ async def test_a_consumer_that_does_not_take_pauses_the_channel(
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             await until(items, has("hello"))
-            reached = -1
-            while reached != sent:  # until it gets no further
-                reached = sent
-                await asyncio.wait({asyncio.ensure_future(asyncio.Event().wait())}, timeout=0.3)
+            reached, turns = sent, 0
+            while turns < 500:  # of the loop in which it has got no further; both ends are in this one
+                await asyncio.sleep(0)
+                reached, turns = (sent, turns + 1) if reached == sent else (sent, 0)
             assert source._probe is not None
             assert sent < total - 1 and len(source._probe._items) < 1200
             heard = await until(
