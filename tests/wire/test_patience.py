@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import select
+from asyncio.subprocess import PIPE
 
 import pytest
 
 from nictop.wire.patience import within
+from tests.support.probe import LIMIT
 
 
 async def test_what_comes_is_given_and_what_fails_is_raised() -> None:
@@ -89,17 +91,18 @@ async def test_what_waited_ends_with_who_waited() -> None:
 async def test_what_came_while_this_process_stood_still_is_given() -> None:
     """As with a probe whose line waits in the pipe when a stopped program goes on: it has not been silent."""
     loop = asyncio.get_running_loop()
-    readable, writable = os.pipe()
-    reader = asyncio.StreamReader()
-    with os.fdopen(readable, "rb", 0) as source, os.fdopen(writable, "wb", 0) as end:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    child = await asyncio.create_subprocess_exec("sh", "-c", "read go; echo line; read end", stdin=PIPE, stdout=PIPE)
+    assert child.stdin is not None and child.stdout is not None
+    output = child._transport.get_pipe_transport(1).get_extra_info("pipe")  # type: ignore[attr-defined]
+    child.stdin.write(b"go\n")
 
-        def stand_still() -> None:
-            over = loop.time() + 0.02
-            end.write(b"line")
-            while loop.time() < over:
-                pass
+    def stand_still() -> None:
+        over = loop.time() + 0.02
+        assert select.select([output], [], [], LIMIT)[0]
+        while loop.time() < over:
+            pass
 
-        loop.call_soon(stand_still)
-        assert await within(0.01, reader.read(100)) == b"line"
-        transport.close()
+    loop.call_soon(stand_still)
+    assert await within(0.01, child.stdout.read(100)) == b"line\n"
+    child.stdin.close()
+    await child.wait()
