@@ -24,8 +24,8 @@ from nictop.watch import snapshots
 from nictop.wire.authentication import Question
 from nictop.wire.local import LocalSource
 from nictop.wire.ssh_connection import SshTarget
-from tests.support.items import has, state, until
-from tests.support.sshd import Sshd, skip_without_sshd
+from tests.support.items import LIMIT, has, state, until
+from tests.support.sshd import Sshd, be_patient, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,6 +34,7 @@ ROOT = Path(__file__).parent.parent
 def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
     """A real one, which the user of this test can log in to; his home, known hosts included, is his own."""
     skip_without_sshd()
+    be_patient(monkeypatch)
     server = Sshd(tmp_path / "server")
     server.python(sys.executable)
     home = tmp_path / "user"
@@ -117,7 +118,7 @@ def test_this_machine_as_root_through_sudo(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -135,7 +136,7 @@ def test_sudo_that_refuses_is_said(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=60,
+        timeout=LIMIT,
         check=False,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -198,6 +199,7 @@ async def test_another_machine(sshd: Sshd) -> None:
 
 async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
     """The other side of a loopback connection has the very same clock: the true offset is 0."""
+    begin = time.monotonic()
     source = connect(there(sshd), 0.1)
     newest = None
     async with aclosing(snapshots(source)) as items:  # type: ignore[type-var]
@@ -208,7 +210,7 @@ async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
         await source.close()
     assert newest is not None and newest.clock is not None and newest.counters is not None
     found = moment(newest.clock, newest.counters.time)
-    assert 0 < found.uncertainty < 5
+    assert 0 < found.uncertainty < time.monotonic() - begin
     assert abs(found.time - newest.counters.time) <= found.uncertainty
     here = Here(time.monotonic(), time.time())
     assert clock_words(newest, here).startswith("time of day equal · clock known to ")

@@ -11,6 +11,7 @@ import sys
 
 from tests.benchmarks import (
     counters,
+    histories,
     interrupts,
     metrics,
     pictures,
@@ -36,8 +37,12 @@ BENCHMARKS: dict[str, Benchmark] = {
     "inventory-networkmanager": probe.inventory_with_networkmanager,
     "inventory-pyroute2": probe.inventory_by_pyroute2,
     "first-words": probe.first_words,
+    "history": histories.history_of_many_links,
     "metrics": metrics.scrape,
     "probe": probe.probe_at_rest,
+    "probe-end": probe.probe_end,
+    "probe-new-link": probe.new_link,
+    "probe-pace": probe.pace,
     "recording-size": recordings.recording_size,
     "recording-cost": recordings.recording_cost,
     "recording-day": recordings.recording_day,

@@ -12,7 +12,7 @@ from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import TICKS
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager, why_no_networkmanager
-from tests.support.probe import Probe, wait_until
+from tests.support.probe import LIMIT, Probe, wait_until
 
 SETTLE = 3.0
 """Seconds until start and first inventory are over."""
@@ -63,6 +63,57 @@ def first_words(quick: bool) -> Iterator[Result]:
     yield Result(
         "probe: from start to its first counters (with ip netns exec)", statistics.median(times) * 1e3, None, "ms"
     )
+
+
+def pace(quick: bool) -> Iterator[Result]:
+    """How far the ticks at 10 Hz are from their grid, which begins with the first one."""
+    with veth_namespace(6) as namespace, Probe("--interval", "0.1", namespace=namespace) as probe:
+        probe.until(lambda line: line.inventory)
+        times: list[float] = []
+        while len(times) < (21 if quick else 201):
+            counters = probe.until(lambda line: line.counters).counters
+            assert counters is not None
+            times.append(counters.time)
+    steps = [round((time - times[0]) / 0.1) for time in times]
+    distance = max(abs(time - times[0] - 0.1 * step) for time, step in zip(times, steps, strict=True))
+    yield Result("probe at 10 Hz: farthest from its grid", distance * 1e3, 50, "ms")
+    yield Result("probe at 10 Hz: readings left out", steps[-1] + 1 - len(steps), 0, "readings")
+
+
+def new_link(quick: bool) -> Iterator[Result]:
+    """On a host at rest. Until ``ip link add`` ends nothing is counted; the probe may have told of it by then."""
+    told, whole = [], []
+    for _ in range(2 if quick else 7):
+        with veth_namespace(6) as namespace, Probe("--interval", "60", namespace=namespace) as probe:
+            probe.until(lambda line: line.inventory)
+            time.sleep(SETTLE)
+            namespace.run(["ip", "link", "add", "name", "new", "type", "veth", "peer", "name", "peer"])
+            begin = time.monotonic()
+            probe.until(lambda line: line.link_change and line.link_change.name == "new")
+            told.append(time.monotonic() - begin)
+            probe.until(lambda line: line.inventory and "new" in {link.name for link in line.inventory.links})
+            whole.append(time.monotonic() - begin)
+    yield Result("probe: from a new link to the line that tells of it", statistics.median(told) * 1e3, None, "ms")
+    yield Result("probe: from a new link to the inventory that has it", statistics.median(whole), 1.0, "s")
+
+
+def probe_end(quick: bool) -> Iterator[Result]:
+    times: dict[str, list[float]] = {"the end of its stdin": [], "the end of its stdout": [], "SIGTERM": []}
+    for way, found in times.items():
+        for _ in range(2 if quick else 7):
+            with Probe("--interval", "60") as probe:
+                probe.until(lambda line: line.inventory)
+                wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
+                process = probe.process
+                assert process.stdin is not None and process.stdout is not None
+                begin = time.monotonic()
+                if way == "SIGTERM":
+                    process.terminate()
+                else:
+                    (process.stdin if way == "the end of its stdin" else process.stdout).close()
+                process.wait(LIMIT)
+                found.append(time.monotonic() - begin)
+        yield Result(f"probe: from {way} to its own", statistics.median(found) * 1e3, 50, "ms")
 
 
 def inventory_of_many_links(quick: bool) -> Iterator[Result]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -88,18 +87,13 @@ def test_capacity_is_checked() -> None:
         History(0)
 
 
-def test_two_hundred_links_cost_less_than_a_millisecond() -> None:
-    """Best of many: the machine may be busy with something else, the code may not be slow each time."""
+def test_two_hundred_links() -> None:
+    """What they cost: `tests.benchmarks history`."""
     history = History(600)
     links = range(1, 201)
-    snapshots = [snapshot_of(HELLO, reading(second, *links), reading(second + 1, *links)) for second in range(1, 40)]
-    spent = []
-    for snapshot in snapshots:
-        start = time.thread_time()
-        history.record(snapshot)
-        spent.append(time.thread_time() - start)
-    assert min(spent) < 0.001
-    assert len(history.series(("rx_bits", 200))) == len(snapshots)
+    for second in range(1, 4):
+        history.record(snapshot_of(HELLO, reading(second, *links), reading(second + 1, *links)))
+    assert history.series(("rx_packets", 200)) == (10.0, 10.0, 10.0)
 
 
 # ------------------------------------------------------------------------------------------------- a host that was away

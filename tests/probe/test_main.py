@@ -231,7 +231,7 @@ def test_requests_change_what_is_sent() -> None:
 
 
 def test_a_link_that_comes_changes_and_goes(namespace: Namespace) -> None:
-    """Everything about it is on the wire by itself, the inventory included. How soon: `tests.benchmarks new-link`."""
+    """Everything about it is on the wire by itself. How soon: `tests.benchmarks probe-new-link`."""
     with Probe("--interval", "60", namespace=namespace) as probe:
         probe.until(lambda line: line.inventory)
         namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
