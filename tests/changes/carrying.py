@@ -18,8 +18,8 @@ from nictop.wire.source import Source, SourceState
 from tests.support.probe import LIMIT
 from tests.support.sources import ScriptedSource
 
-QUICK = Limits(answer=0.2, apply=0.3, settle=0.2, undoing=0.0, more=0.2, again=0.01)
-"""Seconds; what is waited for in vain in these tests is waited for this long."""
+PATIENT = Limits(undoing=0.0, again=0.01)
+"""A test that waits for something in vain shortens the limit for that."""
 MTU = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 BACK = ("ip", "link", "set", "dev", "ens4", "mtu", "1500")
 PLANNED = PlannedAction(MTU, "mtu 1500", "mtu 9000", (BACK,), "ens4")
@@ -73,7 +73,7 @@ async def carry(
     decide: Decide,
     wish: Wish = WISH,
     *,
-    limits: Limits = QUICK,
+    limits: Limits = PATIENT,
     log: Callable[[Logged], None] | None = None,
 ) -> Carried:
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""

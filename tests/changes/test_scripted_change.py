@@ -20,9 +20,9 @@ from tests.changes.carrying import (
     APPLIED,
     DONE,
     MTU,
+    PATIENT,
     PLANNED,
     PREPARED,
-    QUICK,
     WISH,
     Answer,
     ScriptedProbe,
@@ -156,13 +156,13 @@ async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
 
 async def test_what_stayed_is_said() -> None:
     words = (*APPLIED, line("undoing"), line("failed", "not everything could be taken back: ens4"))
-    carried = await carry(ScriptedProbe(apply=[words]), only_apply)
+    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=replace(PATIENT, more=0.2))
     assert carried.end.outcome == "failed" and "taken back: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
 
 
 async def test_a_probe_that_does_not_answer() -> None:
-    carried = await carry(ScriptedProbe(prepare=[]), keep)
+    carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, answer=0.2))
     assert carried.end.outcome == "refused" and "older nictop" in carried.end.text and not carried.log
 
 
@@ -201,7 +201,7 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
 async def test_new_values_that_nobody_kept_are_not_called_kept() -> None:
     many = [(PREPARED,), *((replace(PREPARED, plan=(DONE,)),),) * 2000]
     probe = ScriptedProbe(prepare=many, apply=[(line("applying"), line("applied", deadline=10.0), LOST, LIVE)])
-    carried = await carry(probe, only_apply)
+    carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
     assert carried.end.outcome == "unknown" and "keep" not in probe.steps
 
 
@@ -213,7 +213,7 @@ async def test_it_was_kept_when_it_has_the_new_values_after_its_time() -> None:
 
 async def test_it_does_not_come_back() -> None:
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", deadline=10.0), LOST)])
-    carried = await carry(probe, only_apply)
+    carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
     assert carried.end.outcome == "unknown" and "undoes by itself" in carried.end.text
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
     assert (await carry(probe, only_apply, limits=Limits())).end.outcome == "unknown"
@@ -266,7 +266,7 @@ async def test_whether_the_finding_is_gone() -> None:
 async def test_whoever_leaves_takes_it_back() -> None:
     probe = ScriptedProbe()
     log: list[Logged] = []
-    change = Change(WISH, probe.request, log=log.append, limits=QUICK)
+    change = Change(WISH, probe.request, log=log.append, limits=PATIENT)
     async with heard(probe) as listeners:
         listeners.append(change.hear)
         async with aclosing(change.events()) as events:
@@ -280,7 +280,7 @@ async def test_whoever_leaves_takes_it_back() -> None:
 
 async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     probe = ScriptedProbe()
-    change = Change(WISH, probe.request, log=lambda _: None, limits=QUICK)
+    change = Change(WISH, probe.request, log=lambda _: None, limits=PATIENT)
     async with heard(probe) as listeners:
         listeners.append(change.hear)
         async with aclosing(change.events()) as events:

@@ -19,6 +19,8 @@ from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import LIMIT, alive, wait_until
 from tests.support.sshd import Sshd, descendants, skip_without_sshd
 
+PAUSE = 0.05
+"""Seconds between two scrapes."""
 OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
 
 
@@ -100,7 +102,7 @@ class Metrics:
             told = bool(those(found, "nictop_host_findings", host=host))
             return up == is_up and (told or not is_up)
 
-        wait_until(fact, 2 * LIMIT)
+        wait_until(fact, 2 * LIMIT, PAUSE)
         return found
 
     def end(self, number: signal.Signals) -> int:
@@ -114,6 +116,13 @@ def local() -> Iterator[Metrics]:
         yield metrics
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Metrics]:
+    """For tests that only ask."""
+    with Metrics("here=local") as metrics:
+        yield metrics
+
+
 def sysfs_counters(name: str) -> dict[str, int]:
     folder = Path("/sys/class/net", name, "statistics")
     return {file.name: int(file.read_text()) for file in folder.iterdir()}
@@ -122,20 +131,20 @@ def sysfs_counters(name: str) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------ this host
 
 
-def test_counters_are_those_of_the_kernel(local: Metrics) -> None:
+def test_counters_are_those_of_the_kernel(shared: Metrics) -> None:
     """Monotone: what sysfs said before the answer's numbers were read, they, what sysfs says afterwards."""
-    local.until_up("here")
+    shared.until_up("here")
     devices = [path.parent.name for path in Path("/sys/class/net").glob("*/device")]
     before = {name: sysfs_counters(name) for name in ("lo", *devices)}
-    readings = {local.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")]}
+    readings = {shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")]}
 
     def heard_again() -> bool:
         """A reading may have been on its way; the third one was begun after `before` had been read."""
-        readings.add(local.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")])
+        readings.add(shared.until_up("here")[series("nictop_host_inventory_age_seconds", host="here")])
         return len(readings) > 3
 
-    wait_until(heard_again)
-    found = local.until_up("here")
+    wait_until(heard_again, pause=PAUSE)
+    found = shared.until_up("here")
     after = {name: sysfs_counters(name) for name in before}
     checked = 0
     for name, counters in before.items():
@@ -154,9 +163,9 @@ def test_counters_are_those_of_the_kernel(local: Metrics) -> None:
     assert checked == 8 * len(before)
 
 
-def test_cpu_time_is_that_of_the_kernel(local: Metrics) -> None:
+def test_cpu_time_is_that_of_the_kernel(shared: Metrics) -> None:
     ticks = os.sysconf("SC_CLK_TCK")
-    found = local.until_up("here")
+    found = shared.until_up("here")
     lines = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")][1:]
     for name, user, *_ in lines:
         shown = found[series("nictop_cpu_seconds_total", host="here", cpu=name[3:], mode="user")]
@@ -164,8 +173,8 @@ def test_cpu_time_is_that_of_the_kernel(local: Metrics) -> None:
     assert len(those(found, "nictop_cpu_seconds_total", mode="steal")) == len(lines)
 
 
-def test_what_nictop_costs_is_told(local: Metrics) -> None:
-    found = local.until_up("here")
+def test_what_nictop_costs_is_told(shared: Metrics) -> None:
+    found = shared.until_up("here")
     assert found[series("nictop_hosts")] == 1
     assert found[series("nictop_diagnoses_total")] >= 1
     assert found[series("nictop_scrape_cpu_seconds_total")] > 0
@@ -174,14 +183,14 @@ def test_what_nictop_costs_is_told(local: Metrics) -> None:
     assert 0 <= found[series("nictop_host_data_age_seconds", host="here")] < LIMIT
 
 
-def test_formats_and_encoding(local: Metrics) -> None:
-    local.until_up("here")
-    status, kind, body = local.ask(Accept="text/plain")
+def test_formats_and_encoding(shared: Metrics) -> None:
+    shared.until_up("here")
+    status, kind, body = shared.ask(Accept="text/plain")
     assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8") and b"# EOF" not in body
-    status, kind, body = local.ask()
+    status, kind, body = shared.ask()
     assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8" and body.endswith(b"# EOF\n")
-    assert local.ask(**{"Accept-Encoding": "gzip"})[2][:2] == b"\x1f\x8b"
-    assert local.ask("/other")[0] == 404 and local.ask("/")[0] == 200
+    assert shared.ask(**{"Accept-Encoding": "gzip"})[2][:2] == b"\x1f\x8b"
+    assert shared.ask("/other")[0] == 404 and shared.ask("/")[0] == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -212,14 +221,19 @@ def test_links_come_and_go(namespace: Namespace) -> None:
     assert namespace.try_link("veth0", "type", "veth", "peer", "name", "veth1")
     for name in ("veth0", "veth1"):
         namespace.run(["ip", "link", "set", name, "up"])
+    carrier = series("nictop_link_carrier", host="here", device="veth0")
     with Metrics("here=local", namespace=namespace) as metrics:
         found = metrics.until_up("here")
-        wait_until(lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 1)
+        wait_until(
+            lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 1, pause=PAUSE
+        )
         namespace.run(["ip", "link", "set", "veth1", "down"])
-        wait_until(lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 0)
+        wait_until(
+            lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 0, pause=PAUSE
+        )
         assert len(LINK_COUNTERS) > 8 and those(found, "nictop_link_bytes_total", device="veth0")
         namespace.run(["ip", "link", "del", "veth0"])
-        wait_until(lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]])
+        wait_until(lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]], pause=PAUSE)
         assert those(metrics.until_up("here"), "nictop_link_bytes_total", device="lo")
         assert metrics.end(signal.SIGTERM) == 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 
 import pytest
@@ -15,6 +16,7 @@ from tests.test_cli import run
 from tests.test_demo import DEMO
 
 
+@functools.cache
 def told(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
     """Until so long after the begin of a run; None: until the end."""
     with Recording.open(DEMO) as recording:
@@ -44,7 +46,7 @@ def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, w
 
 def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MOST", 1)
-    found = told()
+    found = told.__wrapped__()
     assert [one.result.plan.streams for one in found.runs] == [4]
     assert found.untold == ("only the last 1 of 2 runs in the recording are told",)
 

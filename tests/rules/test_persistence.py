@@ -30,7 +30,7 @@ def persistent(fixes: tuple[Fix, ...]) -> Fix:
 
 def run(lines: tuple[str, ...]) -> None:
     for line in lines:
-        subprocess.run(["sh", "-ec", line], check=True, timeout=10)
+        subprocess.run(["sh", "-ec", line], check=True, timeout=60)
 
 
 def test_the_undo_is_the_state_of_before() -> None:

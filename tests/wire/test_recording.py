@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import Clock, Counters, Line, Pong, Request, TrafficLine, TrafficRequest
@@ -244,7 +244,6 @@ def bytes_of_guests() -> Iterator[bytes]:
         yield (Path(folder) / "r").read_bytes()
 
 
-@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=4), st.integers(0, 10**6))
 def test_wrong_bytes_give_what_was_said_or_a_sentence(
     bytes_of_guests: bytes, wrong: list[tuple[int, int]], cut: int
