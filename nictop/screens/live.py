@@ -228,23 +228,36 @@ class LiveScreen(LivePicture, ReplayActions):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""
-        if not self.query("#views"):  # not composed yet
+        if not self._filled:
             return True
-        body, detail, findings = self.view == "body", self.has_class("-detail"), self.view == "findings"
-        full = self.query_one(FindingsView).full
-        offered = {
-            "open": (body and not detail) or (findings and not full) or self.view == "overview",
-            "back": detail or not body,
-            "packets": body and not detail,
-            "virtual": (body and not detail) or self.view == "overview",
-            "idle": self.view == "queues",
-            "machine": self.view == "load",
-            "copy": self._fix is not None,
-            "fix": self._fix is not None or self.nictop.changes.progress is not None,
-            "skipped": findings,
-            "step": not findings and self.view != "overview",
-            "view": parameters != (self.view,) and (parameters != ("overview",) or self.nictop.several_hosts),
-            "host": self.nictop.several_hosts,
-        }
         replays = self.replays(action)
-        return offered.get(action, True) if replays is None else replays
+        if replays is not None:
+            return replays
+        view, detail = self.view, self.has_class("-detail")
+        match action:
+            case "open":
+                full = self.query_one(FindingsView).full
+                return (view == "body" and not detail) or (view == "findings" and not full) or view == "overview"
+            case "back":
+                return detail or view != "body"
+            case "packets":
+                return view == "body" and not detail
+            case "virtual":
+                return (view == "body" and not detail) or view == "overview"
+            case "idle":
+                return view == "queues"
+            case "machine":
+                return view == "load"
+            case "copy":
+                return self._fix is not None
+            case "fix":
+                return self._fix is not None or self.nictop.changes.progress is not None
+            case "skipped":
+                return view == "findings"
+            case "step":
+                return view not in LISTS
+            case "view":
+                return parameters != (view,) and (parameters != ("overview",) or self.nictop.several_hosts)
+            case "host":
+                return self.nictop.several_hosts
+        return True

@@ -56,7 +56,7 @@ class LivePicture(Screen[None]):
         """Host → key of the row that was chosen there when another host was shown."""
         self._kept: dict[str, Snapshot] = {}
         """While frozen: the pictures as they were."""
-        self._draw_due = self._overview_due = self._change_there = False
+        self._draw_due = self._overview_due = self._change_there = self._filled = False
         self.set_class(ascii_only, "-ascii")
 
     @property
@@ -79,6 +79,7 @@ class LivePicture(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
+        self._filled = True
         self.query_one(DeviceTable).focus()
         self._host = self.nictop.chosen
         self.watch(self.app, "chosen", self._take_host, init=False)
@@ -170,7 +171,7 @@ class LivePicture(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """It was covered by another screen, and not drawn meanwhile."""
-        if self.query("#views"):
+        if self._filled:
             self._draw()
             self._take_run()
             self._take_replay()

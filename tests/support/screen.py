@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
+from typing import Any
 
+import pytest
+from textual.app import App
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
+from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
 from nictop.app import NictopApp
@@ -17,6 +25,81 @@ from nictop.wire.source import SourceState
 from tests.support.sources import ScriptedSource
 
 WIDE, NARROW = (120, 36), (80, 24)
+LIMIT = 120.0
+"""Seconds that a condition may take to come true; a starved machine needs many."""
+STEP = 0.005
+"""Seconds between two looks at a condition."""
+
+
+async def settle(app: App[Any]) -> None:
+    """Let the application run until each of its tasks waits for something from outside, and all of it is drawn.
+
+    Textual's `Pilot.pause` judges by the CPU time of the process whether there is something left to do, and has every
+    widget of the screen handle a message of its own.
+    """
+    ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # callbacks that can run now
+    while True:
+        await asyncio.sleep(0)
+        if ready:
+            continue
+        if app.animator._animations or app.animator._scheduled:
+            await app.animator.wait_until_complete()
+        elif app._resize_event is not None:
+            app._check_resize()  # as its timer would do it
+        elif app.is_running and _is_undrawn(app):
+            app.screen._on_timer_update()  # the same
+            if not ready and _is_undrawn(app):
+                return  # it is covered
+        else:
+            return
+
+
+def _is_undrawn(app: App[Any]) -> bool:
+    screen = app.screen
+    return bool(
+        screen._layout_required
+        or screen._scroll_required
+        or screen._repaint_required
+        or screen._recompose_required
+        or screen._dirty_widgets
+        or screen._callbacks
+    )
+
+
+_PARSED: dict[tuple[object, ...], list[RuleSet]] = {}
+
+
+@contextmanager
+def css_parsed_once() -> Iterator[None]:
+    """Applications of this process share what has been parsed: it is the same for the same text and variables."""
+    parse = Stylesheet._parse_rules
+
+    def known(self: Stylesheet, css: str, read_from: CSSLocation, *given: Any, **named: Any) -> list[RuleSet]:
+        key = (css, read_from, given, *named.items(), *self._variables.items())
+        if key not in _PARSED:
+            _PARSED[key] = parse(self, css, read_from, *given, **named)
+        return _PARSED[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", known)
+        yield
+
+
+@asynccontextmanager
+async def running(app: App[Any], size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[Any]]:
+    """The application without a terminal; its pilot waits by `settle`."""
+
+    async def settled(*given: object) -> bool:
+        await settle(app)
+        return True
+
+    with pytest.MonkeyPatch.context() as patch, css_parsed_once():
+        patch.setattr("textual.app.wait_for_idle", settled)
+        patch.setattr("textual.pilot.wait_for_idle", settled)
+        patch.setattr(Pilot, "_wait_for_screen", settled)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            await settle(app)
+            yield pilot
 
 
 class Screen:
@@ -31,12 +114,10 @@ class Screen:
         await self.settle()
 
     async def settle(self) -> None:
-        await self.pilot.pause()
-        await self.pilot.pause()
+        await settle(self.app)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
-        await self.settle()
 
     def lines(self, widget: type[LineView] = DeviceTable) -> list[str]:
         views = self.app.screen.query(widget)  # none yet while the live screen is being opened
@@ -58,7 +139,7 @@ class Screen:
 async def live(size: tuple[int, int] = WIDE, *, ascii_only: bool = False) -> AsyncIterator[Screen]:
     source = ScriptedSource()
     app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with running(app, size) as pilot:
         screen = Screen(app, source, pilot)
         await screen.settle()
         yield screen
@@ -90,7 +171,7 @@ async def several(
     """The application with a scripted host of each name."""
     hosts = Hosts()
     app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], ascii_only=ascii_only)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with running(app, size) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
         await screen.settle()
@@ -99,9 +180,9 @@ async def several(
 
 
 async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
-    """Let the app run until `condition` holds; the test's own time limit ends a wait for nothing."""
-    for _ in range(2000):
-        if condition():
-            return
-        await screen.pilot.pause(0.01)
-    raise AssertionError(f"never came true; on the screen: {screen.lines()}")
+    """Let the app run until `condition` holds."""
+    end = monotonic() + LIMIT
+    while not condition():
+        assert monotonic() < end, f"never came true; on the screen: {screen.lines()}"
+        await asyncio.sleep(STEP)
+        await screen.settle()
