@@ -64,16 +64,20 @@ def test_a_comment_stays_a_comment(hostile: str) -> None:
     assert all(character == "\n" or character.isprintable() for character in said)
 
 
-def test_what_cannot_be_a_script_is_said() -> None:
-    for fix, why in (
+@pytest.mark.parametrize(
+    ("fix", "why"),
+    [
         (Fix("esxi", "t", ("esxtop",)), "on the ESXi host"),
         (Fix("here", "t", (), note="By hand."), "By hand."),
         (Fix("here", "t", ("nmcli con mod lan ipv4.addresses '<ADDRESS/PREFIX>'",)), "<ADDRESS/PREFIX>"),
         (Fix("here", "t", (command("nmcli", "con", "up", "a\nb"),)), "control characters"),
         (replace(NOW, undo=(command("nmcli", "con", "up", "a\x1bb"),)), "control characters"),
-    ):
-        with pytest.raises(NictopError, match=why):
-            script("vm1", "about", fix)
+    ],
+    ids=["another place", "by hand", "to be filled in", "a line more", "an undo that is obeyed"],
+)
+def test_what_cannot_be_a_script_is_said(fix: Fix, why: str) -> None:
+    with pytest.raises(NictopError, match=why):
+        script("vm1", "about", fix)
 
 
 def test_what_makes_it_last_is_another_fix_of_the_same_host() -> None:

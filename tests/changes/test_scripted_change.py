@@ -219,16 +219,26 @@ async def test_it_does_not_come_back() -> None:
     assert (await carry(probe, only_apply, limits=Limits())).end.outcome == "unknown"
 
 
-async def test_a_profile_that_is_added_is_one_of_that_name_afterwards() -> None:
-    add = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile for ens4")
-    up = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
+ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile for ens4")
+UP = replace(PLANNED, words=("nmcli", "con", "up", "x"), before="ens4: Wired connection 1", after="up: x")
+
+
+@pytest.mark.parametrize(
+    ("plan", "outcome"),
+    [
+        ((replace(ADD, before="a profile of this name: 1"), replace(UP, before="ens4: x")), "kept"),
+        ((ADD, UP), "undone"),
+    ],
+    ids=["kept", "undone"],
+)
+async def test_a_profile_that_is_added_is_one_of_that_name_afterwards(
+    plan: tuple[PlannedAction, ...], outcome: str
+) -> None:
+    plans = after(plan)
+    plans[0] = (replace(PREPARED, plan=(ADD, UP)),)
     applied = (line("applying"), line("applied", deadline=10.0))
-    there = replace(add, before="a profile of this name: 1")
-    for plan, outcome in (((there, replace(up, before="ens4: x")), "kept"), ((add, up), "undone")):
-        plans = after(plan)
-        plans[0] = (replace(PREPARED, plan=(add, up)),)
-        carried = await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)
-        assert carried.end.outcome == outcome
+    carried = await carry(ScriptedProbe(prepare=plans, apply=[applied], keep=[(LOST, LIVE)]), keep)
+    assert carried.end.outcome == outcome
 
 
 # ---------------------------------------------------------------------------------------------------------- the finding
@@ -289,10 +299,10 @@ async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     assert probe.steps == ["prepare"]
 
 
-def test_limits_of_the_time_to_keep_it() -> None:
-    for seconds in (4.9, 601.0, float("nan")):
-        with pytest.raises(NictopError):
-            Change(Wish("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
+@pytest.mark.parametrize("seconds", [4.9, 601.0, float("nan")])
+def test_limits_of_the_time_to_keep_it(seconds: float) -> None:
+    with pytest.raises(NictopError):
+        Change(Wish("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
 
 
 # ---------------------------------------------------------------------------------------------------------- any order

@@ -146,7 +146,7 @@ def test_queues() -> None:
     assert actions(job) == (("ethtool", "-L", "enp1s0", "combined", "4"),)
     assert job.fix.undo == ("ethtool -L enp1s0 combined 1",) and job.lasting[0].persistent
     for wrong in (0, -1, 5, 10**9):
-        assert "1 to 4" in refusal(use_queues, host, link, wrong)
+        assert "1 to 4" in refusal(use_queues, host, link, wrong), wrong
     assert "already" in refusal(use_queues, host, link, 1)
     assert not job.proof(host.snapshot).proven
     assert job.proof(watched({"base": "kvm-guest"}).snapshot).proven
@@ -168,7 +168,7 @@ def test_virtual_functions_only_from_none() -> None:
     assert job.fix.undo == ("echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs",)
     assert [one.persistent for one in job.lasting] == [True] and 'sriov_numvfs}="4"' in job.lasting[0].commands[0]
     for wrong in (0, 65):
-        assert "1 to 64" in refusal(make_vfs, host, function, wrong)
+        assert "1 to 64" in refusal(make_vfs, host, function, wrong), wrong
     busy = watched({"base": "hypervisor"})
     assert "all would go" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
     assert "offers no" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
@@ -195,7 +195,7 @@ def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
     assert done == tuple(("write", f"/proc/irq/{number}/smp_affinity_list", cpu) for number, cpu in cpus.items())
     assert len(job.fix.undo) == len(done)
     for wrong in ((), (4,), (-1,), (0, 99)):
-        assert "not CPUs" in refusal(spread_interrupts, host, link, wrong)
+        assert "not CPUs" in refusal(spread_interrupts, host, link, wrong), wrong
     assert not job.proof(host.snapshot).proven
     moved = {str(number): {"allowed_cpus": cpu, "effective_cpus": cpu} for number, cpu in cpus.items()}
     assert job.proof(watched({"base": "kvm-guest", "interrupts": moved}).snapshot).proven

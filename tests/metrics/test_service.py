@@ -224,13 +224,9 @@ def test_links_come_and_go(namespace: Namespace) -> None:
     carrier = series("nictop_link_carrier", host="here", device="veth0")
     with Metrics("here=local", namespace=namespace) as metrics:
         found = metrics.until_up("here")
-        wait_until(
-            lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 1, pause=PAUSE
-        )
+        wait_until(lambda: metrics.values().get(carrier) == 1, pause=PAUSE)
         namespace.run(["ip", "link", "set", "veth1", "down"])
-        wait_until(
-            lambda: metrics.values().get(series("nictop_link_carrier", host="here", device="veth0")) == 0, pause=PAUSE
-        )
+        wait_until(lambda: metrics.values().get(carrier) == 0, pause=PAUSE)
         assert len(LINK_COUNTERS) > 8 and those(found, "nictop_link_bytes_total", device="veth0")
         namespace.run(["ip", "link", "del", "veth0"])
         wait_until(lambda: not [key for key in metrics.until_up("here") if ("device", "veth0") in key[1]], pause=PAUSE)
@@ -238,13 +234,13 @@ def test_links_come_and_go(namespace: Namespace) -> None:
         assert metrics.end(signal.SIGTERM) == 0
 
 
-def test_only_loopback_is_silent_about_others(namespace: Namespace) -> None:
-    for listen, warns in (("[::1]:0", False), ("0.0.0.0:0", True), ("[::]:0", True)):
-        with Metrics("here=local", listen=listen, namespace=namespace) as metrics:
-            assert metrics.place[1] > 0
-            assert any("warning: other machines can reach" in line for line in metrics.said) is warns
-            assert metrics.ask("/")[0] == 200
-            assert metrics.end(signal.SIGTERM) == 0
+@pytest.mark.parametrize(("listen", "warns"), [("[::1]:0", False), ("0.0.0.0:0", True), ("[::]:0", True)])
+def test_only_loopback_is_silent_about_others(namespace: Namespace, listen: str, warns: bool) -> None:
+    with Metrics("here=local", listen=listen, namespace=namespace) as metrics:
+        assert metrics.place[1] > 0
+        assert any("warning: other machines can reach" in line for line in metrics.said) is warns
+        assert metrics.ask("/")[0] == 200
+        assert metrics.end(signal.SIGTERM) == 0
 
 
 def test_a_taken_port_is_a_sentence_and_exit_code_2(namespace: Namespace) -> None:

@@ -133,16 +133,22 @@ def test_another_link_of_the_name_that_was_shown_is_not_changed(host: Namespace)
         assert state_of(host) == new
 
 
-def test_names_in_the_words_of_every_kind() -> None:
-    for line, expected in (
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
         ("ethtool -L a combined 4", "ethtool -L b combined 4"),
         ("ip link set dev dev mtu 1500", "ip link set dev b mtu 1500"),
         ("ip link set dev vf vf 3 mac 02:00:00:00:00:01", "ip link set dev b vf 3 mac 02:00:00:00:00:01"),
         ("ip address del 192.0.2.1/24 dev a", "ip address del 192.0.2.1/24 dev b"),
         ("write /sys/class/net/net/queues/rx-0/rps_cpus 1", "write /sys/class/net/b/queues/rx-0/rps_cpus 1"),
         ("write /sys/class/net/a/device/sriov_numvfs 0", "write /sys/class/net/b/device/sriov_numvfs 0"),
-    ):
-        assert " ".join(renamed(parse_action(line.split(), undoing=True), "b")) == expected
+    ],
+)
+def test_names_in_the_words_of_every_kind(line: str, expected: str) -> None:
+    assert " ".join(renamed(parse_action(line.split(), undoing=True), "b")) == expected
+
+
+def test_what_names_no_link_is_the_same_and_another_link_is_refused() -> None:
     affinity = parse_action(["write", "/proc/irq/30/smp_affinity_list", "1"])
     assert as_called_now(affinity, {"a": 1}) is affinity
     refuse_another("", {"a": 1})

@@ -47,11 +47,17 @@ def test_operstates_in_words(number: int, words: str) -> None:
     assert change is not None and change["operstate"] == words
 
 
-def test_carrier_is_unknown_while_the_link_is_down() -> None:
-    no_carrier = netlink.pack(rtnetlink.IFLA_CARRIER, b"\0")
-    for flags, attribute, expected in ((0, no_carrier, None), (UP, no_carrier, False), (UP, b"", None)):
-        change = parse_link_change(link_message(flags=flags, carrier=attribute), gone=False, moment=0.0)
-        assert change is not None and change["carrier"] is expected
+NO_CARRIER = netlink.pack(rtnetlink.IFLA_CARRIER, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("flags", "attribute", "expected"),
+    [(0, NO_CARRIER, None), (UP, NO_CARRIER, False), (UP, b"", None)],
+    ids=["down", "up", "not said"],
+)
+def test_carrier_is_unknown_while_the_link_is_down(flags: int, attribute: bytes, expected: bool | None) -> None:
+    change = parse_link_change(link_message(flags=flags, carrier=attribute), gone=False, moment=0.0)
+    assert change is not None and change["carrier"] is expected
 
 
 @pytest.mark.parametrize(

@@ -39,14 +39,14 @@ def by_name(links: list[Link]) -> dict[str, Link]:
     return {link.name: link for link in links}
 
 
-def test_a_list_of_virtual_functions_that_did_not_fit_is_said() -> None:
+@pytest.mark.parametrize(("promised", "said"), [(1, set()), (256, {"virtual_functions"})])
+def test_a_list_of_virtual_functions_that_did_not_fit_is_said(promised: int, said: set[str]) -> None:
+    promise = pack_u32(rtnetlink.IFLA_NUM_VF, promised)
     entry = vf_entry(0, bytes(6))
-    for promised, said in ((1, set()), (256, {"virtual_functions"})):
-        promise = pack_u32(rtnetlink.IFLA_NUM_VF, promised)
-        link = messages.parse_link(link_message(promise, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
-        assert link is not None
-        assert len(link.virtual_functions) == 1
-        assert set(link.unreadable) == said
+    link = messages.parse_link(link_message(promise, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
+    assert link is not None
+    assert len(link.virtual_functions) == 1
+    assert set(link.unreadable) == said
 
 
 def test_a_captured_guest_agrees_with_ip(capture: Capture) -> None:
@@ -354,14 +354,19 @@ def test_a_message_without_name_mtu_or_index_is_no_link() -> None:
     assert messages.parse_link(link_message(ifindex=0)) is None
 
 
-def test_other_routes_are_no_default_routes() -> None:
-    attributes = pack_u32(route_messages.RTA_OIF, 3)
-    assert route_messages.parse_default_routes(
-        route_messages.RTMSG.pack(socket.AF_INET, 0, 0, 0, 254, 0, 0, 1, 0) + attributes
-    )
-    for family, length, kind in ((socket.AF_INET, 8, 1), (socket.AF_INET, 0, 7), (socket.AF_BRIDGE, 0, 1)):
-        header = route_messages.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
-        assert route_messages.parse_default_routes(header + attributes) == []
+@pytest.mark.parametrize(
+    ("family", "length", "kind", "default"),
+    [
+        (socket.AF_INET, 0, 1, True),
+        (socket.AF_INET, 8, 1, False),
+        (socket.AF_INET, 0, 7, False),
+        (socket.AF_BRIDGE, 0, 1, False),
+    ],
+    ids=["default", "of a network", "unreachable", "of a bridge"],
+)
+def test_other_routes_are_no_default_routes(family: int, length: int, kind: int, default: bool) -> None:
+    header = route_messages.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
+    assert bool(route_messages.parse_default_routes(header + pack_u32(route_messages.RTA_OIF, 3))) is default
 
 
 @pytest.mark.parametrize(

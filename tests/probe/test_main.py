@@ -368,12 +368,19 @@ def test_a_host_name_that_is_no_text() -> None:
     assert first.hostname == "a?é["
 
 
-def test_without_events_there_is_a_rescan() -> None:
+@pytest.mark.parametrize(
+    ("missing", "seconds"),
+    [
+        ("rtnetlink", inventories.RESCAN_WITHOUT_EVENTS),
+        ("uevents", inventories.RESCAN_WITHOUT_EVENTS),
+        ("rtnetlink uevents ethtool", inventories.RESCAN_WITHOUT_EVENTS),
+        ("ethtool", inventories.RESCAN),
+        ("", inventories.RESCAN),
+    ],
+)
+def test_without_events_there_is_a_rescan(missing: str, seconds: float) -> None:
     """A sandbox may refuse one kind of socket only: then what it would have told is looked for again and again."""
-    for missing in ({"rtnetlink"}, {"uevents"}, {"rtnetlink", "uevents", "ethtool"}):
-        assert inventories.rescan_after(missing) == inventories.RESCAN_WITHOUT_EVENTS
-    for missing in (set(), {"ethtool"}):
-        assert inventories.rescan_after(missing) == inventories.RESCAN
+    assert inventories.rescan_after(missing.split()) == seconds
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])

@@ -152,12 +152,12 @@ def keys(file: Path, **options: object) -> HostKeys:
     return HostKeys([str(file)], [], **options)  # type: ignore[arg-type]
 
 
-async def test_an_unknown_key_is_refused_without_anybody_to_ask(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["refuse", "ask"])
+async def test_an_unknown_key_is_refused_without_anybody_to_ask(tmp_path: Path, policy: str) -> None:
     file = tmp_path / "known_hosts"
-    for policy in ("refuse", "ask"):
-        with pytest.raises(Refused, match="is not known") as caught:
-            await keys(file, policy=policy).judge("host", 22, ONE)
-        assert ONE.fingerprint in caught.value.message and "--accept-new-host-keys" in caught.value.hint
+    with pytest.raises(Refused, match="is not known") as caught:
+        await keys(file, policy=policy).judge("host", 22, ONE)
+    assert ONE.fingerprint in caught.value.message and "--accept-new-host-keys" in caught.value.hint
     assert not file.exists()
 
 
@@ -201,17 +201,17 @@ async def test_names_are_hashed_where_the_others_are(tmp_path: Path) -> None:
     assert "host" not in file.read_text() and keys(file).known("host", 22).keys == (ONE,)
 
 
+@pytest.mark.parametrize(("host", "words"), [("host", "has changed"), ("bad", "has been revoked")])
 @pytest.mark.parametrize("policy", ["accept-new", "ask", "refuse"])
-async def test_nothing_accepts_a_changed_or_revoked_key(tmp_path: Path, policy: str) -> None:
+async def test_nothing_accepts_a_changed_or_revoked_key(tmp_path: Path, policy: str, host: str, words: str) -> None:
     file = tmp_path / "known_hosts"
 
     async def yes(unknown: UnknownKey) -> bool:
         raise AssertionError("nobody may be asked")
 
     file.write_text(line("host", ONE) + line("bad", TWO, "@revoked"))
-    for host, one, words in (("host", TWO, "has changed"), ("bad", TWO, "has been revoked")):
-        with pytest.raises(Refused, match=words):
-            await keys(file, policy=policy, confirm=yes).judge(host, 22, one)
+    with pytest.raises(Refused, match=words):
+        await keys(file, policy=policy, confirm=yes).judge(host, 22, TWO)
 
 
 async def test_a_key_of_the_default_port_says_nothing_against_another_port(tmp_path: Path) -> None:

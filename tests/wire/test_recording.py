@@ -315,19 +315,27 @@ def test_a_file_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
         assert len(everything(recording, "a")) == 9
 
 
-def test_an_index_that_lies_is_not_believed(tmp_path: Path) -> None:
-    """Offsets beyond the file, and marks without end."""
-    record(tmp_path / "r", a_host("a", 5))
-    data = without_end(tmp_path / "r")
-    for lie in (
+@pytest.mark.parametrize(
+    "lie",
+    [
         b'{"hosts":{"1":"x"},"keys":[[1,1.0,99999999]],"marks":[],"begin":1,"end":2}',
         b"{}",
         b"[" * 100_000,
         b" " * 9_000_000,
-    ):
-        (tmp_path / "r").write_bytes(data + pack(INDEX, lie) + trailer(len(data)))
-        with Recording.open(str(tmp_path / "r")) as recording:
-            assert recording.hosts == ("a",) and len(everything(recording, "a")) == 9
+    ],
+    ids=["offsets beyond the file", "nothing in it", "marks without end", "blanks"],
+)
+def test_an_index_that_lies_is_not_believed(tmp_path: Path, lie: bytes) -> None:
+    record(tmp_path / "r", a_host("a", 5))
+    data = without_end(tmp_path / "r")
+    (tmp_path / "r").write_bytes(data + pack(INDEX, lie) + trailer(len(data)))
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert recording.hosts == ("a",) and len(everything(recording, "a")) == 9
+
+
+def test_an_end_of_zeros_is_none(tmp_path: Path) -> None:
+    record(tmp_path / "r", a_host("a", 5))
+    data = without_end(tmp_path / "r")
     (tmp_path / "r").write_bytes(data + b"\0" * TRAILER_SIZE)
     with Recording.open(str(tmp_path / "r")) as recording:
         assert len(everything(recording, "a")) == 9
