@@ -182,6 +182,7 @@ class _Hop:
         """The result of `work`, unless it takes too long while nobody is being asked."""
         clock = asyncio.get_running_loop().time
         spent, seen = 0.0, clock()
+        wanted = False
         try:
             while not work.done():
                 await asyncio.wait({work}, timeout=min(1.0, self._limit / 4))
@@ -192,11 +193,14 @@ class _Hop:
                         f"{plain(self._target.name)} does not let us in within {self._limit:g} s",
                         "is it very busy, or is something else than sshd on this port?",
                     )
+            wanted = True
             return work.result()
         finally:
             if not work.done():
                 work.cancel()
                 await asyncio.gather(work, return_exceptions=True)
+            if not wanted and not work.cancelled() and work.exception() is None:
+                work.result().abort()  # let in at the very moment at which the source was closed
 
     def _named(self) -> dict[str, Any]:
         """Host, port and user, as far as they were said; the others come from the configuration."""

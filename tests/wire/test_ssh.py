@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ import pytest
 
 from nictop.probe.records import Line, Request
 from nictop.wire import remote_probe
-from nictop.wire.authentication import Question
+from nictop.wire.authentication import Answers, Question
 from nictop.wire.source import Source, SourceState
 from nictop.wire.ssh import SshSource, SshTarget
 from nictop.wire.ssh_connection import Connection, connect
@@ -217,6 +217,32 @@ async def test_closed_when_the_connection_is_there_and_the_probe_is_not(
         assert [item.state async for item in items if isinstance(item, SourceState)] == ["connecting"]
     await asyncio.gather(*closing)
     wait_until(lambda: not sshd.sessions())
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["at that moment", "although it was cancelled"])
+async def test_a_connection_that_comes_when_nobody_wants_it_any_more_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    asyncssh = pytest.importorskip("asyncssh")
+    aborted: list[bool] = []
+
+    class Arrived:
+        def abort(self) -> None:
+            aborted.append(True)
+
+    async def arrives(**options: object) -> Arrived:
+        connecting.cancel()
+        if late:
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        return Arrived()
+
+    monkeypatch.setattr(asyncssh, "connect", arrives)
+    target = SshTarget("192.0.2.1", "me", config=(str(tmp_path / "none"),))
+    connecting = asyncio.ensure_future(connect(target, Answers(None), "refuse"))
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    assert aborted == [True]
 
 
 async def test_cancelling_who_listens_leaves_nothing(sshd: Sshd) -> None:
