@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.wording import clean, width
@@ -50,7 +50,6 @@ def test_lines_of_a_command_are_the_command(words: tuple[str, ...], cells: int) 
 
 
 @given(words=st.lists(NARROW_WORDS, min_size=1, max_size=12), cells=st.integers(2, 90))
-@settings(max_examples=200)
 def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cells: int) -> None:
     """Where no word is wider than a line, taking the line ends away gives the command back."""
     shown = command_lines(command(*words), 10_000)

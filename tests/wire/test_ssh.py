@@ -197,7 +197,7 @@ async def test_many_at_once_and_closed_at_any_moment(sshd: Sshd) -> None:
         await source.close()
         await asyncio.wait_for(task, LIMIT)
 
-    await asyncio.gather(*(briefly(0.06 * number) for number in range(16)))
+    await asyncio.gather(*(briefly(0.12 * number) for number in range(8)))
     wait_until(lambda: not sshd.sessions())
 
 
