@@ -234,7 +234,7 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
         job = give_address(before, link_of(before, "ens4"), STATIC)
         assert not job.proof(before.snapshot).proven
         carried = await carry(
-            changing(manager), keep, Wish("here", actions(job), job.title, keep_within=30.0), limits=REAL
+            changing(manager), keep, Wish("here", actions(job), job.title, keep_within=300.0), limits=REAL
         )
         assert carried.end.outcome == "kept", carried.events
         assert "192.0.2.10/24" in manager.run(["ip", "address", "show", "dev", "ens4"])

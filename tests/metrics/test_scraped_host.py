@@ -18,7 +18,7 @@ from tests.metrics.answers import series, those, values
 from tests.support.rule_cases import base, heard
 from tests.support.sources import ScriptedSource
 
-LIMIT = 15.0
+LIMIT = 90.0
 LIVE = SourceState("live")
 
 

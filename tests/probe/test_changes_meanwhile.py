@@ -176,13 +176,15 @@ def the_connection_goes(change: Changing) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [its_time_is_over, it_is_asked_to_undo, the_connection_goes], ids=["late", "undo", "gone"]
+    ("event", "keep_within"),
+    [(its_time_is_over, 10.0), (it_is_asked_to_undo, 600.0), (the_connection_goes, 600.0)],
+    ids=["late", "undo", "gone"],
 )
-def test_a_guard_that_is_stopped(host: Namespace, event: Callable[[Changing], None]) -> None:
+def test_a_guard_that_is_stopped(host: Namespace, event: Callable[[Changing], None], keep_within: float) -> None:
     """It would take nothing back until somebody lets it go on, and what nobody kept would stay."""
     old = state_of(host)
     with changing(host) as change:
-        applied(change, SEVERAL, keep_within=5)
+        applied(change, SEVERAL, keep_within)
         (guard,) = guards_in(host)
         os.kill(guard, signal.SIGSTOP)
         event(change)
