@@ -53,7 +53,8 @@ def test_a_line_without_end_is_cut_off_before_it_is_kept() -> None:
     assert len(listening._rest) <= MAX_LINE + len(part)
 
 
-def test_a_flood_of_good_lines_is_cut_off() -> None:
+def test_a_flood_of_good_lines_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nictop.wire.hearing.time.monotonic", lambda: 0.0)
     listening = Hearing()
     list(listening.feed(HELLO))
     with pytest.raises(LineError, match="floods"):
