@@ -60,6 +60,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "ssh-probe": ssh.remote_probe_at_rest,
     "traffic-built-in": traffic.built_in_beside_iperf3,
     "traffic-nictop": traffic.through_nictop,
+    "traffic-rate": traffic.asked_rate,
     "traffic-soon": traffic.how_soon,
     "whole-program": screens.whole_program,
 }

@@ -1,4 +1,5 @@
-"""Traffic over veth: the built-in generator beside iperf3, iperf3 through nictop beside bare, how soon all that is."""
+"""Traffic over veth: the built-in generator beside iperf3 and beside the rate that was asked for, iperf3 through nictop
+beside bare, how soon all that is."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from nictop.probe.records import TrafficLine
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.support.probe import Probe
@@ -76,6 +79,30 @@ def measured(client: Probe, server: Probe, name: str, seconds: int) -> tuple[flo
         used = sum(one["cpu_user"] + one["cpu_system"] for one in ends)
         moved, took = ends[1]["bytes"], ends[1]["seconds"]
     return moved * 8 / took, used / (moved * 8 / GIGABIT)
+
+
+def asked_rate(quick: bool) -> Iterator[Result]:
+    """What was asked for beside what the built-in generator sends: only an otherwise idle host can tell."""
+    for name, words, rate in (("UDP", ["--udp"], "40M"), ("TCP", [], "80M")):
+        ratios, shares = [], []
+        with two_probes("--interval", "60") as (_, client, server):
+            for _ in range(3 if quick else 12):
+                server.ask(start("server", "builtin", *words, address=IPV4[1]))
+                said(server, "listening")
+                arguments = [*words, "--bitrate", rate, "--time", "0.6"]
+                client.ask(start("client", "builtin", *arguments, address=IPV4[1]))
+                mine, theirs = ended(until_the_end(client, "client")), ended(heard(server, "server", "exit"))
+                ratios.append(float(rate.rstrip("M")) * 1e6 * mine["seconds"] / 8 / mine["bytes"])
+                shares.append(theirs["bytes"] / mine["bytes"])
+        yield Result(f"traffic: built-in {name}, rate asked for beside sent", statistics.median(ratios), 1.15, "times")
+        yield Result(f"traffic: built-in {name}, sent beside received", 1 / statistics.median(shares), 1.05, "times")
+
+
+def ended(lines: Sequence[TrafficLine]) -> dict[str, Any]:
+    """The last report of a built-in generator."""
+    last = [line.text for line in lines if line.kind == "output" and line.stream == "stdout"][-1]
+    report: dict[str, Any] = json.loads(last)
+    return report
 
 
 def through_nictop(quick: bool) -> Iterator[Result]:

@@ -231,7 +231,7 @@ def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNe
 
 
 def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager, old: Looks) -> None:
-    """Three quarters of a minute, which nobody wants to be locked out for."""
+    """Without waiting for the three quarters of a minute that DHCP may take."""
     earlier = activation(manager)
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
     with probe_in(manager) as change:
@@ -257,7 +257,7 @@ def test_kept() -> None:
         assert now == made and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
 
 
-def test_a_profile_that_nobody_has(manager: PrivateNetworkManager) -> None:
+def test_a_profile_that_does_not_exist(manager: PrivateNetworkManager) -> None:
     with probe_in(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
             change.ask("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])

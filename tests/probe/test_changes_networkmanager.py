@@ -216,7 +216,7 @@ def test_a_device_that_was_disconnected_is_disconnected_again() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
 def test_names_that_are_hard_to_write_down(hosts: Hosts, name: str) -> None:
-    """A profile renamed to it, and one added under it: gone without a trace."""
+    """A profile renamed to it, and one added under it: nothing is left of either."""
     rename = ("nmcli", "con", "mod", MADE_UP, "connection.id", name)
     add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC)
     with hosts.prepared(UNCHANGED) as host, host.change(rename, add) as change:
@@ -243,7 +243,7 @@ def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
 
 
 def test_what_others_do_meanwhile_stays() -> None:
-    """A profile that somebody adds, and one that he edits, while a change waits."""
+    """A profile that is added by hand, and one that is edited, while a change waits."""
     case = CASES["wrong-address"]
     with prepared(case) as manager:
         with Change(manager, *case.actions) as change:
@@ -386,7 +386,7 @@ def end_in(stage: str, killing: Kill, change: Change) -> str:
 def test_another_networkmanager_brings_up_nothing_by_itself(hosts: Hosts, stage: str, kill: int, allowed: str) -> None:
     """One that has been started anew while the change was there would prefer any profile to none, and has no reason yet
     not to: neither while it is only starting, nor when the new profile is taken away from under it. `allowed`: whether
-    the device may connect by itself as soon as nobody else has set it up."""
+    the device may connect by itself as soon as it is not set up otherwise."""
     case = CASES["set-up-by-hand"]
     with hosts.prepared(case) as host:
         manager = host.manager
@@ -454,7 +454,7 @@ def test_what_a_profile_would_set_that_is_not_so_already(active: str, words: str
         refuse_what_would_stay(operation, earlier, now)
 
 
-def test_one_that_is_only_starting_has_not_brought_up_anything_yet(hosts: Hosts) -> None:
+def test_refused_while_networkmanager_is_only_starting(hosts: Hosts) -> None:
     """Which must not be taken for what was before: a change that begins then would be taken back to a link that is
     down for good. Without a carrier NetworkManager goes on starting for some seconds."""
     peer = f"far{NIC}"
@@ -481,7 +481,7 @@ def test_what_comes_up_while_a_change_begins() -> None:
         assert why_not_the_same(kept, other) == f"NetworkManager sets up {NIC} by itself just now: try again"
 
 
-def test_one_that_has_ended_has_not_refused(tmp_path: Path) -> None:
+def test_networkmanager_that_has_ended_has_not_refused(tmp_path: Path) -> None:
     """Else a confirmation in the moment of its end would be told that the change had been taken back."""
     if not shutil.which("dbus-daemon"):
         pytest.skip("no dbus-daemon")
@@ -552,7 +552,7 @@ def seen_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object,
     return files, {NIC: addresses(manager, NIC)}, routes(manager)
 
 
-def test_one_that_hangs(hosts: Hosts) -> None:
+def test_networkmanager_that_hangs(hosts: Hosts) -> None:
     """It is said, files and addresses are back all the same, and NetworkManager follows when it goes on."""
     case = CASES["wrong-address"]
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
