@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -34,6 +35,22 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         cwd=ROOT,
         env={**os.environ, **environment},
     )
+
+
+def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which saves its start: for tests of what is said, and of the exit code."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
+        code = main(arguments)
+    said = []
+    for stream in streams[1:]:
+        stream.seek(0)
+        said.append(stream.read())
+    return subprocess.CompletedProcess(arguments, code, *said)
 
 
 # -------------------------------------------------------------------------------------------- before anything runs

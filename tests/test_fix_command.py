@@ -29,7 +29,7 @@ from tests.support.probe import alive
 from tests.support.rule_cases import RULES, watched
 from tests.support.sources import ScriptedSource
 from tests.support.sshd import SEPARATION, Sshd, why_no_sshd
-from tests.test_cli import run
+from tests.test_cli import called
 
 LIMIT = 60.0
 FILL = "ADDRESS/PREFIX=192.0.2.10/24"
@@ -153,7 +153,7 @@ def fix(manager: PrivateNetworkManager, state: Path, *words: str, rule: str = RU
 
 
 def logged(state: Path) -> list[dict[str, object]]:
-    said = run("changes", "--format", "json", XDG_STATE_HOME=str(state))
+    said = called("changes", "--format", "json", XDG_STATE_HOME=str(state))
     assert said.returncode == 0, said.stderr
     found: list[dict[str, object]] = json.loads(said.stdout)
     return found
@@ -179,9 +179,9 @@ def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_p
     assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
     (change,) = logged(tmp_path)
     assert change["state"] == "kept" and change["rule"] == RULE and change["subject"] == "ens4"
-    text = run("changes", XDG_STATE_HOME=str(tmp_path)).stdout
+    text = called("changes", XDG_STATE_HOME=str(tmp_path)).stdout
     assert "to undo it:" in text and "'Wired connection 1'" in text
-    assert run("changes", "another", XDG_STATE_HOME=str(tmp_path)).stdout == ""
+    assert called("changes", "another", XDG_STATE_HOME=str(tmp_path)).stdout == ""
 
     again = fix(sick, tmp_path, "--allow-changes", "--yes", "--fill", FILL)
     with again:

@@ -14,11 +14,11 @@ import pytest
 
 from nictop.report.run_json import CompareDocument, KeptDocument, TrafficDocument
 from tests.conftest import why_no_namespace
-from tests.test_cli import NICTOP, ROOT, run
+from tests.test_cli import NICTOP, ROOT, called, run
 from tests.test_report import check as matches_schema
 
 LIMIT = 60.0
-QUICK = ("--self-test", "--plain", "--time", "1", "--generator", "builtin")
+QUICK = ("--self-test", "--plain", "--time", "1", "--generator", "builtin", "--bitrate", "200M")
 
 needs_namespaces = pytest.mark.skipif(why_no_namespace() is not None, reason=why_no_namespace() or "")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="another user's rights are taken on by root only")
@@ -34,6 +34,11 @@ def traffic(state: Path, *arguments: str, **environment: str) -> subprocess.Comp
     return run("traffic", *arguments, XDG_STATE_HOME=str(state), **environment)
 
 
+def asked(state: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``nictop traffic`` in this process."""
+    return called("traffic", *arguments, XDG_STATE_HOME=str(state))
+
+
 # ------------------------------------------------------------------------------------------------------ what it prints
 
 
@@ -42,7 +47,7 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     done = traffic(state, *QUICK, "--format", "json", "--label", "a first try")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
-    told = json.loads(traffic(state, "--schema").stdout)
+    told = json.loads(asked(state, "--schema").stdout)
     matches_schema(json.loads(done.stdout), told, told["$defs"])
     document = msgspec.json.decode(done.stdout, type=TrafficDocument)
     (only,) = document.runs
@@ -57,9 +62,9 @@ def test_a_self_test_is_kept_listed_and_never_ranked(state: Path) -> None:
     assert msgspec.json.decode(file.read_bytes())["identity"] == only.kept.identity
     listed = traffic(state, "--list")
     assert listed.returncode == 0 and only.kept.identity in listed.stdout and "a first try" in listed.stdout
-    document_of_list = msgspec.json.decode(traffic(state, "--list", "--format", "json").stdout, type=KeptDocument)
+    document_of_list = msgspec.json.decode(asked(state, "--list", "--format", "json").stdout, type=KeptDocument)
     assert [one.run.kept.identity for one in document_of_list.runs] == [only.kept.identity]
-    told = json.loads(traffic(state, "--list", "--schema").stdout)
+    told = json.loads(asked(state, "--list", "--schema").stdout)
     assert "KeptDocument" in told["$ref"]
 
 
@@ -74,12 +79,12 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
 
     again = run("compare", "lengths", XDG_STATE_HOME=str(state))
     assert again.returncode == 0 and again.stdout == done.stdout[done.stdout.index("A: length 4K\nB: ") :]
-    data = run("compare", "lengths", "--format", "json", XDG_STATE_HOME=str(state)).stdout
-    schema = json.loads(run("compare", "--schema").stdout)
+    data = called("compare", "lengths", "--format", "json", XDG_STATE_HOME=str(state)).stdout
+    schema = json.loads(called("compare", "--schema").stdout)
     matches_schema(json.loads(data), schema, schema["$defs"])
     document = msgspec.json.decode(data, type=CompareDocument)
     assert document.comparison.verdict == "refused" and [len(one.runs) for one in document.setups] == [3, 3]
-    markdown = run("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
+    markdown = called("compare", "lengths", "--format", "markdown", XDG_STATE_HOME=str(state)).stdout
     assert markdown.startswith("## nictop compare\n") and "**no verdict**" in markdown
 
 
@@ -88,17 +93,17 @@ def test_text_and_progress_are_ascii_where_the_streams_are(state: Path) -> None:
     done = traffic(state, *QUICK, PYTHONIOENCODING="ascii", NO_COLOR="1")
     assert done.returncode == 0 and done.stdout.isascii() and done.stderr.isascii()
     assert "! not ranked the path is not proven" in done.stdout and " -> " in done.stdout
-    assert traffic(state, *QUICK, "--ascii").stdout.isascii()
-    assert traffic(state, *QUICK, "--format", "markdown").stdout.startswith("## nictop traffic\n")
+    assert asked(state, *QUICK, "--ascii").stdout.isascii()
+    assert asked(state, *QUICK, "--format", "markdown").stdout.startswith("## nictop traffic\n")
 
 
 @needs_namespaces
 def test_ipv6_reverse_and_datagrams(state: Path) -> None:
-    done = traffic(state, *QUICK, "-6", "--reverse", "--format", "json")
+    done = asked(state, *QUICK, "-6", "--reverse", "--format", "json")
     (only,) = msgspec.json.decode(done.stdout, type=TrafficDocument).runs
     assert (only.kept.result.flows[0].sender, only.kept.result.plan.ip_version) == ("server", 6)
     if shutil.which("iperf3") is not None:
-        done = traffic(state, "--self-test", "--plain", "--time", "1", "--udp", "--bitrate", "20M")
+        done = asked(state, "--self-test", "--plain", "--time", "1", "--udp", "--bitrate", "20M")
         said = re.search(r"goodput +([\d.]+) Mb/s arrived at server; 0 of (\d+) datagrams lost", done.stdout)
         assert said is not None, done.stdout + done.stderr
         # iperf3 sends in bursts: a second ends between two of them
@@ -178,13 +183,13 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
     ],
 )
 def test_words_that_make_no_sense_give_a_sentence(state: Path, arguments: tuple[str, ...], said: str) -> None:
-    done = traffic(state, *arguments)
+    done = asked(state, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr and "Traceback" not in done.stderr and "\x1b" not in done.stderr
 
 
 def test_a_host_that_is_not_there_gives_3(state: Path) -> None:
-    done = traffic(state, "local", "nobody@127.0.0.1:1", "--plain")
+    done = asked(state, "local", "nobody@127.0.0.1:1", "--plain")
     assert (done.returncode, done.stdout) == (3, "")
     assert "127.0.0.1 port 1 refuses the connection" in done.stderr
 
@@ -195,20 +200,20 @@ def test_a_run_that_fails_gives_4_and_is_told(state: Path) -> None:
     assert done.returncode == 4
     (only,) = msgspec.json.decode(done.stdout, type=TrafficDocument).runs
     assert only.kept.result.failure is not None and "7" in only.kept.result.failure.sentence
-    nobody = traffic(state, *QUICK, "--sweep", "queues=3")
+    nobody = asked(state, *QUICK, "--sweep", "queues=3")
     assert nobody.returncode == 4 and "nobody can be asked" in nobody.stderr
 
 
 @needs_namespaces
 def test_an_option_that_a_host_cannot_do_is_refused_before_anything_starts(state: Path) -> None:
-    done = traffic(state, *QUICK, "--congestion", "nosuch")
+    done = asked(state, *QUICK, "--congestion", "nosuch")
     assert (done.returncode, done.stdout) == (2, "")
     assert "the kernel does not offer nosuch" in done.stderr and "starting" not in done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("nosuch",), ("/nosuch.json", "nosuch")])
 def test_results_that_are_not_there_give_a_sentence(state: Path, words: tuple[str, ...]) -> None:
-    done = run("compare", *words, XDG_STATE_HOME=str(state))
+    done = called("compare", *words, XDG_STATE_HOME=str(state))
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("nictop: ")
 
 

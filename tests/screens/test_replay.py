@@ -25,7 +25,7 @@ from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
 from tests.support.recordings import Told, a_host, record
 from tests.support.replayed import Replayed, replayed
-from tests.support.screen import NARROW, WIDE, Screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 from tests.test_demo import DEMO
 
@@ -92,7 +92,7 @@ async def _live_samples(
         lambda host, ask: recorded_source(sources[host.label], recorder), [Host(name, name) for name in names]
     )
     samples: dict[str, list[Sample]] = {}
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with running(app, size) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         for name, source in sources.items():
             source.say(SourceState("live"), *HOSTS[name])
@@ -346,6 +346,7 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
         while recorder.size < 500:  # noqa: ASYNC110  (a thread writes it)
             await asyncio.sleep(0)
         async with replayed(path) as screen:
+            await screen.until(lambda: screen.replay.playback.end > told[14][2])
             await screen.press("e")
             await screen.shown()
             assert "newest" in screen.text("#replay")

@@ -19,7 +19,7 @@ from nictop.wire.source import Source
 from tests.support.changes import LINK, nobody_stays, prepare_host
 from tests.support.findings import finding
 from tests.support.namespaces import Namespace
-from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 MTU = Fix(
@@ -84,7 +84,7 @@ async def changed(
 
     hosts = [Host("vm1", "vm1.example", allow_changes=allow_changes)]
     app = NictopApp(connect, hosts, interval=0.2, ascii_only=ascii_only)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with running(app, size) as pilot:
         screen = Changed(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: bool(app.watched) and app.watched[0].snapshot.rates is not None)
         await wait_until(screen, lambda: app.watched[0].snapshot.inventory is not None and app.diagnosis is not None)

@@ -13,7 +13,7 @@ from nictop.widgets.line_view import LineView
 from nictop.wire.recording import Recording
 from nictop.wire.recording_playback import Playback
 from nictop.wire.source import Source
-from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 
@@ -25,6 +25,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Told(Playback):
+    """Its clock stands still until `Replayed.pass_time` moves it and wakes everybody who waits for a moment."""
+
+    def seconds_until(self, moment: float) -> float | None:
+        return 0.0 if moment <= self.now() else None
 
 
 class Replayed(Screen):
@@ -78,9 +85,9 @@ async def replayed(
     with Recording.open(str(path)) as recording:
         app = NictopApp(refuse, (), ascii_only=ascii_only)
         app.show_recording(
-            Playback(recording, window=WINDOW, clock=clock), start=recording.begin + start, loop=loop, banner=banner
+            Told(recording, window=WINDOW, clock=clock), start=recording.begin + start, loop=loop, banner=banner
         )
-        async with app.run_test(size=size, notifications=True) as pilot:
+        async with running(app, size) as pilot:
             screen = Replayed(app, ScriptedSource(), pilot)
             assert app.replay is not None
             screen.clock, screen.replay = clock, app.replay

@@ -27,7 +27,7 @@ from tests.support.sources import ScriptedSource
 WIDE, NARROW = (120, 36), (80, 24)
 LIMIT = 120.0
 """Seconds that a condition may take to come true; a starved machine needs many."""
-STEP = 0.005
+STEP = 0.02
 """Seconds between two looks at a condition."""
 
 

@@ -20,7 +20,7 @@ from nictop.widgets.run_chart import RunChart
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace
-from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 from tests.traffic.pair import generators_in, held_to, joined, namespaces, source
 
@@ -130,7 +130,7 @@ async def two_hosts(
     ascii_only: bool = False,
     wish: Wish | None = None,
     bare: Sequence[str] = (),
-    rate: str = "400mbit",
+    rate: str = "50mbit",
 ) -> AsyncIterator[Runs]:
     """The live screen of "a" and "b", both known; `bare`: hosts without iperf3."""
     async with AsyncExitStack() as stack:
@@ -143,7 +143,7 @@ async def two_hosts(
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
         app = NictopApp(connect, hosts, ascii_only=ascii_only, wish=wish)
-        pilot = await stack.enter_async_context(app.run_test(size=size, notifications=True))
+        pilot = await stack.enter_async_context(running(app, size))
         runs = Runs(app, ScriptedSource(), pilot)
         runs.spaces = spaces
         await runs.until(lambda: len(app.watched) == 2 and all(one.snapshot.counters for one in app.watched))
