@@ -13,7 +13,7 @@ from nictop.screens.change import HostChangeScreen
 from nictop.widgets.status_line import StatusLine
 from tests.screens.test_screenshots import compare, without_ids
 from tests.support.findings import lines_of_case
-from tests.support.screen import NARROW, WIDE, Screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 SIZES = {"120x36": (WIDE, False), "80x24": (NARROW, False), "ascii-80x24": (NARROW, True)}
@@ -59,7 +59,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     size, ascii_only = SIZES[name]
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, ascii_only=ascii_only, allow_changes=True)
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size, notifications=False) as pilot:
         screen = Screen(app, source, pilot)
         await screen.hear(*lines_of_case("profiles", "profile_is_generated"))
         await wait_until(screen, lambda: app.diagnosis is not None)

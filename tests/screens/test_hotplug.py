@@ -7,7 +7,7 @@ import sys
 from nictop.app import NictopApp
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.namespaces import Namespace
-from tests.support.screen import NARROW, Screen, wait_until
+from tests.support.screen import NARROW, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 
@@ -16,7 +16,7 @@ async def test_a_nic_appears_loses_carrier_is_renamed_and_vanishes(namespace: Na
     # an interval of a minute: nothing that is seen here can come from the counters
     source = LocalSource(command=[*inside, *probe_command(sys.executable, "--interval", "60")])
     app = NictopApp(lambda host, ask: source, interval=60.0)
-    async with app.run_test(size=NARROW) as pilot:
+    async with running(app, NARROW, notifications=False) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
 
         def row(name: str) -> str:

@@ -22,7 +22,7 @@ from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.support.lines import change, counters, gone, hello, inventory, link
 from tests.support.recorded import recorded
-from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live, running, wait_until
 from tests.support.sources import ScriptedSource
 
 NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
@@ -403,7 +403,7 @@ async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
 async def test_this_host_for_real() -> None:
     source = LocalSource(interval=0.1)
     app = NictopApp(lambda host, ask: source, interval=0.1)
-    async with app.run_test(size=NARROW) as pilot:
+    async with running(app, NARROW, notifications=False) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
         await wait_until(screen, lambda: any("idle" in line for line in screen.lines(ProcessorStrip)))

@@ -15,7 +15,7 @@ from nictop.screens.question import QuestionScreen
 from nictop.wire.authentication import Ask
 from nictop.wire.source import Source
 from tests.support.probe import wait_until as wait_for
-from tests.support.screen import WIDE, Screen, wait_until
+from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 from tests.support.sshd import Sshd, free_port, public, skip_without_sshd
 
@@ -41,7 +41,7 @@ async def test_two_hosts_one_of_them_real(sshd: Sshd, tmp_path: Path) -> None:
         return connect(host, 0.2, eager=True, ask=ask)
 
     app = NictopApp(source_of, (there, nowhere), interval=0.2)
-    async with app.run_test(size=WIDE) as pilot:
+    async with running(app, WIDE, notifications=False) as pilot:
         screen = Screen(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: isinstance(app.screen, QuestionScreen))
         await screen.settle()

@@ -25,7 +25,7 @@ from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
 from tests.support.replayed import replayed
-from tests.support.screen import Hosts, Screen, several, wait_until
+from tests.support.screen import Hosts, Screen, running, several, wait_until
 from tests.support.sources import ScriptedSource
 from tests.test_demo import DEMO
 
@@ -101,7 +101,7 @@ def said(name: str) -> list[Line]:
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size, notifications=False) as pilot:
         screen = Screen(app, source, pilot)
         await screen.hear(*said(recording))
         await wait_until(screen, lambda: app.diagnosis is not None)

@@ -86,7 +86,9 @@ def css_parsed_once() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def running(app: App[Any], size: tuple[int, int] = WIDE) -> AsyncIterator[Pilot[Any]]:
+async def running(
+    app: App[Any], size: tuple[int, int] = WIDE, *, notifications: bool = True
+) -> AsyncIterator[Pilot[Any]]:
     """The application without a terminal; its pilot waits by `settle`."""
 
     async def settled(*given: object) -> bool:
@@ -97,7 +99,7 @@ async def running(app: App[Any], size: tuple[int, int] = WIDE) -> AsyncIterator[
         patch.setattr("textual.app.wait_for_idle", settled)
         patch.setattr("textual.pilot.wait_for_idle", settled)
         patch.setattr(Pilot, "_wait_for_screen", settled)
-        async with app.run_test(size=size, notifications=True) as pilot:
+        async with app.run_test(size=size, notifications=notifications) as pilot:
             await settle(app)
             yield pilot
 

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from nictop.widgets.key_footer import KeyFooter
+from tests.support.screen import running
 
 
 class Keys(App[None]):
@@ -42,7 +43,7 @@ class Keys(App[None]):
 
 async def test_each_action_is_shown_once_and_cut_at_the_edge() -> None:
     app = Keys()
-    async with app.run_test(size=(60, 5)) as pilot:
+    async with running(app, (60, 5), notifications=False) as pilot:
         app.query_one(Input).blur()
         await pilot.pause()
         assert app.drawn().startswith(" a Add  d Delete ")
@@ -54,7 +55,7 @@ async def test_each_action_is_shown_once_and_cut_at_the_edge() -> None:
 
 async def test_a_click_presses_the_key_and_one_that_is_disabled_rings() -> None:
     app = Keys()
-    async with app.run_test(size=(60, 5)) as pilot:
+    async with running(app, (60, 5), notifications=False) as pilot:
         app.query_one(Input).blur()
         await pilot.pause()
         for column, counted, bells in ((0, 1, 0), (6, 2, 0), (7, 2, 1), (40, 2, 1)):
@@ -64,7 +65,7 @@ async def test_a_click_presses_the_key_and_one_that_is_disabled_rings() -> None:
 
 async def test_the_hint_under_the_pointer_is_highlighted_and_explained() -> None:
     app = Keys()
-    async with app.run_test(size=(60, 5)) as pilot:
+    async with running(app, (60, 5), notifications=False) as pilot:
         app.query_one(Input).blur()
         await pilot.pause()
         footer = app.query_one(KeyFooter)
@@ -80,7 +81,7 @@ async def test_the_hint_under_the_pointer_is_highlighted_and_explained() -> None
 async def test_keys_follow_the_focus() -> None:
     """While text is typed into a field, letters are no keys."""
     app = Keys()
-    async with app.run_test(size=(80, 5)) as pilot:
+    async with running(app, (80, 5), notifications=False) as pilot:
         app.query_one(Input).focus()
         await pilot.pause()
         focused = app.drawn()

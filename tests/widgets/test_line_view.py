@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import App, ComposeResult
 
 from nictop.widgets.line_view import CURSOR_MARKS, LineView, SpanLine
+from tests.support.screen import running, settle
 
 LINES = 1000
 
@@ -32,7 +34,7 @@ def drawn(view: LineView, y: int) -> str:
 
 async def test_only_lines_in_view_are_made() -> None:
     app = Viewer()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with running(app, (40, 10), notifications=False) as pilot:
         view = app.query_one(LineView)
         view.show_drawn(LINES, app.line, cursor=3)
         await pilot.pause()
@@ -47,7 +49,7 @@ async def test_only_lines_in_view_are_made() -> None:
 
 async def test_the_cursor_is_brought_into_view_and_has_a_mark() -> None:
     app = Viewer()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with running(app, (40, 10), notifications=False) as pilot:
         view = app.query_one(LineView)
         for cursor in (0, 700, 2):
             view.show_drawn(LINES, app.line, cursor=cursor)
@@ -59,7 +61,7 @@ async def test_the_cursor_is_brought_into_view_and_has_a_mark() -> None:
 
 async def test_fewer_lines_leave_nothing_behind() -> None:
     app = Viewer()
-    async with app.run_test(size=(40, 10)) as pilot:
+    async with running(app, (40, 10), notifications=False) as pilot:
         view = app.query_one(LineView)
         view.show_drawn(LINES, app.line)
         view.scroll_to(y=900, animate=False)
@@ -67,3 +69,32 @@ async def test_fewer_lines_leave_nothing_behind() -> None:
         view.show_drawn(2, app.line)
         await pilot.pause()
         assert [drawn(view, y) for y in range(10)] == [" line 0", " line 1"] + [""] * 8
+
+
+async def test_a_style_that_changes_is_drawn_anew_and_others_are_not() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False):
+        view = app.query_one(LineView)
+        view.show_lines([((" in", "in"), (" plain", ""))])
+        await settle(app)
+        drawn = [view.render_line(0)]
+        refreshed: list[bool] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LineView, "refresh", lambda self, *given, **named: refreshed.append(True))
+            view.notify_style_update()
+            assert refreshed == [], "nothing is different"
+        app.theme = "textual-light"
+        await settle(app)
+        drawn.append(view.render_line(0))
+        colours = [[segment.style.color for segment in strip if segment.style is not None] for strip in drawn]
+        assert all(before != after for before, after in zip(*(one[:2] for one in colours), strict=True))
+
+
+async def test_a_style_that_there_is_not_is_refused() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False):
+        view = app.query_one(LineView)
+        view.show_lines([((" in", "nosuch"),)])
+        with pytest.raises(KeyError, match="nosuch"):
+            view.render_line(0)
+        view.show_lines([])

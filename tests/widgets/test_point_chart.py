@@ -18,6 +18,7 @@ from nictop.traffic.failures import Failure
 from nictop.traffic.kept import Kept
 from nictop.widgets.line_view import SpanLine
 from nictop.widgets.point_chart import PointChart, bar_cells, draw_points
+from tests.support.screen import running
 from tests.traffic.runs import load, result
 
 
@@ -129,7 +130,7 @@ class Points(App[None]):
 
 async def test_bars_follow_the_size_of_the_screen() -> None:
     app = Points()
-    async with app.run_test(size=(120, 8)) as pilot:
+    async with running(app, (120, 8), notifications=False) as pilot:
         chart = app.query_one(PointChart)
         chart.styles.height = "1fr"
         chart.show(sweep())

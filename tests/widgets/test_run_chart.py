@@ -20,6 +20,7 @@ from nictop.widgets.line_view import SpanLine
 from nictop.widgets.run_chart import RunChart
 from nictop.widgets.run_drawing import draw_run
 from nictop.widgets.run_view import View, cpu_line, enlarged, scale_of, sight_of
+from tests.support.screen import running
 from tests.traffic.pictures import CEILING, NO_CEILING, busy, flow, host, picture, steady
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
@@ -261,7 +262,7 @@ class Chart(App[None]):
 
 async def charted(act: Callable[[Chart, RunChart], None], size: tuple[int, int] = (80, 12)) -> tuple[Chart, list[str]]:
     app = Chart()
-    async with app.run_test(size=size) as pilot:
+    async with running(app, size, notifications=False) as pilot:
         chart = app.query_one(RunChart)
         chart.styles.height = size[1]
         await pilot.pause()
@@ -336,7 +337,7 @@ async def test_another_run_is_seen_whole_and_without_a_cursor() -> None:
 
 async def test_it_is_drawn_anew_in_another_size() -> None:
     app = Chart()
-    async with app.run_test(size=(80, 12)) as pilot:
+    async with running(app, (80, 12), notifications=False) as pilot:
         chart = app.query_one(RunChart)
         chart.styles.height = "1fr"
         chart.show(picture(flow(steady(1e9))))

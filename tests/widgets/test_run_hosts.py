@@ -22,6 +22,7 @@ from nictop.widgets.run_host_words import carrying_words, datagram_words, hottes
 from nictop.widgets.run_hosts import RunHosts, draw_hosts
 from nictop.widgets.run_view import Sight, View
 from nictop.widgets.split_chart import columns, draw_split, shares, stack_cells
+from tests.support.screen import running
 from tests.traffic.pictures import busy, flow, host, picture, steady
 from tests.traffic.runs import load, result
 
@@ -180,7 +181,7 @@ class Hosts(App[None]):
 
 async def test_hosts_get_more_lines_when_there_are_more_rows() -> None:
     app = Hosts()
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with running(app, (120, 12), notifications=False) as pilot:
         view = app.query_one(RunHosts)
         view.styles.height = "1fr"
         await pilot.pause()
