@@ -28,8 +28,8 @@ from tests.support.changes import (
     SEVERAL,
     Changing,
     ProbeBySsh,
-    begin_again,
     changing,
+    make_links_anew,
     nobody_stays,
     other_tools,
     prepare_host,
@@ -99,7 +99,7 @@ def test_a_change_is_shown_made_and_kept_or_taken_back(host: Namespace, kind: st
     old = state_of(host)
     other_tools(host, actions)
     new = state_of(host)
-    begin_again(host)
+    make_links_anew(host)
     with changing(host) as change:
         shown = change.prepared(actions)
         assert state_of(host) == old
