@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -58,8 +59,9 @@ def state_of(namespace: Namespace, name: str = LINK) -> str:
     """All that the kinds of change may touch, as other tools say it."""
     files = f"{QUEUES}/*/rps_cpus {QUEUES}/*/rps_flow_cnt {QUEUES}/*/xps_cpus"
     tools = f"ip -j address show dev {name} && ethtool -l {name} && ethtool -k {name}"
-    said = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -s . {files} || true"])
+    said = namespace.run(["sh", "-c", f"{{ {tools}; }} || exit 1; grep -sH . {files} || true"])
     shown, _, rest = said.partition("\n")
+    rest = re.sub(rf"^({QUEUES}/[^:]*):", r"\1\n", rest, flags=re.MULTILINE)  # a file's name, then what is in it
     (link,) = json.loads(shown)
     addresses = sorted((one["local"], one["prefixlen"]) for one in link["addr_info"])
     return f"{(link['mtu'], sorted(link['flags']), addresses)}\n{rest}"
