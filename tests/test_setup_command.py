@@ -20,7 +20,7 @@ from nictop.cli import main
 from nictop.commands.fix_asked import Asked
 from nictop.commands.fix_host import HeardHost, needs_inventory
 from nictop.wire.local import LocalSource, probe_command
-from tests.support.changes import LINK, nobody_stays, prepare_host
+from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import LIMIT
@@ -74,7 +74,7 @@ def test_queues(host: Namespace, tmp_path: Path) -> None:
     assert queues(host) == [wanted, wanted]
     again = setup(inside(host), tmp_path, *words, "--yes")
     assert again.returncode == 2 and f"has {wanted} queues already" in again.stderr
-    nobody_stays(host)
+    wait_for_no_process_left(host)
 
 
 async def test_what_is_not_proven_is_not_kept(

@@ -30,12 +30,12 @@ from tests.support.changes import (
     ProbeBySsh,
     changing,
     make_links_anew,
-    nobody_stays,
     other_tools,
     prepare_host,
     processes_in,
     ssh_command,
     state_of,
+    wait_for_no_process_left,
 )
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, Probe, interpreters, wait_until
@@ -67,7 +67,7 @@ def test_a_probe_that_only_reads(host: Namespace) -> None:
         change = Changing(probe)
         for step in ("prepare", "apply", "keep", "undo", "nonsense"):
             assert "only reads" in refused(change, step, actions=MTU, fingerprint="f", keep_within=5, twice=True)
-        nobody_stays(host, probe.process.pid)
+        wait_for_no_process_left(host, probe.process.pid)
     assert state_of(host) == old
 
 
@@ -118,7 +118,7 @@ def test_a_change_is_shown_made_and_kept_or_taken_back(host: Namespace, kind: st
         assert kinds == ["prepared", "applying", "applied", "undoing", "undone", "applying", "applied", "kept"]
         again = change.prepared(actions)
         assert all(one.before == one.after and not one.undo for one in again.plan), "nothing is left to do"
-        nobody_stays(host, change.probe.process.pid)
+        wait_for_no_process_left(host, change.probe.process.pid)
 
 
 def test_nobody_confirms(host: Namespace) -> None:
@@ -213,7 +213,7 @@ def test_two_probes_and_one_link(host: Namespace) -> None:
         assert first.end() == "undone"
         second.apply(ADDRESS)
         second.said("applied")
-    nobody_stays(host)
+    wait_for_no_process_left(host)
     assert state_of(host) == old
 
 
@@ -256,7 +256,7 @@ def test_the_default_route_asks_twice(host: Namespace) -> None:
         assert not change.prepared([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
         change.ask("apply", twice=True, **wish)
         change.said("applied")
-    nobody_stays(host)
+    wait_for_no_process_left(host)
     assert state_of(host) == old
 
 
@@ -372,7 +372,7 @@ def test_every_python_changes_and_takes_back(host: Namespace, python: str) -> No
         change.apply(SEVERAL)
         change.said("applied")
         assert state_of(host) != old
-    nobody_stays(host)
+    wait_for_no_process_left(host)
     assert state_of(host) == old
 
 

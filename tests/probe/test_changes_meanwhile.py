@@ -30,9 +30,9 @@ from tests.support.changes import (
     Changing,
     changing,
     guards_in,
-    nobody_stays,
     prepare_host,
     state_of,
+    wait_for_no_process_left,
 )
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT
@@ -97,7 +97,7 @@ def test_a_link_that_got_another_name_is_put_back(host: Namespace, swapped: bool
             undone_by_another(change, host)
         else:
             undone_by_asking(change)
-    nobody_stays(host)
+    wait_for_no_process_left(host)
     if swapped:
         assert state_of(host, LINK) == others
         rename(host, LINK, PEER)
@@ -117,7 +117,7 @@ def test_a_link_that_has_gone_is_said_and_another_of_its_name_left_alone(host: N
         line = change.said("failed")
         assert f"the interface that was {LINK} is not there any more" in line.text
         assert state_of(host) == new
-    nobody_stays(host)
+    wait_for_no_process_left(host)
 
 
 def test_another_link_of_the_name_that_was_shown_is_not_changed(host: Namespace) -> None:
@@ -188,9 +188,9 @@ def test_a_guard_that_is_stopped(host: Namespace, event: Callable[[Changing], No
         (guard,) = guards_in(host)
         os.kill(guard, signal.SIGSTOP)
         event(change)
-        nobody_stays(host, change.probe.process.pid)
+        wait_for_no_process_left(host, change.probe.process.pid)
         assert state_of(host) == old
-    nobody_stays(host)
+    wait_for_no_process_left(host)
 
 
 # ------------------------------------------------------------------------------------------- strangers
@@ -229,7 +229,7 @@ def test_a_lock_that_somebody_without_rights_took_keeps_nothing_from_being_taken
             assert state_of(host) == old
             change.ask("prepare", actions=ADDRESS)
             assert "is under way" in change.said("refused").text, "a second change is still refused"
-    nobody_stays(host)
+    wait_for_no_process_left(host)
 
 
 def test_whose_a_lock_is_can_be_asked_again_and_again(host: Namespace) -> None:

@@ -16,7 +16,7 @@ from nictop.screens.fix import open_fix
 from nictop.widgets.line_view import LineView
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
-from tests.support.changes import LINK, nobody_stays, prepare_host
+from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
 from tests.support.findings import finding
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
@@ -103,6 +103,6 @@ async def in_namespace(
         prefix = ["ip", "netns", "exec", namespace.name]
         async with changed(prefix, size, allow_changes=allow_changes, ascii_only=ascii_only) as screen:
             yield screen, namespace
-        nobody_stays(namespace)
+        wait_for_no_process_left(namespace)
     finally:
         namespace.remove()

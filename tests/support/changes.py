@@ -175,9 +175,6 @@ def wait_for_no_process_left(namespace: Namespace, *known: int) -> None:
     wait_until(lambda: not set(processes_in(namespace)) - set(known), 2 * LIMIT)
 
 
-nobody_stays = wait_for_no_process_left
-
-
 class ProbeBySsh(Probe):
     """A probe that ssh brings to a host: the same lines, over a connection that can be cut."""
 
