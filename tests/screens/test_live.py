@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 
 import pytest
+from textual._styles_cache import StylesCache
 from textual.geometry import Size
 from textual.widgets import Static
 
@@ -311,6 +313,22 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         assert "silent for 8 s" in "".join(screen.lines(StatusLine))
         await screen.hear(counters(9.0, {2: (0, 0)}))
         assert "silent" not in "".join(screen.lines(StatusLine))
+
+
+async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
+    """Textual's cache of colours had the style cache of every widget in its keys: 0.2 MiB for each closed help."""
+
+    def caches() -> int:
+        gc.collect()
+        return sum(isinstance(one, StylesCache) for one in gc.get_objects())
+
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        before = 0
+        for _ in range(3):
+            await screen.press("question_mark", "escape")
+            before = before or caches()
+        assert caches() == before
 
 
 async def test_help_lists_every_key() -> None:
