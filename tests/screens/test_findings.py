@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from textual.geometry import Size
 
 from nictop.app import NictopApp
 from nictop.probe.records import Line
@@ -278,6 +279,28 @@ async def test_any_size_draws(size: tuple[int, int]) -> None:
         await say(screen, *(finding(subject=f"ens{n}", why="long " * 60) for n in range(30)))
         await screen.press("5", "pagedown", "enter", "pagedown", "escape", "escape")
         assert screen.drawn()
+
+
+async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("nictop.app.monotonic", lambda: now[0])
+    laid_out: list[bool] = []
+    lay_out = LiveScreen._refresh_layout
+
+    def counted(self: LiveScreen, size: Size | None = None, scroll: bool = False) -> None:
+        laid_out.append(scroll)
+        assert len(laid_out) < 1000, "it never ends"
+        lay_out(self, size, scroll)
+
+    monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
+    async with live() as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
+        await screen.pilot.resize_terminal(3, 3)
+        now[0] += 10.0
+        screen.app.hosts.count_down()
+        await screen.press("5", "enter", "escape")
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

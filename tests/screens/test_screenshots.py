@@ -19,12 +19,13 @@ from nictop.app import NictopApp
 from nictop.commands.demo import BANNER, START
 from nictop.probe.records import Line
 from nictop.screens.question import QuestionScreen
+from nictop.screens.recorded_run import RecordedRunScreen
 from nictop.widgets.status_line import StatusLine
 from nictop.wire.authentication import Question
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
-from tests.support.replayed import replayed
+from tests.support.replayed import Replayed, replayed
 from tests.support.screen import Hosts, Screen, running, several, wait_until
 from tests.support.sources import ScriptedSource
 from tests.test_demo import DEMO
@@ -170,11 +171,18 @@ async def draw_replay(
             await screen.press(*keys)
             if "t" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
+                await screen.until(lambda: _is_read(screen))
             await screen.until(lambda: screen.app.diagnosis is not None)
             return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def _is_read(screen: Replayed) -> bool:
+    """The run has been read up to the moment that is shown."""
+    page = screen.app.screen
+    return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.app.now()
 
 
 def compare(name: str, svg: str) -> None:
