@@ -146,7 +146,8 @@ async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: sig
 
 
 async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespace) -> None:
-    """Kept or undone, as a whole, and what is said is what is there."""
+    """Kept or undone, as a whole, and what is said is what is there. A yes that arrived, but whose answer did not, is
+    believed when the time of the change is over."""
     before, there = state(place), changing(place)
 
     def decide(event: Event, change: Change) -> None:
@@ -159,7 +160,7 @@ async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespac
         if there.pid is not None:
             os.kill(there.pid, signal.SIGKILL)
 
-    carried = await carry(there, decide, WISH, limits=REAL)
+    carried = await carry(there, decide, replace(WISH, keep_within=5.0), limits=REAL)
     assert {"kept": NEW, "undone": before}[carried.end.outcome] == state(place)
 
 
