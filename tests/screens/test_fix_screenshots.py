@@ -13,7 +13,7 @@ from nictop.screens.change import HostChangeScreen
 from nictop.widgets.status_line import StatusLine
 from tests.screens.test_screenshots import compare, without_ids
 from tests.support.findings import lines_of_case
-from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
+from tests.support.screen import NARROW, STANDS_STILL, WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
 
 SIZES = {"120x36": (WIDE, False), "80x24": (NARROW, False), "ascii-80x24": (NARROW, True)}
@@ -55,6 +55,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr("nictop.screens.change.monotonic", lambda: HERE)
+    monkeypatch.setattr("nictop.app.monotonic", lambda: STANDS_STILL)
     monkeypatch.setattr("nictop.screens.live_picture.change_status", lambda progress, now: "")
     size, ascii_only = SIZES[name]
     source = ScriptedSource("alma-load-001")

@@ -26,7 +26,7 @@ from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recorded import recorded
 from tests.support.replayed import Replayed, replayed
-from tests.support.screen import Hosts, Screen, running, several, wait_until
+from tests.support.screen import Hosts, Screen, running, several, still_clock, wait_until
 from tests.support.sources import ScriptedSource
 from tests.test_demo import DEMO
 
@@ -102,15 +102,16 @@ def said(name: str) -> list[Line]:
 async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
     source = ScriptedSource("alma-load-001")
     app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
-    async with running(app, size, notifications=False) as pilot:
-        screen = Screen(app, source, pilot)
-        await screen.hear(*said(recording))
-        await wait_until(screen, lambda: app.diagnosis is not None)
-        if keys:
-            await pilot.press(*keys)
-        await pilot.pause()
-        await pilot.pause()
-        return without_ids(app.export_screenshot(title="nictop", simplify=True))
+    with still_clock():
+        async with running(app, size, notifications=False) as pilot:
+            screen = Screen(app, source, pilot)
+            await screen.hear(*said(recording))
+            await wait_until(screen, lambda: app.diagnosis is not None)
+            if keys:
+                await pilot.press(*keys)
+            await pilot.pause()
+            await pilot.pause()
+            return without_ids(app.export_screenshot(title="nictop", simplify=True))
 
 
 async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:

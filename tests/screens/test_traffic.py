@@ -80,7 +80,7 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
 @real
 async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         assert len(runs.generators()) == 2
         assert runs.app.screen.active_bindings["escape"].binding.description == "Stop"
@@ -88,7 +88,7 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         await runs.over()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
-        assert "arrived at b" in runs.sentences() and " of 30 s" in runs.sentences()
+        assert "arrived at b" in runs.sentences() and " of 600 s" in runs.sentences()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].arrivals
         ((_, kept),) = kept_runs(kept_here).runs
@@ -96,7 +96,7 @@ async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: 
         await runs.press("escape")
         assert isinstance(runs.app.screen, TrafficScreen)
         # the options are still there
-        assert runs.app.screen.query_one(RunForm).words["time"] == "30"
+        assert runs.app.screen.query_one(RunForm).words["time"] == "600"
 
 
 def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
@@ -110,7 +110,7 @@ def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
 async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
     async with two_hosts() as runs:
         await runs.open_form()
-        await runs.type(2, "30")
+        await runs.type(2, "600")
         processes = processes_in(runs.spaces["b"])
         signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
         try:
@@ -161,7 +161,7 @@ async def test_the_probes_read_as_before_after_a_run() -> None:
 @real
 async def test_the_size_may_change_during_a_run() -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         for size in ((40, 12), (20, 6), (200, 60), NARROW, WIDE):
             await runs.pilot.resize_terminal(*size)
@@ -175,7 +175,7 @@ async def test_the_size_may_change_during_a_run() -> None:
 @real
 async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         await runs.press("space")
         frozen = runs.chart().shown
@@ -205,7 +205,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
 async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         await runs.press(key)
         assert shown(runs) is LeaveScreen
@@ -221,7 +221,7 @@ async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
 @real
 async def test_two_runs_at_once_there_are_not() -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         wish = runs.app.traffic.wish
         assert wish is not None
@@ -234,7 +234,7 @@ async def test_two_runs_at_once_there_are_not() -> None:
 @real
 async def test_a_host_that_is_removed_ends_the_run() -> None:
     async with two_hosts() as runs:
-        await runs.start(30)
+        await runs.start(600)
         await runs.moving()
         runs.app.hosts.remove("b")
         await runs.over()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from time import monotonic
+from time import monotonic, process_time
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
+import nictop.app
 from nictop.app import NictopApp
 from nictop.hosts import Host
 from nictop.probe.records import Line
@@ -29,16 +30,22 @@ LIMIT = 120.0
 """Seconds that a condition may take to come true; a starved machine needs many."""
 STEP = 0.02
 """Seconds between two looks at a condition."""
+AT_ONCE = 0.1
+"""Seconds of CPU time that the application is given meanwhile, if it does not wait before."""
+STANDS_STILL = 1000.0
+"""The clock of scripted hosts: they never fall silent because the machine is slow."""
 
 
-async def settle(app: App[Any]) -> None:
-    """Let the application run until each of its tasks waits for something from outside, and all of it is drawn.
+async def settle(app: App[Any], most: float = 3.0) -> None:
+    """Let the application run until each of its tasks waits for something from outside, and all of it is drawn. `most`:
+    seconds of CPU time, after which it is left: on a starved machine real hosts may speak faster than it can listen.
 
     Textual's `Pilot.pause` judges by the CPU time of the process whether there is something left to do, and has every
     widget of the screen handle a message of its own.
     """
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # callbacks that can run now
-    while True:
+    end = process_time() + most
+    while process_time() < end:
         await asyncio.sleep(0)
         if ready:
             continue
@@ -137,14 +144,24 @@ class Screen:
         return ["".join(segment.text for segment in row)[:width] for row in rows]
 
 
+@contextmanager
+def still_clock() -> Iterator[None]:
+    """No time passes for hosts, unless the test has given them a clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        if vars(nictop.app)["monotonic"] is monotonic:
+            patch.setattr("nictop.app.monotonic", lambda: STANDS_STILL)
+        yield
+
+
 @asynccontextmanager
 async def live(size: tuple[int, int] = WIDE, *, ascii_only: bool = False) -> AsyncIterator[Screen]:
     source = ScriptedSource()
     app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
-    async with running(app, size) as pilot:
-        screen = Screen(app, source, pilot)
-        await screen.settle()
-        yield screen
+    with still_clock():
+        async with running(app, size) as pilot:
+            screen = Screen(app, source, pilot)
+            await screen.settle()
+            yield screen
     assert source.closed
 
 
@@ -173,11 +190,12 @@ async def several(
     """The application with a scripted host of each name."""
     hosts = Hosts()
     app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], ascii_only=ascii_only)
-    async with running(app, size) as pilot:
-        screen = Screen(app, ScriptedSource(), pilot)
-        await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
-        await screen.settle()
-        yield screen, hosts
+    with still_clock():
+        async with running(app, size) as pilot:
+            screen = Screen(app, ScriptedSource(), pilot)
+            await wait_until(screen, lambda: bool(screen.app.screen.query(DeviceTable)))
+            await screen.settle()
+            yield screen, hosts
     assert all(source.closed for source in hosts.made)
 
 
@@ -187,4 +205,4 @@ async def wait_until(screen: Screen, condition: Callable[[], bool]) -> None:
     while not condition():
         assert monotonic() < end, f"never came true; on the screen: {screen.lines()}"
         await asyncio.sleep(STEP)
-        await screen.settle()
+        await settle(screen.app, AT_ONCE)
