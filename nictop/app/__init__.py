@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from nictop.wire.recording_playback import Playback
     from nictop.wire.source import Source
 
-COLOURS = vars(StylesCache).get("get_inner_outer")
-if isinstance(COLOURS, _lru_cache_wrapper):
+COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
+if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     # Textual 8 caches this function, which does not use `self`, as a method: the cache keeps the last 1024 widgets that
     # were closed with all that they have drawn, 0.2 MiB for each help screen.
-    setattr(StylesCache, "get_inner_outer", classmethod(COLOURS))  # type: ignore[arg-type]  # noqa: B010
+    setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
 
 COUNTDOWN = 1.0
 """Seconds between two pictures while a host is not live: its age and the next attempt are counted in seconds."""

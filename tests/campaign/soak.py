@@ -1,6 +1,6 @@
 """Programs that run for an hour while links come and go: memory, descriptors and threads must not grow.
 
-Watched are the live screen (keys, resizes), the metrics service (a scrape a second), the probe of a remote host and
+Watched are the live screen (keys), the metrics service (a scrape a second), the probe of a remote host and
 the client that follows it. Growth is the slope of a line fitted to what was read after the warm-up, times the time.
 """
 
@@ -143,7 +143,7 @@ class Soak:
                 subject.look()
 
     def _press(self, terminal: Terminal) -> None:
-        """Keys and another size, one after the other, and reading what is drawn."""
+        """A key a second, and reading what is drawn."""
         keys = itertools.cycle(KEYS)
         try:
             while not self._over.is_set():

@@ -18,7 +18,7 @@ from nictop.traffic.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
-from tests.traffic.pair import LIMIT, WIRE, Pair, pair, pair_over_ssh, why_not
+from tests.traffic.pair import LIMIT, WIRE, Pair, pair_over_ssh, why_not
 from tests.traffic.real_runs import after_first_byte
 from tests.traffic.traced import STAGES, Traced
 
@@ -31,12 +31,6 @@ pytestmark = [
 SHORT = Limits(first_byte=3.0, stall=2.0)
 LINES = tuple(f"after line {number}" for number in range(1, 21))
 """Of what both probes report of the run: between the stages, too."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_pair() -> AsyncIterator[Pair]:
-    async with pair("100mbit") as both:
-        yield both
 
 
 @pytest_asyncio.fixture(loop_scope="module")

@@ -16,7 +16,7 @@ import pytest_asyncio
 from nictop.traffic.events import Limits
 from nictop.traffic.failures import Kind
 from tests.support.probe import wait_until
-from tests.traffic.pair import LIMIT, Pair, pair, why_not
+from tests.traffic.pair import LIMIT, Pair, why_not
 from tests.traffic.real_runs import carried_out, failed
 
 REASON = why_not() or ("nft is not installed" if shutil.which("nft") is None else None)
@@ -35,12 +35,6 @@ table inet fence {{
 }}
 """
 SHORT = Limits(first_byte=3.0, stall=2.0)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_pair() -> AsyncIterator[Pair]:
-    async with pair("100mbit") as both:
-        yield both
 
 
 @pytest_asyncio.fixture(loop_scope="module")
