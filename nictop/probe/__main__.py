@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 
+from nictop.probe import light_dataclasses
 from nictop.probe.counters import CounterReader
 from nictop.probe.first_words import encoded, hello
 from nictop.probe.inventories import Inventories
@@ -103,6 +104,7 @@ class Probe:
         signal.set_wakeup_fd(self._wakeup[1])
 
     def _listen(self) -> None:
+        light_dataclasses.install()
         self._poll.register(self._wakeup[0], select.POLLIN)
         if not self._options.once:
             self._poll.register(0, select.POLLIN)
