@@ -292,8 +292,9 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
     async with two_hosts() as runs:
         await compare_by_hand(runs)
         for name in ("old", "new"):
-            await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
-            assert name in runs.text("#dialog-lines")
+            await runs.until(
+                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-lines")  # type: ignore[misc]
+            )
             await runs.press("enter")
             await runs.until(lambda: not runs.app.traffic.asks)
         await runs.over()
