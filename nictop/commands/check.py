@@ -11,6 +11,7 @@ from nictop.commands.recorded import add_moment
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
+EXIT_SKIPPED = 4
 SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
 DEFAULT_WATCH = 3.0
 """Seconds of rates: what lasts three readings is no accident, and nobody waits long for it."""
@@ -18,7 +19,10 @@ DEFAULT_WATCH = 3.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Look at hosts with all rules, and print what is wrong and what to type. Changes nothing."
-    parser.epilog = "Exit codes: 0 nothing at or above the threshold, 1 something, 2 usage, 3 no answer from a host."
+    parser.epilog = (
+        "Exit codes: 0 no findings at or above the threshold, 1 findings, 2 usage, 3 no answer from a host, 4 no such "
+        "findings, but checks were skipped because a source on a host did not answer (with --strict: for any reason)."
+    )
     add_hosts(parser)
     add_moment(parser)
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
@@ -36,7 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"how long to look at rates, {SHORTEST_WATCH:g} to {LONGEST_WATCH:g} (default {DEFAULT_WATCH:g}); some "
         "rules want 10",
     )
-    parser.add_argument("--skipped", action="store_true", help="list the rules that could not look, and why")
+    parser.add_argument("--skipped", action="store_true", help="list the skipped checks, and why")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit code 4 also for checks that were skipped because they need root, or because a recording lacks what "
+        "they need",
+    )
     parser.add_argument("--explain", nargs="?", const="", metavar="RULE", help="print the page of a rule, or all names")
     parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 
@@ -69,7 +79,9 @@ def run(options: argparse.Namespace) -> int:
         output.write_text(text, options)
     if silent:
         return HostUnreachable.exit_code
-    return EXIT_FINDINGS if check.reaches(diagnosis, options.fail_on) else 0
+    if check.reaches(diagnosis, options.fail_on):
+        return EXIT_FINDINGS
+    return EXIT_SKIPPED if any(options.strict or one.cause == "no_answer" for one in diagnosis.skipped) else 0
 
 
 def _watch(text: str) -> float:

@@ -100,7 +100,7 @@ def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject
         raise NictopError(f"{rule} has found {subjects} on {name}", "name one of them")
     skipped = next((one.reason for one in diagnosis.skipped if one.rule == rule), "")
     if skipped:
-        raise NictopError(f"{rule} could not look at {name}: {clean(skipped)}")
+        raise NictopError(f"{rule} could not be checked on {name}: {clean(skipped)}")
     hint = "it compares hosts: name others by --with" if RULES[rule].pairs else f"nictop check {name}"
     raise NictopError(f"{rule} finds nothing on {name}", hint)
 

@@ -81,7 +81,14 @@ METRICS: tuple[Metric, ...] = (
         "Findings of this severity (critical, warning, info).",
         "the rules, nictop check",
     ),
-    Metric("nictop_host_skipped_rules", "gauge", "", HOST, "Rules that could not look (rights, support).", "the rules"),
+    Metric(
+        "nictop_host_skipped_rules",
+        "gauge",
+        "",
+        HOST,
+        "Skipped checks (rights, no answer).",
+        "the rules",
+    ),
     Metric(
         "nictop_finding",
         "gauge",

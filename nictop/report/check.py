@@ -19,16 +19,15 @@ from nictop.model.wording import clean, fit, platform_words, wrap
 from nictop.report.show_hosts import UnreachableHost
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, Severity, Skipped, Watched
 from nictop.rules.words import (
-    COULD_NOT_LOOK,
-    FINE,
     SEVERITY_WORDS,
+    SKIPPED,
+    checks_words,
     command_lines,
-    count_words,
     counts,
-    looked_words,
     place_words,
     severity_mark,
     subject_words,
+    verdict_words,
 )
 
 NARROWEST = 40
@@ -66,7 +65,7 @@ class CheckDocument:
     findings: tuple[Finding, ...]
     """Worst first, then by host, family and subject."""
     skipped: tuple[Skipped, ...]
-    """Rules that could not look, and why."""
+    """Checks that could not be made, or not everywhere, and why."""
     unreachable: tuple[UnreachableHost, ...] = ()
     """Hosts that gave no complete answer; nothing is said about them."""
 
@@ -127,8 +126,8 @@ def check_text(
     skipped: bool = False,
     ascii_only: bool = False,
 ) -> str:
-    """Hosts, findings with all that there is to type, and how many rules looked; at most `room` cells (40 to 200) per
-    line unless a word of a command is wider, with a final newline. `skipped`: list the rules that could not look.
+    """Hosts, findings with all that there is to type, and how many checks ran; at most `room` cells (40 to 200) per
+    line unless a word of a command is wider, with a final newline. `skipped`: list the checks that were skipped.
     `ascii_only` is about the marks alone: names and typography are left to `nictop.model.wording.ascii_only`."""
     room = max(NARROWEST, min(WIDEST, room))
     lines = [part for host in hosts for part in wrap(host_words(checked_host(host)), room)]
@@ -136,10 +135,7 @@ def check_text(
     for finding in diagnosis.findings:
         lines += ["", *_finding_lines(finding, room, len(hosts) > 1, ascii_only)]
     lines += ["", *wrap(_verdict(diagnosis, ascii_only) if hosts else NOBODY, room)]
-    if skipped:
-        lines += _skipped_lines(diagnosis, room, len(hosts) > 1)
-    elif diagnosis.skipped:
-        lines += wrap("What could not look, and why: --skipped", room)
+    lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -161,10 +157,7 @@ def unreachable_words(host: UnreachableHost) -> str:
 
 
 def _verdict(diagnosis: Diagnosis, ascii_only: bool) -> str:
-    looked = looked_words(diagnosis)
-    if diagnosis.findings:
-        return f"{count_words(diagnosis.findings)} ({looked})"
-    return f"{FINE.ascii_mark if ascii_only else FINE.mark} nothing found: {looked}"
+    return f"{verdict_words(diagnosis, ascii_only=ascii_only)[0]} ({checks_words(diagnosis)})"
 
 
 def _finding_lines(finding: Finding, room: int, several: bool, ascii_only: bool) -> Iterator[str]:
@@ -202,12 +195,27 @@ def _hanging(label: str, text: str, room: int, *, indent: int = 2, label_width: 
         yield f"{' ' * indent}{fit('' if number else label, label_width)} {part}"
 
 
+def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
+    """Why checks were skipped, and how many for each reason."""
+    for reason, some in _by_reason(diagnosis).items():
+        number = len({one.rule for one in some})
+        yield from _hanging("", f"{number} skipped: {reason}", room, indent=0, label_width=1)
+    if diagnosis.skipped:
+        yield from _hanging("", "nictop check --skipped lists them", room, indent=0, label_width=1)
+
+
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
-    """Rules by the reason for which they could not look: most have the same few."""
-    reasons: dict[str, list[str]] = {}
+    for reason, some in _by_reason(diagnosis).items():
+        yield from wrap(f"{SKIPPED.word}: {reason}", room)
+        named = [
+            (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in some
+        ]
+        yield from _hanging("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
+
+
+def _by_reason(diagnosis: Diagnosis) -> dict[str, list[Skipped]]:
+    """Most have the same few."""
+    found: dict[str, list[Skipped]] = {}
     for one in diagnosis.skipped:
-        about = subject_words(one, several_hosts=several) if one.subject or several else ""
-        reasons.setdefault(one.reason, []).append(f"{one.rule} ({about})" if about else one.rule)
-    for reason, rules in reasons.items():
-        yield from wrap(f"{COULD_NOT_LOOK.word}: {reason}", room)
-        yield from _hanging("", ", ".join(rules), room)
+        found.setdefault(one.reason, []).append(one)
+    return found

@@ -13,7 +13,7 @@ from nictop.model.wording import clean
 from nictop.report.check import NOBODY, checked_host, host_words, unreachable_words
 from nictop.report.show_hosts import UnreachableHost
 from nictop.rules import Diagnosis, Finding, Fix, Watched
-from nictop.rules.words import FINE, SEVERITY_WORDS, count_words, looked_words, place_words, subject_words
+from nictop.rules.words import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
 
 MEANINGFUL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
 BACKQUOTES = re.compile("`+")
@@ -28,17 +28,16 @@ def check_markdown(
     *,
     skipped: bool = False,
 ) -> str:
-    """Hosts, the verdict, one chapter per finding; with a final newline. `skipped`: list what could not look."""
+    """Hosts, the verdict, one chapter per finding; with a final newline. `skipped`: list skipped checks."""
     several = len(hosts) > 1
     lines = ["## nictop check", ""]
     lines += [f"- {escaped(host_words(checked_host(host)))}" for host in hosts]
     lines += [f"- {escaped(unreachable_words(host))}" for host in unreachable]
-    verdict = count_words(diagnosis.findings) or f"{FINE.mark} nothing found"
-    lines += ["", f"**{verdict}** ({looked_words(diagnosis)})" if hosts else f"**{NOBODY}**"]
+    lines += ["", f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NOBODY}**"]
     for finding in diagnosis.findings:
         lines += ["", *_chapter(finding, several)]
     if skipped and diagnosis.skipped:
-        lines += ["", "### Could not look", ""]
+        lines += ["", "### Skipped checks", ""]
         for one in diagnosis.skipped:
             about = subject_words(one, several_hosts=several) if one.subject or several else ""
             about = f" ({escaped(about)})" if about else ""

@@ -9,18 +9,22 @@ from collections.abc import Iterator, Sequence
 
 from nictop.report.html_elements import PARAGRAPH, Html, element, folded, joined, lines, table
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.words import FINE, SEVERITY_WORDS, count_words, looked_words, place_words, subject_words
+from nictop.rules.words import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
 
 
 def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
     """The chapter. `hosts`: how many were looked at; of one its name is not repeated."""
     several = hosts > 1
-    verdict = count_words(diagnosis.findings) or f"{FINE.mark} nothing found"
-    tone = "verdict" if diagnosis.findings else "verdict good"
+    verdict, tone = verdict_words(diagnosis)
+    look = "verdict good" if tone == "good" else "verdict"
     return element(
         "section",
         element("h2", "Findings"),
-        element("p", element("span", verdict, class_=tone), f" ({looked_words(diagnosis)})"),
+        element(
+            "p",
+            element("span", verdict, class_=look),
+            f" ({checks_words(diagnosis)})",
+        ),
         *(_finding(one, several) for one in diagnosis.findings),
         *_skipped(diagnosis, several),
         id_="findings",
@@ -69,6 +73,5 @@ def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
             (element("code", one.rule), subject_words(one, several_hosts=several), one.reason)
             for one in diagnosis.skipped
         )
-        yield folded(
-            f"What could not look: {len(diagnosis.skipped)}", joined([table(("rule", "about", "why"), rows)], PARAGRAPH)
-        )
+        number = len({one.rule for one in diagnosis.skipped})
+        yield folded(f"Skipped checks: {number}", joined([table(("rule", "about", "why"), rows)], PARAGRAPH))

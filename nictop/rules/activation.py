@@ -39,6 +39,8 @@ CHECKS = (
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
     ),
+    needs=("addresses",),
+    uses=("configuration", "networkd", "networkmanager"),
 )
 def dhcp_never_answered(host: Watched) -> Said:
     """A NIC asks for its address by DHCP and gets no answer.
@@ -151,7 +153,7 @@ def _networkd_waits(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "critical", yields_to=("profile_is_generated", "dhcp_never_answered"))
+@host_rule(FAMILY, "critical", yields_to=("profile_is_generated", "dhcp_never_answered"), needs=("networkmanager",))
 def profile_failed(host: Watched) -> Said:
     """NetworkManager tried to bring a profile up on a NIC and failed, for another reason than DHCP.
 
@@ -188,7 +190,7 @@ def profile_failed(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", uses=("networkd",))
 def networkd_failed(host: Watched) -> Said:
     """systemd-networkd could not set a NIC up.
 

@@ -25,7 +25,7 @@ FORWARDING = ("bridge", "bond", "team", "openvswitch")
 """Kinds whose ports give all that they receive to the link above."""
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", uses=("addresses", "ethtool.driver"))
 def address_on_a_lower_link(host: Watched) -> Said:
     """A port below another link has an IPv4 address of its own, and answers for that do not come back to it.
 
@@ -91,7 +91,7 @@ def _on_a_port(host: Watched, link: Link, master: Link, addresses: tuple[Address
     )
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
 def second_default_route(host: Watched) -> Said:
     """Two NICs each have an IPv4 default route, and little or nothing decides between them.
 
@@ -174,7 +174,13 @@ def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profi
     yield Fix("here", "take this default route away", (drop,), False, (back,), note)
 
 
-@host_rule(FAMILY, "warning", yields_to=("address_on_a_lower_link",))
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("address_on_a_lower_link",),
+    needs=("settings.policy_rules", "settings.sysctl"),
+    uses=("addresses",),
+)
 def two_links_in_one_subnet(host: Watched) -> Said:
     """Two NICs have addresses in the same IPv4 subnet, so that all of its traffic leaves by one of them.
 

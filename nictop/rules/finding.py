@@ -76,10 +76,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A rule that could not look."""
+    """A check that could not be made, or not everywhere."""
 
     rule: str
     host: str
     subject: str
     reason: str
-    """``needs root: /dev/kmsg``, ``not watched: driver counters``"""
+    """``kernel messages (/dev/kmsg): needs root``, ``not watched: driver counters``"""
+    cause: Literal["rights", "not_watched", "no_answer"] = "no_answer"
+    """rights: the probe needs root for it. not_watched: a recording does not have it. no_answer: a source of the host
+    failed, was late or made no sense, or the check itself failed."""

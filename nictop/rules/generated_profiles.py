@@ -45,6 +45,8 @@ WHY = (
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
     ),
+    needs=("pci.physical_function",),
+    uses=("networkmanager",),
 )
 def profile_is_generated(host: Watched) -> Said:
     """A NIC depends on a profile that NetworkManager made up, because none of yours fits it.
@@ -166,6 +168,7 @@ def _take_over(host: Watched, link: Link, generated: Profile, proper: Profile) -
     FAMILY,
     "info",
     yields_to=("two_profiles_compete", "dhcp_never_answered", "profile_failed", "configuration_names_an_old_name"),
+    uses=("networkmanager",),
 )
 def profile_still_called_wired_connection(host: Watched) -> Said:
     """A profile was made up by NetworkManager, then edited and saved, but is still called "Wired connection 1".
@@ -205,6 +208,7 @@ def profile_still_called_wired_connection(host: Watched) -> Said:
         "profile_failed",
         "configuration_names_an_old_name",
     ),
+    uses=("networkmanager",),
 )
 def no_profile_of_this_name(host: Watched) -> Said:
     """nmcli con mod with the name of this interface finds no profile, or that of another interface.

@@ -26,7 +26,7 @@ MANY = 1_000.0
 """Channel interrupts per second from which on it matters where they go."""
 
 
-@host_rule("Hyper-V", "info")
+@host_rule("Hyper-V", "info", uses=("ethtool.driver",))
 def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
     """A Hyper-V NIC works on the synthetic path alone: no virtual function stands behind it.
 
@@ -71,7 +71,7 @@ def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
         )
 
 
-@host_rule("Hyper-V", "warning")
+@host_rule("Hyper-V", "warning", uses=("counters.links", "ethtool.driver"))
 def traffic_avoids_the_virtual_function(host: Watched) -> Said:
     """There is a virtual function behind the Hyper-V NIC, but the packets that are sent do not go through it.
 
@@ -112,7 +112,11 @@ def traffic_avoids_the_virtual_function(host: Watched) -> Said:
         )
 
 
-@host_rule("Hyper-V", "warning")
+@host_rule(
+    "Hyper-V",
+    "warning",
+    uses=("counters.channels", "ethtool.channels", "ethtool.driver", "links.channels", "platform.online_cpus"),
+)
 def hyperv_channels_share_one_processor(host: Watched) -> Said:
     """All packets of a Hyper-V NIC are worked on by one processor.
 
@@ -146,7 +150,11 @@ def hyperv_channels_share_one_processor(host: Watched) -> Said:
         )
 
 
-@host_rule("Hyper-V", "warning")
+@host_rule(
+    "Hyper-V",
+    "warning",
+    uses=("counters.channels", "counters.driver", "ethtool.driver", "ethtool.driver_counter_names"),
+)
 def hyperv_ring_is_full(host: Watched) -> Said:
     """The ring towards the Hyper-V host was full: the host takes packets later than the guest sends them.
 
@@ -183,7 +191,7 @@ def hyperv_ring_is_full(host: Watched) -> Said:
         )
 
 
-@host_rule("Hyper-V", "info")
+@host_rule("Hyper-V", "info", uses=("ethtool.driver", "ethtool.udp_hash", "settings"))
 def fragmented_udp_is_torn_apart(host: Watched) -> Said:
     """Fragmented UDP does not come together again, and the Hyper-V NIC spreads UDP over its queues by port.
 

@@ -77,7 +77,12 @@ def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
     return started, *known
 
 
-@host_rule("interrupts and softirqs", "warning", yields_to=("nothing_spreads_interrupts",))
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    yields_to=("nothing_spreads_interrupts",),
+    uses=("counters.interrupts", "counters.links", "interrupts", "platform.online_cpus"),
+)
 def one_processor_takes_all_interrupts(host: Watched) -> Said:
     """A busy NIC has several queues, and one processor takes nearly all their interrupts.
 
@@ -114,7 +119,12 @@ def one_processor_takes_all_interrupts(host: Watched) -> Said:
         )
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    needs=("services",),
+    uses=("interrupts.allowed_cpus", "interrupts.effective_cpus", "platform.online_cpus"),
+)
 def nothing_spreads_interrupts(host: Watched) -> Said:
     """Every interrupt of a NIC with several queues really goes to the same processor, and nothing moves them.
 
@@ -157,6 +167,16 @@ def nothing_spreads_interrupts(host: Watched) -> Said:
     "interrupts and softirqs",
     "info",
     yields_to=("one_processor_takes_all_interrupts", "rss_table_leaves_queues_out"),
+    uses=(
+        "counters.interrupts",
+        "counters.links",
+        "ethtool.driver",
+        "interrupts.actions",
+        "platform.hypervisor",
+        "platform.online_cpus",
+        "queues",
+        "services",
+    ),
 )
 def irqbalance_doubles_up_queues(host: Watched) -> Said:
     """Inside a guest irqbalance has put several busy queues of a NIC on one processor while others have none.
@@ -201,7 +221,7 @@ def irqbalance_doubles_up_queues(host: Watched) -> Said:
         )
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule("interrupts and softirqs", "warning", needs=("ethtool.driver",), uses=("ethtool.rss",))
 def rss_table_leaves_queues_out(host: Watched) -> Said:
     """The table that spreads received packets over queues does not contain all of them.
 
@@ -235,7 +255,11 @@ def rss_table_leaves_queues_out(host: Watched) -> Said:
         )
 
 
-@host_rule("interrupts and softirqs", "info")
+@host_rule(
+    "interrupts and softirqs",
+    "info",
+    uses=("counters.cpus", "counters.interrupts", "counters.links", "ethtool.settings", "interrupts"),
+)
 def more_queues_than_the_load_needs(host: Watched) -> Said:
     """A NIC carries nearly all that its link can, and its many queues are almost idle.
 

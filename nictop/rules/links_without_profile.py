@@ -7,7 +7,7 @@ from nictop.model.link_configuration import place
 from nictop.model.networkmanager_words import DISCONNECTED, UNAVAILABLE, UNMANAGED
 from nictop.model.profile_match import is_off_by_hand
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration
-from nictop.rules.finding import Evidence, Finding, Fix, Skipped
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.nics import (
     is_nic,
     is_waiting_vf,
@@ -35,7 +35,7 @@ EXPLICIT, BY_UDEV = 75, 77
 """NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", needs=("addresses",), uses=("networkmanager",))
 def networking_is_switched_off(host: Watched) -> Said:
     """NetworkManager runs, but was told to switch networking off: it manages no NIC at all.
 
@@ -48,10 +48,6 @@ def networking_is_switched_off(host: Watched) -> Said:
     """
     manager = host.profiles.manager
     if manager is None:
-        if "networkmanager" in host.inventory.unreadable:
-            why = host.inventory.unreadable["networkmanager"]
-            reason = "needs root: NetworkManager" if why.reason == "needs_root" else f"NetworkManager: {why.detail}"
-            yield Skipped("networking_is_switched_off", host.name, "", reason)
         return
     idle = [link for link in nics(host) if not has_address(link) and not set_up_otherwise(host, link)]
     if manager.networking_enabled or not idle:
@@ -79,7 +75,13 @@ def networking_is_switched_off(host: Watched) -> Said:
     )
 
 
-@host_rule(FAMILY, "warning", yields_to=("networking_is_switched_off",))
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("networking_is_switched_off",),
+    needs=("addresses", "configuration", "pci.physical_function"),
+    uses=("networkmanager",),
+)
 def link_is_unmanaged(host: Watched) -> Said:
     """NetworkManager was told to leave a NIC alone, and nobody else sets it up.
 
@@ -162,6 +164,7 @@ def _origins(
         "configuration_names_an_old_name",
         "configuration_names_a_missing_link",
     ),
+    needs=("addresses", "networkmanager"),
 )
 def no_profile_matches(host: Watched) -> Said:
     """A NIC has its link, but there is no profile for it: NetworkManager does nothing with it.
@@ -217,7 +220,7 @@ def _why_none_made(
     return ()
 
 
-@host_rule(FAMILY, "info")
+@host_rule(FAMILY, "info", uses=("networkmanager",))
 def profile_does_not_connect_by_itself(host: Watched) -> Said:
     """A NIC is disconnected although a profile fits, because the profile or the NIC only connects by hand.
 
@@ -261,7 +264,7 @@ def profile_does_not_connect_by_itself(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "info", yields_to=("profile_is_generated", "vf_has_no_carrier"))
+@host_rule(FAMILY, "info", yields_to=("profile_is_generated", "vf_has_no_carrier"), needs=("networkmanager",))
 def link_down_profile_waits(host: Watched) -> Said:
     """A NIC has no carrier, so its profile waits, and nmcli shows the profile without a device.
 

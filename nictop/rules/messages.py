@@ -6,12 +6,10 @@ Reads the lines that the probe kept of /dev/kmsg; where they could not be read, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from nictop.model import units
-from nictop.model.wording.words import reason
 from nictop.probe.records import KernelMessage, Link
-from nictop.rules.finding import Evidence, Fix, Skipped
+from nictop.rules.finding import Evidence, Fix
 from nictop.rules.persistence import sysctl_fixes
 from nictop.rules.quoting import word
 from nictop.rules.registry import Said, host_rule
@@ -39,12 +37,6 @@ def recent_messages(host: Watched, *, within: float = LATELY) -> tuple[KernelMes
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
 
 
-def cannot_read(host: Watched, rule: str) -> Iterator[Skipped]:
-    """The skip, when nobody may read the kernel's messages here."""
-    if host.inventory.messages is None:
-        yield Skipped(rule, host.name, "", f"{reason(host.inventory.unreadable.get('messages'), None)}: /dev/kmsg")
-
-
 def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
     """The newest line, and how many of them there were."""
     newest = messages[-1]
@@ -53,7 +45,7 @@ def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
     return Evidence("kernel", newest.text, "/dev/kmsg"), Evidence("when", number, "/dev/kmsg")
 
 
-@host_rule("link and path", "critical")
+@host_rule("link and path", "critical", uses=("messages",))
 def transmit_queue_timed_out(host: Watched) -> Said:
     """A NIC did not send what it was given, until the kernel's watchdog stepped in.
 
@@ -61,7 +53,6 @@ def transmit_queue_timed_out(host: Watched) -> Said:
     the last day and joins them with links by name. It is critical when the last one is younger than a quarter of an
     hour, else a warning. From the kernel's net/sched/sch_generic.c; the driver resets the NIC each time.
     """
-    yield from cannot_read(host, "transmit_queue_timed_out")
     found: dict[int, list[KernelMessage]] = {}
     for message in recent_messages(host):
         link = _timed_out_link(host, message.text)
@@ -114,7 +105,7 @@ def _timed_out_link(host: Watched, text: str) -> Link | None:
     return None
 
 
-@host_rule("link and path", "critical")
+@host_rule("link and path", "critical", uses=("messages",))
 def connection_table_overflows(host: Watched) -> Said:
     """The table of tracked connections is full: packets of new connections are dropped.
 
@@ -122,7 +113,6 @@ def connection_table_overflows(host: Watched) -> Said:
     last one is younger than a quarter of an hour, else a warning. From net/netfilter/nf_conntrack_core.c and the
     kernel's nf_conntrack-sysctl.rst.
     """
-    yield from cannot_read(host, "connection_table_overflows")
     messages = [one for one in recent_messages(host) if "table full, dropping packet" in one.text]
     if not messages:
         return
@@ -155,7 +145,7 @@ def connection_table_overflows(host: Watched) -> Said:
     )
 
 
-@host_rule("link and path", "critical")
+@host_rule("link and path", "critical", uses=("messages",))
 def neighbour_table_overflows(host: Watched) -> Said:
     """The table of neighbours (ARP and neighbour discovery) is full: some hosts of the subnet cannot be reached.
 
@@ -163,7 +153,6 @@ def neighbour_table_overflows(host: Watched) -> Said:
     when the last one is younger than a quarter of an hour, else a warning. From net/core/neighbour.c (gc_thresh3) and
     the kernel's ip-sysctl.rst.
     """
-    yield from cannot_read(host, "neighbour_table_overflows")
     messages = [one for one in recent_messages(host) if re.search(r"eighbou?r table overflow", one.text)]
     if not messages:
         return
@@ -187,14 +176,13 @@ def neighbour_table_overflows(host: Watched) -> Said:
     )
 
 
-@host_rule("link and path", "warning")
+@host_rule("link and path", "warning", uses=("messages",))
 def own_frames_come_back(host: Watched) -> Said:
     """A bridge receives frames that carry its own address as their source: a loop, or an address that exists twice.
 
     nictop finds "received packet on … with own address as source address" of the bridge driver in the kernel's messages
     of the last day. A port of a bond or a NIC that reflects multicast does that too. From net/bridge/br_fdb.c.
     """
-    yield from cannot_read(host, "own_frames_come_back")
     found: dict[str, list[KernelMessage]] = {}
     for message in recent_messages(host):
         match = OWN_ADDRESS.search(message.text)

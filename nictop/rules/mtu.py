@@ -19,7 +19,7 @@ CARRIERS = ("bridge", "bond", "team", "vlan")
 Member = tuple[Watched, Link, str]
 
 
-@pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",))
+@pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
 def mtu_differs_in_one_subnet(hosts: Sequence[Watched]) -> Said:
     """Two watched hosts in one subnet have different MTUs: large frames of the one do not reach the other.
 

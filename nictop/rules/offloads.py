@@ -31,7 +31,7 @@ WORDS = {
 }
 
 
-@host_rule("virtio", "warning")
+@host_rule("virtio", "warning", uses=("ethtool.driver", "ethtool.features"))
 def offloads_are_off(host: Watched) -> Said:
     """Offloads that the NIC's driver switches on by itself have been switched off.
 

@@ -26,7 +26,7 @@ MISSING = "configuration_names_a_missing_link"
 STRANDED = "What the stanza sets up is not there, and a NIC of this machine has no address."
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", uses=("configuration", "networkmanager"))
 def configuration_names_an_old_name(host: Watched) -> Said:
     """A NIC was renamed, and its profile or a configuration file still uses the name that is only an altname now.
 
@@ -146,6 +146,8 @@ def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
     FAMILY,
     "critical",
     yields_to=("configuration_names_an_old_name", "profile_names_a_missing_interface", "networking_is_switched_off"),
+    needs=("addresses",),
+    uses=("configuration",),
 )
 def configuration_names_a_missing_link(host: Watched) -> Said:
     """netplan, ifupdown or networkd configure an interface that does not exist, while a NIC has no configuration.

@@ -11,7 +11,7 @@ from typing import Final
 
 from nictop.model.tree import ON_A_LOWER_LINK
 from nictop.probe.records import IommuGroup, Link, PciFunction
-from nictop.rules.finding import Evidence, Finding, Fix, Skipped
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.virtual_function_facts import DEVICES, PREPARED
@@ -24,7 +24,7 @@ BRIDGE = 0x06
 """PCI base class; bridges of a group need not move."""
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", needs=("platform.hypervisor", "platform.iommu_groups"), uses=("pci",))
 def iommu_is_off(host: Watched) -> Said:
     """NICs are meant for guests here, but the machine has no IOMMU in use, so that none can be passed on.
 
@@ -39,9 +39,6 @@ def iommu_is_off(host: Watched) -> Said:
     """
     platform = host.inventory.platform
     if host.is_guest or platform.environment == "xen" or "container" in platform.roles or platform.iommu_groups != 0:
-        return
-    if "iommu_groups" in platform.unreadable:
-        yield Skipped("iommu_is_off", host.name, "", "could not read /sys/kernel/iommu_groups")
         return
     wanted = [function.address for function in host.snapshot.pci if _is_meant_for_a_guest(host, function)]
     if not wanted:
@@ -97,7 +94,7 @@ def _command_line_fix(host: Watched) -> Fix:
     return Fix("here", "ask the kernel for it", (edit, "update-grub"), True, undo, note)
 
 
-@host_rule(FAMILY, "info")
+@host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
 def function_is_reserved_for_passthrough(host: Watched) -> Said:
     """A NIC is kept for a guest or a program by vfio-pci, nobody uses it, and this system cannot.
 
@@ -150,7 +147,7 @@ def _release_fix(host: Watched, function: PciFunction) -> Fix:
     return Fix("here", "give it back to its own driver", tuple(commands), False, undo, note)
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("iommu", "pci.driver_override"))
 def iommu_group_is_shared(host: Watched) -> Said:
     """A NIC that is to be passed to a guest shares its IOMMU group with a device this system still uses.
 
@@ -217,7 +214,7 @@ def _group_fixes(host: Watched, others: list[tuple[str, str]]) -> tuple[Fix, ...
     )
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", uses=("addresses", "pci.driver_override", "platform"))
 def reserved_function_carries_this_session(host: Watched) -> Said:
     """A NIC is marked for passthrough, and the default route or your SSH session still runs over it.
 

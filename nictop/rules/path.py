@@ -57,7 +57,7 @@ def carrier_flaps(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "critical")
+@host_rule("link and path", "critical", uses=("addresses",))
 def address_is_a_duplicate(host: Watched) -> Said:
     """An IPv6 address of this host is also used by another one, so that the kernel does not use it.
 
@@ -105,6 +105,8 @@ def address_is_a_duplicate(host: Watched) -> Said:
     "link and path",
     "warning",
     yields_to=("vf_has_no_carrier", "vf_link_is_disabled", "port_of_virtual_functions_is_down", "networkd_failed"),
+    needs=("networkmanager",),
+    uses=("configuration",),
 )
 def configured_link_is_down(host: Watched) -> Said:
     """A link that the configuration of this host wants is switched off, or has no carrier.

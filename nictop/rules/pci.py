@@ -29,7 +29,7 @@ NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
 """Ethernet and InfiniBand: what becomes a netdev. Others (0x0280) are anything from Wi-Fi to switches."""
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", needs=("pci.driver", "pci.driver_override", "pci.physical_function"))
 def function_has_no_driver(host: Watched) -> Said:
     """A NIC is on the PCI bus, but no driver has taken it, so that there is no interface for it.
 
@@ -104,7 +104,7 @@ def _driver_package(host: Watched) -> str | None:
     return command("zypper", "install", "kernel-default") if "suse" in family else None
 
 
-@host_rule(FAMILY, "critical")
+@host_rule(FAMILY, "critical", uses=("ethtool.channels", "messages", "pci"))
 def firmware_was_not_loaded(host: Watched) -> Said:
     """The driver of a NIC did not find the firmware it loads, so that the NIC is missing or runs in a reduced mode.
 

@@ -31,7 +31,7 @@ BUSY = 10_000.0
 """Packets per second below which it does not matter which processor serves a NIC."""
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("platform.hypervisor",), uses=("pci.link", "pci.parent_link"))
 def pcie_link_is_below_its_ability(host: Watched) -> Said:
     """The PCI Express link of a NIC runs slower or narrower than both the NIC and its slot could.
 
@@ -122,7 +122,9 @@ def _severity(host: Watched, function: PciFunction) -> Severity:
     return "info" if enough else "warning"
 
 
-@host_rule(FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",))
+@host_rule(
+    FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",), uses=("ethtool.settings", "messages", "pci.link")
+)
 def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
     """The PCI Express link of a NIC carries less than its port, so that line rate cannot be reached.
 
@@ -170,7 +172,12 @@ def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "warning", yields_to=("one_processor_takes_all_interrupts",))
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("one_processor_takes_all_interrupts",),
+    uses=("counters.links", "interrupts.effective_cpus", "pci.numa_node", "platform.node_cpus", "platform.online_cpus"),
+)
 def interrupts_are_on_another_numa_node(host: Watched) -> Said:
     """All interrupts of a busy NIC are served by processors of another NUMA node than the NIC's.
 
@@ -238,7 +245,7 @@ def _far_interrupts(
     )
 
 
-@host_rule(FAMILY, "info")
+@host_rule(FAMILY, "info", uses=("ethtool.channels", "interrupts"))
 def queues_share_interrupts(host: Watched) -> Said:
     """A NIC has more queues than interrupt vectors, so that some queues share a vector and thus a processor.
 

@@ -28,7 +28,7 @@ LAZY = ("powersave", "conservative", "ondemand", "userspace")
 STEAL = CPU_TIMES.index("steal")
 
 
-@host_rule("processors", "critical")
+@host_rule("processors", "critical", uses=("counters.cpus",))
 def hypervisor_takes_processor_time(host: Watched) -> Said:
     """The hypervisor runs somebody else while this guest wants to work: every speed measured here is too low.
 
@@ -105,7 +105,7 @@ def _less_load(host: Watched) -> tuple[Fix, ...]:
     return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)
 
 
-@host_rule("processors", "info")
+@host_rule("processors", "info", uses=("counters.cpus", "platform.hypervisor"))
 def steal_is_not_shown_by_esxi(host: Watched) -> Said:
     """A VMware guest with a full processor cannot see whether the ESXi host holds it back.
 
@@ -147,7 +147,7 @@ def steal_is_not_shown_by_esxi(host: Watched) -> Said:
     )
 
 
-@host_rule("processors", "warning")
+@host_rule("processors", "warning", uses=("counters.threads", "threads"))
 def vhost_thread_is_saturated(host: Watched) -> Said:
     """A vhost thread on this host is full: the guest's queue behind it cannot go faster.
 
@@ -201,7 +201,7 @@ def _more_threads(host: Watched) -> tuple[Fix, ...]:
     return Fix("here", "give the NIC more queues", ("virsh edit <DOMAIN>",), persistent=True, note=note), inside
 
 
-@host_rule("processors", "info")
+@host_rule("processors", "info", uses=("counters.cpus", "counters.links", "settings.frequencies", "settings.governors"))
 def clock_is_held_back(host: Watched) -> Said:
     """The processors run below their highest clock while the host carries many packets.
 

@@ -25,7 +25,7 @@ from nictop.rules.watched import Watched
 FAMILY: Family = "profiles and names"
 
 
-@host_rule(FAMILY, "warning", yields_to=("dhcp_never_answered", "profile_failed"))
+@host_rule(FAMILY, "warning", yields_to=("dhcp_never_answered", "profile_failed"), needs=("networkmanager",))
 def two_profiles_compete(host: Watched) -> Said:
     """Two profiles with different addresses want the same NIC, and only the time of their last use decides.
 
@@ -99,7 +99,7 @@ def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
     return Evidence(f"profile {shown(profile.id)}", said, "nmcli con show " + profile.uuid)
 
 
-@host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",))
+@host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",), uses=("networkmanager",))
 def profile_names_a_missing_interface(host: Watched) -> Said:
     """A profile is bound to an interface name that no interface has, while a NIC has no profile of its own.
 
@@ -118,7 +118,12 @@ def profile_names_a_missing_interface(host: Watched) -> Said:
         yield _stray(host, link, profile, "profile_names_a_missing_interface", f"interface {name}")
 
 
-@host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name", "profile_names_a_missing_interface"))
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=("configuration_names_an_old_name", "profile_names_a_missing_interface"),
+    uses=("networkmanager",),
+)
 def profile_names_a_missing_mac_address(host: Watched) -> Said:
     """A profile is bound to a MAC address that no NIC has, while a NIC has no profile of its own.
 

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
+from nictop.rules.sources import in_words, missing
 from nictop.rules.watched import Watched
 
 Family = Literal[
@@ -50,34 +51,77 @@ class Rule:
     yields_to: tuple[str, ...]
     """Rules that name the cause better: when one of them has found the same subject of the same host, this one
     is left out, so that one cause is reported once."""
+    needs: tuple[str, ...]
+    """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not be read the rule is
+    not asked, but skipped with the reason. Links are needed by all."""
+    uses: tuple[str, ...]
+    """Sources without which a finding could be missed: the rule is asked all the same, and named as skipped, too."""
+    messages_if: Callable[[Watched], bool] | None
+    """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
     ask: Callable[[Sequence[Watched]], Said]
     """Every finding about all hosts."""
     pairs: bool
     """It looks at several hosts together."""
 
 
-def host_rule(family: Family, severity: Severity, *, yields_to: tuple[str, ...] = ()) -> Callable[[HostRule], HostRule]:
-    """Mark a function as a rule about each host by itself."""
+def host_rule(
+    family: Family,
+    severity: Severity,
+    *,
+    yields_to: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    uses: tuple[str, ...] = (),
+    messages_if: Callable[[Watched], bool] | None = None,
+) -> Callable[[HostRule], HostRule]:
+    """Mark a function as a rule about each host by itself. `needs`, `uses`, `messages_if`: see `Rule`."""
 
     def mark(function: HostRule) -> HostRule:
         def ask(hosts: Sequence[Watched]) -> Said:
             for host in hosts:
-                yield from _carefully(function.__name__, host.name, lambda host=host: function(host))  # type: ignore[misc]
+                yield from _judged(RULES[function.__name__], (host,), lambda seen: function(seen[0]))
 
-        _register(function, family, severity, yields_to, ask, pairs=False)
+        _register(
+            function,
+            ask,
+            family=family,
+            severity=severity,
+            yields_to=yields_to,
+            needs=needs,
+            uses=uses,
+            messages_if=messages_if,
+        )
         return function
 
     return mark
 
 
-def pair_rule(family: Family, severity: Severity, *, yields_to: tuple[str, ...] = ()) -> Callable[[PairRule], PairRule]:
-    """Mark a function as a rule about several hosts together; it is asked once, with all of them."""
+def pair_rule(
+    family: Family,
+    severity: Severity,
+    *,
+    yields_to: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    uses: tuple[str, ...] = (),
+    messages_if: Callable[[Watched], bool] | None = None,
+) -> Callable[[PairRule], PairRule]:
+    """Mark a function as a rule about several hosts together; it is asked once, with all of them whose `needs` could
+    be read."""
 
     def mark(function: PairRule) -> PairRule:
         def ask(hosts: Sequence[Watched]) -> Said:
-            yield from _carefully(function.__name__, "", lambda: function(hosts))
+            yield from _judged(RULES[function.__name__], hosts, function)
 
-        _register(function, family, severity, yields_to, ask, pairs=True)
+        _register(
+            function,
+            ask,
+            family=family,
+            severity=severity,
+            yields_to=yields_to,
+            needs=needs,
+            uses=uses,
+            messages_if=messages_if,
+            pairs=True,
+        )
         return function
 
     return mark
@@ -89,27 +133,56 @@ RULES: dict[str, Rule] = {}
 
 def _register(
     function: HostRule | PairRule,
+    ask: Callable[[Sequence[Watched]], Said],
+    *,
     family: Family,
     severity: Severity,
     yields_to: tuple[str, ...],
-    ask: Callable[[Sequence[Watched]], Said],
-    *,
-    pairs: bool,
+    needs: tuple[str, ...],
+    uses: tuple[str, ...],
+    messages_if: Callable[[Watched], bool] | None,
+    pairs: bool = False,
 ) -> None:
     explanation = inspect.getdoc(function) or ""
     name = function.__name__
     if name in RULES:
         raise ValueError(f"two rules are called {name}")
     summary = " ".join(explanation.split("\n\n")[0].split())
-    RULES[name] = Rule(name, family, severity, summary, explanation, yields_to, ask, pairs)
+    RULES[name] = Rule(name, family, severity, summary, explanation, yields_to, needs, uses, messages_if, ask, pairs)
 
 
-def _carefully(rule: str, host: str, say: Callable[[], Said]) -> Said:
-    """What a rule says. One that fails is a rule that could not look: the others go on."""
+def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
+    """What a rule says about hosts, and where it could not look. One that fails is a rule that could not look."""
+    seen: list[Watched] = []
+    hidden: set[tuple[str, str]] = set()
+    for host in hosts:
+        uses = [one for one in rule.uses if one != "messages" or rule.messages_if is None or rule.messages_if(host)]
+        lost: set[str] = set()
+        for source in ("links", *rule.needs, *uses):
+            for subject, why in missing(source, host, rule.family):
+                yield Skipped(
+                    rule.name,
+                    host.name,
+                    subject,
+                    in_words(source, why),
+                    "rights" if why.reason == "needs_root" else "no_answer",
+                )
+                if source not in uses:
+                    lost.add(subject)
+        if "" not in lost:
+            seen.append(host)
+        for subject in lost:
+            links = host.links_of_function.get(subject, ())
+            hidden.update((host.name, name) for name in (subject, *(link.name for link in links)))
+    if not seen:
+        return
     try:
-        yield from say()
+        for said in say(seen):
+            if isinstance(said, Skipped) or (said.host, said.subject) not in hidden:
+                yield said
     except Exception as error:
-        yield Skipped(rule, host, "", f"the rule failed: {type(error).__name__}: {error}")
+        name = seen[0].name if len(seen) == 1 else ""
+        yield Skipped(rule.name, name, "", f"the rule failed: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)

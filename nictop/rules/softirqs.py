@@ -42,7 +42,12 @@ NOT_PHYSICAL = ("vmxnet3", "virtio_net", "hv_netvsc")
 """Others have rules of their own, or rings that the hypervisor fills."""
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    needs=("counters.interrupts", "counters.links", "interrupts", "queues"),
+    uses=("counters.cpus",),
+)
 def processor_is_saturated_by_softirq(host: Watched) -> Said:
     """A processor spends nearly all its time receiving packets.
 
@@ -101,7 +106,7 @@ def explained_cpus(host: Watched) -> frozenset[int]:
     return frozenset(cpu for cpu in found if cpu is not None)
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
 def backlog_drops_packets(host: Watched) -> Said:
     """Packets are dropped because the backlog of a processor is full.
 
@@ -134,7 +139,7 @@ def backlog_drops_packets(host: Watched) -> Said:
     )
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
 def softirq_budget_runs_out(host: Watched) -> Said:
     """Receiving was interrupted with packets left in the queues, because its budget or its time was used up.
 
@@ -183,7 +188,9 @@ def softnet(host: Watched, value: Callable[[SoftnetRates], float | None]) -> dic
     return found
 
 
-@host_rule("interrupts and softirqs", "warning")
+@host_rule(
+    "interrupts and softirqs", "warning", uses=("counters.driver", "counters.links", "ethtool.driver_counter_names")
+)
 def receive_ring_overflows(host: Watched) -> Said:
     """A NIC loses packets because no free descriptor was in its receive ring when they came.
 

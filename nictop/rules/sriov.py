@@ -18,7 +18,6 @@ from nictop.rules.virtual_function_facts import (
     is_up,
     is_used,
     message_source,
-    messages_unread,
 )
 from nictop.rules.virtual_function_use import PASSTHROUGH_DRIVERS
 from nictop.rules.virtual_function_wishes import Wish, Wishes
@@ -29,7 +28,7 @@ NO_SPACE = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of r
 """drivers/pci/iov.c, sriov_enable: both end in ENOMEM, "Cannot allocate memory"."""
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("pci.sriov",), uses=("pci.sriov_capable", "platform", "settings.command_line"))
 def no_virtual_functions_offered(host: Watched) -> Said:
     """A NIC that is able to do SR-IOV offers no virtual functions: it is switched off in its firmware or in the BIOS.
 
@@ -53,7 +52,7 @@ def no_virtual_functions_offered(host: Watched) -> Said:
         if function.sriov_capable is not True:
             if function.sriov_capable is None and asked:
                 why = f"needs root: {DEVICES}/{function.address}/config"
-                yield Skipped("no_virtual_functions_offered", host.name, function.address, why)
+                yield Skipped("no_virtual_functions_offered", host.name, function.address, why, "rights")
             continue
         yield Finding(
             "no_virtual_functions_offered",
@@ -88,7 +87,7 @@ def _firmware_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
     return (Fix("here", "switch it on in the NIC's own firmware", (change,), True, (), show), bios)
 
 
-@host_rule(FAMILY, "warning", yields_to=("no_virtual_functions_offered",))
+@host_rule(FAMILY, "warning", yields_to=("no_virtual_functions_offered",), uses=("configuration", "pci.sriov"))
 def more_virtual_functions_asked_than_offered(host: Watched) -> Said:
     """Configuration asks for more virtual functions than the NIC can have, and so may get none at all.
 
@@ -129,7 +128,13 @@ def _physical(host: Watched) -> list[PciFunction]:
     return [one for one in host.snapshot.pci if one.sriov is not None and one.driver not in PASSTHROUGH_DRIVERS]
 
 
-@host_rule(FAMILY, "critical")
+def _lacks_functions(host: Watched) -> bool:
+    """Virtual functions are asked for, and there are none."""
+    wishes = Wishes(host)
+    return any(one.sriov is not None and one.sriov.num_vfs == 0 and wishes.of(one) for one in _physical(host))
+
+
+@host_rule(FAMILY, "critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
 def no_address_space_for_virtual_functions(host: Watched) -> Said:
     """The kernel could not make virtual functions, because the firmware left no addresses or bus numbers for them.
 
@@ -141,9 +146,6 @@ def no_address_space_for_virtual_functions(host: Watched) -> Said:
     Known from drivers/pci/iov.c (sriov_enable), openshift/openshift-docs#32619,
     k8snetworkplumbingwg/sriov-network-device-plugin#240.
     """
-    wishes = Wishes(host)
-    if any(one.sriov is not None and one.sriov.num_vfs == 0 and wishes.of(one) for one in _physical(host)):
-        yield from messages_unread("no_address_space_for_virtual_functions", host)
     for address, messages in function_messages(host, *NO_SPACE).items():
         function = host.functions.get(address)
         if function is None or function.sriov is None or function.sriov.num_vfs > 0:
@@ -176,7 +178,10 @@ def no_address_space_for_virtual_functions(host: Watched) -> Said:
 
 
 @host_rule(
-    FAMILY, "warning", yields_to=("no_address_space_for_virtual_functions", "more_virtual_functions_asked_than_offered")
+    FAMILY,
+    "warning",
+    yields_to=("no_address_space_for_virtual_functions", "more_virtual_functions_asked_than_offered"),
+    uses=("configuration", "pci.sriov"),
 )
 def virtual_functions_were_not_made(host: Watched) -> Said:
     """Configuration asks for virtual functions, and the NIC has none or another number of them.
@@ -232,7 +237,7 @@ def _count_fix(host: Watched, function: PciFunction, wish: Wish) -> Fix:
     return Fix("here", f"make {wish.count} now", (*commands, f"echo {wish.count} > {path}"), False, undo, note)
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("configuration", "networkmanager", "pci.driver", "platform"), uses=("pci.sriov",))
 def virtual_functions_are_not_persistent(host: Watched) -> Said:
     """A NIC has virtual functions that no configuration asks for: after the next reboot they are gone.
 
@@ -251,12 +256,6 @@ def virtual_functions_are_not_persistent(host: Watched) -> Said:
         return
     for function in made:
         if wishes.cover(function):
-            continue
-        failed = [host.inventory.unreadable.get(source) for source in ("configuration", "networkmanager")]
-        unread = [one.detail or one.reason for one in failed if one is not None]
-        if unread:
-            why = f"could not read all configuration: {unread[0]}"
-            yield Skipped("virtual_functions_are_not_persistent", host.name, function.address, why)
             continue
         number = function.sriov.num_vfs if function.sriov is not None else 0
         yield Finding(

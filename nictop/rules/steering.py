@@ -64,7 +64,13 @@ def _rps_file(link: Link, number: int) -> str:
     return word(f"/sys/class/net/{link.name}/queues/rx-{number}/rps_cpus")
 
 
-@host_rule("interrupts and softirqs", "warning", yields_to=("hypervisor_offers_one_queue", "vmxnet3_has_one_queue"))
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    yields_to=("hypervisor_offers_one_queue", "vmxnet3_has_one_queue"),
+    needs=("ethtool.channels",),
+    uses=("counters.links", "platform.online_cpus", "queues"),
+)
 def single_queue_without_rps(host: Watched) -> Said:
     """A busy NIC with one receive queue leaves all its packets to one processor.
 
@@ -104,7 +110,7 @@ def single_queue_without_rps(host: Watched) -> Said:
         )
 
 
-@host_rule("interrupts and softirqs", "info")
+@host_rule("interrupts and softirqs", "info", uses=("platform.online_cpus", "queues"))
 def rps_repeats_what_rss_does(host: Watched) -> Said:
     """Packets that the NIC has already spread over all processors are spread once more in software.
 
@@ -142,7 +148,7 @@ def rps_repeats_what_rss_does(host: Watched) -> Said:
         )
 
 
-@host_rule("interrupts and softirqs", "info")
+@host_rule("interrupts and softirqs", "info", uses=("counters.links", "platform.online_cpus", "queues"))
 def transmit_queues_have_no_processors(host: Watched) -> Said:
     """A NIC that sends very many packets has several transmit queues, and none belongs to a processor.
 

@@ -21,7 +21,7 @@ EMULATED_82574 = 0x10D3
 """What both VMware and QEMU show as e1000e."""
 
 
-@host_rule("virtio", "warning")
+@host_rule("virtio", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
 def multiqueue_is_not_used(host: Watched) -> Said:
     """The hypervisor offers several queues and the guest uses fewer than it has processors for.
 
@@ -53,7 +53,7 @@ def multiqueue_is_not_used(host: Watched) -> Said:
         )
 
 
-@host_rule("virtio", "warning")
+@host_rule("virtio", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
 def hypervisor_offers_one_queue(host: Watched) -> Said:
     """The hypervisor gives this NIC one queue, so that one processor receives for all of them.
 
@@ -87,7 +87,7 @@ def hypervisor_offers_one_queue(host: Watched) -> Said:
         )
 
 
-@host_rule("virtio", "info")
+@host_rule("virtio", "info", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
 def more_queues_than_processors(host: Watched) -> Said:
     """The NIC uses more queues than the guest has processors.
 
@@ -115,7 +115,7 @@ def more_queues_than_processors(host: Watched) -> Said:
         )
 
 
-@host_rule("virtio", "warning")
+@host_rule("virtio", "warning", uses=("ethtool.driver", "pci", "platform.hypervisor"))
 def nic_is_emulated(host: Watched) -> Said:
     """The hypervisor imitates an old NIC, register by register, instead of giving a virtual one.
 
@@ -183,7 +183,7 @@ def _other_model(host: Watched, link: Link) -> tuple[Fix, ...]:
     return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)
 
 
-@host_rule("virtio", "warning")
+@host_rule("virtio", "warning", uses=("ethtool.driver",))
 def standby_runs_without_primary(host: Watched) -> Said:
     """A failover NIC runs on its virtio standby, because its virtual function is absent or has no link.
 

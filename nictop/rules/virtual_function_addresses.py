@@ -31,7 +31,7 @@ ARPHRD_ETHER = 1
 NEW_MACHINE_ID = ("rm -f /etc/machine-id /var/lib/dbus/machine-id", "systemd-machine-id-setup", "reboot")
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(FAMILY, "warning", needs=("pci.physical_function",), uses=("links.address_assignment",))
 def vf_address_is_random(hosts: Sequence[Watched]) -> Said:
     """A guest's virtual function has no MAC address of its own: its driver makes up another one at every boot.
 
@@ -86,7 +86,7 @@ def _address_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_has_no_administrative_address(hosts: Sequence[Watched]) -> Said:
     """A virtual function was given to a guest without a MAC address, so that the guest makes one up at every boot.
 
@@ -195,7 +195,7 @@ def _duplicate_fixes(host: Watched, link: Link, *, cloned: bool) -> tuple[Fix, .
     return tuple(fixes)
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(FAMILY, "warning", needs=("platform",))
 def machine_id_is_cloned(hosts: Sequence[Watched]) -> Said:
     """Two watched machines have the same machine-id: one was copied from the other, or both from one template.
 

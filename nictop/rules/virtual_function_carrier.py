@@ -29,7 +29,7 @@ FAMILY: Final = "VF attributes and path"
 MOST_FIXES = 4
 
 
-@pair_rule(FAMILY, "critical")
+@pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def port_of_virtual_functions_is_down(hosts: Sequence[Watched]) -> Said:
     """The port of a physical function is down or has no link, and with it every virtual function that follows it.
 
@@ -62,7 +62,7 @@ def port_of_virtual_functions_is_down(hosts: Sequence[Watched]) -> Said:
         )
 
 
-@pair_rule(FAMILY, "critical")
+@pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_link_is_disabled(hosts: Sequence[Watched]) -> Said:
     """A virtual function that is in use has been switched off by its physical function.
 
@@ -132,7 +132,7 @@ def _let_follow(place: Place, port: Link, number: int) -> Fix:
     return set_vf_fix(place, title, port, number, "state", "auto", undo=("state", "disable"))
 
 
-@pair_rule(FAMILY, "critical")
+@pair_rule(FAMILY, "critical", needs=("ethtool.driver",), uses=("platform.hypervisor",))
 def vf_has_no_carrier(hosts: Sequence[Watched]) -> Said:
     """A guest's virtual function is up and has no link: its port on the hypervisor is down, or keeps it switched off.
 

@@ -1,4 +1,4 @@
-"""What physical functions complain about: guests that want more of their virtual functions than they may have.
+"""What physical functions complain messages_if: guests that want more of their virtual functions than they may have.
 
 Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and what `VirtualFunction` says now.
 """
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from nictop.probe.records import KernelMessage, Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding, Skipped
+from nictop.rules.finding import Evidence, Finding
 from nictop.rules.registry import Said, pair_rule
 from nictop.rules.virtual_function_facts import (
     function_messages,
     is_used,
     message_source,
-    messages_unread,
     pairs,
     set_vf_fix,
 )
@@ -53,11 +52,9 @@ class Complaint:
         ]
 
 
-def _unread(rule: str, hosts: Sequence[Watched]) -> Iterator[Skipped]:
-    """Hosts with virtual functions in use whose kernel messages could not be read."""
-    for host in hosts:
-        if any(link_driver(port) in SPEAKERS for port, _ in host.used_virtual_functions):
-            yield from messages_unread(rule, host)
+def _has_used_functions(host: Watched) -> bool:
+    """Of drivers that complain about what guests try."""
+    return any(link_driver(port) in SPEAKERS for port, _ in host.used_virtual_functions)
 
 
 def _complaints(hosts: Sequence[Watched], *signs: str) -> Iterator[Complaint]:
@@ -70,7 +67,13 @@ def _complaints(hosts: Sequence[Watched], *signs: str) -> Iterator[Complaint]:
                 yield Complaint(host, port, messages)
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(
+    FAMILY,
+    "warning",
+    needs=("pci.enabled",),
+    uses=("messages", "pci.driver", "pci.sriov"),
+    messages_if=_has_used_functions,
+)
 def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
     """A guest tries to give its virtual function another MAC address, and the physical function refuses.
 
@@ -83,7 +86,6 @@ def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
     Known from k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
     (igb_set_vf_mac_addr).
     """
-    yield from _unread("vf_may_not_change_its_address", hosts)
     for complaint in _complaints(hosts, OVERRIDE):
         untrusted = [one for one in complaint.meant if one.trust is not True]
         if not untrusted:
@@ -97,7 +99,7 @@ def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
         )
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
 def vf_has_no_room_for_more_addresses(hosts: Sequence[Watched]) -> Said:
     """A guest needs more MAC addresses or VLANs on its virtual function than an untrusted one may have.
 
@@ -108,7 +110,6 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[Watched]) -> Said:
 
     Known from drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
     """
-    yield from _unread("vf_has_no_room_for_more_addresses", hosts)
     for complaint in _complaints(hosts, *NO_MORE):
         untrusted = [one for one in complaint.meant if one.trust is not True]
         if not untrusted:
@@ -146,7 +147,7 @@ def _refused(rule: str, complaint: Complaint, functions: list[VirtualFunction], 
     )
 
 
-@pair_rule(FAMILY, "warning")
+@pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
 def vf_sends_foreign_addresses(hosts: Sequence[Watched]) -> Said:
     """A guest sends frames with MAC addresses that are not its own, and the NIC throws them away (spoof check).
 
@@ -157,7 +158,6 @@ def vf_sends_foreign_addresses(hosts: Sequence[Watched]) -> Said:
 
     Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564, lxc/incus#2021.
     """
-    yield from _unread("vf_sends_foreign_addresses", hosts)
     for complaint in _complaints(hosts, *SPOOFED):
         host, port, message = complaint.host, complaint.port, complaint.messages[-1]
         checked = [one for one in complaint.meant if one.spoof_check is True]

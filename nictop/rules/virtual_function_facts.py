@@ -14,7 +14,7 @@ from functools import lru_cache
 from nictop.model.units import duration
 from nictop.model.wording.words import IFF_UP
 from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
-from nictop.rules.finding import Fix, Place, Skipped
+from nictop.rules.finding import Fix, Place
 from nictop.rules.quoting import command
 from nictop.rules.virtual_function_use import is_in_use, virtual_function
 from nictop.rules.watched import Watched, link_driver
@@ -157,14 +157,6 @@ def function_messages(host: Watched, *signs: str) -> dict[str, list[KernelMessag
             if match is not None:
                 found.setdefault(match[1], []).append(message)
     return found
-
-
-def messages_unread(rule: str, host: Watched) -> Iterator[Skipped]:
-    """The rule could not look, where the kernel's messages could not be read."""
-    if host.inventory.messages is None:
-        why = host.inventory.unreadable.get("messages")
-        reason = "needs root: /dev/kmsg" if why is None or why.reason == "needs_root" else f"not read: {why.detail}"
-        yield Skipped(rule, host.name, "", reason)
 
 
 def message_source(host: Watched, message: KernelMessage) -> str:

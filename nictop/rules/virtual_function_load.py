@@ -27,7 +27,7 @@ BUSY_SOFTIRQ = 0.5
 """Share of a CPU's time."""
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", uses=("counters.vfs",))
 def vf_drops_at_its_port(host: Watched) -> Said:
     """The NIC throws away packets of a virtual function that the guest never sees nor counts.
 
@@ -101,7 +101,7 @@ def _drops_matter(packets: float, dropped: float, seconds: float) -> bool:
     return seconds > 0 and total >= LEAST_PACKETS and dropped / total >= DROPPED_SHARE
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_rate_is_limited(host: Watched) -> Said:
     """A virtual function may send no faster than its physical function allows, and it has come to that limit.
 
@@ -163,7 +163,12 @@ def _sent(host: Watched, port: Link, number: int) -> float | None:
     return host.link_rate(own[0], lambda rates: rates.tx_bits) if sent is None and own else sent
 
 
-@host_rule(FAMILY, "info", yields_to=("single_queue_without_rps",))
+@host_rule(
+    FAMILY,
+    "info",
+    yields_to=("single_queue_without_rps",),
+    uses=("counters.cpus", "counters.links", "ethtool.channels", "platform.hypervisor", "platform.online_cpus"),
+)
 def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
     """A busy virtual function has fewer queues than this guest has CPUs, and one CPU is loaded with its packets.
 

@@ -31,7 +31,7 @@ MOST_ADDRESSES = 16
 """Commands that are printed at most."""
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", uses=("pci.sriov",))
 def vf_keeps_its_old_address(host: Watched) -> Said:
     """A virtual function on this host bears another MAC address than its physical function now has for it.
 
@@ -80,7 +80,7 @@ def vf_keeps_its_old_address(host: Watched) -> Said:
             )
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def representor_is_down(host: Watched) -> Said:
     """In switchdev mode the port that stands for a virtual function (its representor) is switched off.
 
@@ -127,7 +127,7 @@ def representor_is_down(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "warning")
+@host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("ethtool.driver", "forwarding", "pci.driver", "pci.sriov"))
 def embedded_switch_misses_bridged_guests(host: Watched) -> Said:
     """Guests on a bridge over a port cannot be reached from guests on virtual functions of the same port.
 

@@ -21,7 +21,11 @@ LEAST_SHARE = 1e-4
 """Of packets since the driver was loaded: what is worth a note when nobody watched it happen."""
 
 
-@host_rule("vmxnet3", "warning")
+@host_rule(
+    "vmxnet3",
+    "warning",
+    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
+)
 def vmxnet3_receive_ring_runs_dry(host: Watched) -> Said:
     """Packets arrive while the guest has no free buffer in the receive ring, and are lost.
 
@@ -52,7 +56,11 @@ def vmxnet3_receive_ring_runs_dry(host: Watched) -> Said:
     yield from not_watched(host, "vmxnet3_receive_ring_runs_dry")
 
 
-@host_rule("vmxnet3", "warning")
+@host_rule(
+    "vmxnet3",
+    "warning",
+    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
+)
 def vmxnet3_transmit_ring_is_full(host: Watched) -> Said:
     """The guest sends faster than the hypervisor takes packets out of the transmit ring.
 
@@ -84,7 +92,11 @@ def vmxnet3_transmit_ring_is_full(host: Watched) -> Said:
     yield from not_watched(host, "vmxnet3_transmit_ring_is_full")
 
 
-@host_rule("vmxnet3", "warning")
+@host_rule(
+    "vmxnet3",
+    "warning",
+    uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
+)
 def vmxnet3_finds_no_memory(host: Watched) -> Said:
     """The driver could not get memory for new receive buffers, so that the ring empties.
 
@@ -114,7 +126,7 @@ def vmxnet3_finds_no_memory(host: Watched) -> Said:
     yield from not_watched(host, "vmxnet3_finds_no_memory")
 
 
-@host_rule("vmxnet3", "warning")
+@host_rule("vmxnet3", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
 def vmxnet3_has_one_queue(host: Watched) -> Said:
     """A vmxnet3 NIC has one receive queue although the guest has several processors.
 
@@ -206,4 +218,4 @@ def not_watched(host: Watched, rule: str) -> Said:
     counters = host.snapshot.counters
     for link in vmxnet3_links(host):
         if counters is None or link.ifindex not in counters.driver:
-            yield Skipped(rule, host.name, link.name, "not watched: driver counters")
+            yield Skipped(rule, host.name, link.name, "not watched: driver counters", "not_watched")

@@ -27,7 +27,7 @@ PAUSE_SENT = ("tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_pause", "link_xof
 """Names of drivers: igb and ixgbe, mlx5, bnxt and others, i40e (``port.`` in front), sfc."""
 
 
-@host_rule("link and path", "warning")
+@host_rule("link and path", "warning", uses=("ethtool.settings",))
 def duplex_is_half(host: Watched) -> Said:
     """The link runs in half duplex: it cannot send and receive at the same time.
 
@@ -57,7 +57,9 @@ def duplex_is_half(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "warning", yields_to=("duplex_is_half", "autonegotiation_is_off"))
+@host_rule(
+    "link and path", "warning", yields_to=("duplex_is_half", "autonegotiation_is_off"), uses=("ethtool.settings",)
+)
 def speed_is_below_what_both_ends_can(host: Watched) -> Said:
     """The link runs slower than both of its ends say they can.
 
@@ -117,7 +119,7 @@ def _switch(flag: bool) -> str:
     return "on" if flag else "off"
 
 
-@host_rule("link and path", "warning", yields_to=("duplex_is_half",))
+@host_rule("link and path", "warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
 def autonegotiation_is_off(host: Watched) -> Said:
     """Autonegotiation is switched off on a copper link that runs at 100 Mb/s or less.
 
@@ -146,7 +148,7 @@ def autonegotiation_is_off(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "warning")
+@host_rule("link and path", "warning", uses=("counters.links",))
 def frames_arrive_damaged(host: Watched) -> Said:
     """Frames arrive with a wrong checksum: something between the two ends damages them.
 
@@ -190,7 +192,9 @@ def frames_arrive_damaged(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "info", yields_to=("receive_ring_overflows", "frames_arrive_damaged"))
+@host_rule(
+    "link and path", "info", yields_to=("receive_ring_overflows", "frames_arrive_damaged"), uses=("counters.links",)
+)
 def drops_are_no_loss(host: Watched) -> Said:
     """A good part of what arrives is counted as dropped, although no ring and no queue overflowed.
 
@@ -237,7 +241,7 @@ def drops_are_no_loss(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "info")
+@host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver_counter_names"))
 def flow_control_holds_it_back(host: Watched) -> Said:
     """The link is stopped again and again by pause frames of Ethernet flow control.
 

@@ -30,8 +30,8 @@ SEVERITY_WORDS: dict[Severity, SeverityWords] = {
     "warning": SeverityWords("warning", "▲", "!", "warn"),
     "info": SeverityWords("note", "·", "-", "normal"),
 }
-FINE = SeverityWords("fine", "✓", "+", "good")
-COULD_NOT_LOOK = SeverityWords("could not look", "–", "?", "dim")
+PASSED = SeverityWords("passed", "✓", "+", "good")
+SKIPPED = SeverityWords("skipped", "–", "?", "dim")
 
 PLACES: dict[Place, str] = {
     "peer": "on the other host",
@@ -95,11 +95,22 @@ def count_words(findings: Iterable[Finding]) -> str:
     return " · ".join(parts)
 
 
-def looked_words(diagnosis: Diagnosis, *, asked: int | None = None) -> str:
-    """``63 rules looked, 4 could not``; `asked`: how many were asked, by default all there are."""
-    asked = len(RULES) if asked is None else asked
-    could_not = len({one.rule for one in diagnosis.skipped})
-    return f"{asked - could_not} rules looked, {could_not} could not" if could_not else f"all {asked} rules looked"
+def checks_words(diagnosis: Diagnosis) -> str:
+    """``98 checks``, ``95 of 98 checks ran, 3 skipped``"""
+    number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
+    return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
+
+
+def verdict_words(diagnosis: Diagnosis, *, ascii_only: bool = False) -> tuple[str, Tone]:
+    """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped: those may have missed
+    some; and its tone."""
+    found = count_words(diagnosis.findings)
+    if found:
+        return found, "normal"
+    if diagnosis.skipped:
+        mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
+        return f"{mark} No problems found", "warn"
+    return f"{PASSED.ascii_mark if ascii_only else PASSED.mark} No problems found", "good"
 
 
 def subject_words(said: Finding | Skipped, *, several_hosts: bool) -> str:

@@ -42,7 +42,7 @@ LIVE_KEYS: list[BindingType] = [
     Binding("f", "fix", "Fix", id="live.fix", tooltip="apply the fix of the finding that is shown, with an undo"),
     Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
     Binding("c", "set_up", "Set up", id="live.set-up", tooltip="set up the chosen NIC: address, queues, VFs, CPUs"),
-    Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also the rules that could not look"),
+    Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also skipped checks"),
     Binding("0", "view('overview')", "All NICs", id="live.overview", tooltip="several hosts: every NIC of all"),
     Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
     Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),

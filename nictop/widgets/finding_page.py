@@ -15,8 +15,8 @@ from __future__ import annotations
 from nictop.model.wording import fit, width, wrap
 from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
 from nictop.rules.words import (
-    COULD_NOT_LOOK,
     SEVERITY_WORDS,
+    SKIPPED,
     command_lines,
     fixes_to_type,
     place_words,
@@ -57,11 +57,11 @@ def draw_finding(
 def draw_skipped(
     skipped: Skipped, cells: int, *, several_hosts: bool = False, ascii_only: bool = False
 ) -> list[SpanLine]:
-    """The page of a rule that could not look."""
+    """The page of a skipped check."""
     subject = subject_words(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
     title = plain(f"{skipped.rule} {subject}".rstrip(), ascii_only)
-    mark = COULD_NOT_LOOK.ascii_mark if ascii_only else COULD_NOT_LOOK.mark
-    lines: list[SpanLine] = [((f" {mark} {COULD_NOT_LOOK.word}  ", "dim"), (fit(title, cells - 20), "title"))]
+    mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
+    lines: list[SpanLine] = [((f" {mark} {SKIPPED.word}  ", "dim"), (fit(title, cells - 20), "title"))]
     lines += [_rule("Reason", cells), *_text(skipped.reason, cells, ascii_only)]
     return lines + _explanation(skipped.rule, cells, ascii_only)
 

@@ -14,21 +14,21 @@ from nictop.model.wording import clean, fit, width, wrap
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.words import (
     CONTINUED,
-    FINE,
     PLACES,
     SEVERITY_WORDS,
+    checks_words,
     command_lines,
     count_words,
     fixes_to_type,
-    looked_words,
     severity_mark,
     subject_words,
+    verdict_words,
 )
 from nictop.widgets.line_view import TONES, LineView, Span, SpanLine
 
 MOST_ROWS = {"-tall": 6, "-medium": 4, "-short": 2}
 """Rows of text, by the class that the screen has for its height."""
-WAITING = " nothing said yet: the rules look as soon as the inventory is there"
+WAITING = " waiting for the inventory: nothing checked yet"
 INDENT = "    "
 ELLIPSIS = " …"
 
@@ -41,9 +41,8 @@ def draw_findings(
     if diagnosis is None:
         return [((fit(WAITING, cells), "dim"),)]
     if not diagnosis.findings:
-        mark = FINE.ascii_mark if ascii_only else FINE.mark
-        said = f" nothing found: {looked_words(diagnosis)}"
-        return [((f" {mark}", "good"), (fit(said, max(0, cells - 2)), "dim"))]
+        said, tone = verdict_words(diagnosis, ascii_only=ascii_only)
+        return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_words(diagnosis)})", max(0, cells - 2)), "dim"))]
     worst, *others = diagnosis.findings
     title, commands = _title(worst, cells, several_hosts, ascii_only), _commands(worst, cells, ascii_only)
     if len(title) + len(commands) > rows:

@@ -1,4 +1,4 @@
-"""All findings, one line each, and below them the chosen one in full; on demand also the rules that could not look."""
+"""All findings, one line each, and below them the chosen one in full; on demand also skipped checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.message import Message
 
 from nictop.model.wording import fit, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
-from nictop.rules.words import COULD_NOT_LOOK, count_words, fixes_to_type, looked_words, subject_words
+from nictop.rules.words import SKIPPED, checks_words, fixes_to_type, subject_words, verdict_words
 from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.finding_page import FindingPage, draw_finding, draw_skipped
 from nictop.widgets.findings_panel import WAITING, finding_line, plain
@@ -19,7 +19,6 @@ from nictop.widgets.line_view import SpanLine
 
 NARROW = 60
 """Cells below which a line has the mark of the severity, but not its word."""
-NOTHING = "Nothing is wrong as far as the rules can see, or they say so: the key s lists those that could not look."
 
 
 def entry_key(entry: Finding | Skipped) -> str:
@@ -67,7 +66,7 @@ class FindingList(ChoiceView):
             return finding_line(
                 entry, cells, several_hosts=self.several_hosts, ascii_only=self.ascii_only, word=cells >= NARROW
             )
-        mark = COULD_NOT_LOOK.ascii_mark if self.ascii_only else COULD_NOT_LOOK.mark
+        mark = SKIPPED.ascii_mark if self.ascii_only else SKIPPED.mark
         about = subject_words(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
         text = plain(f"{entry.rule} {about}".rstrip() + f": {entry.reason}", self.ascii_only)
         return ((fit(f" {mark} {text}", cells), "dim"),)
@@ -88,7 +87,7 @@ class FindingsView(Container):
         self._several_hosts = False
         self._marked = 0
         self.skipped = False
-        """Whether rules that could not look are listed, too."""
+        """Whether skipped checks are listed, too."""
         self.full = False
         """Whether the page has the whole view."""
 
@@ -122,8 +121,8 @@ class FindingsView(Container):
     def _title(self) -> str:
         if self._diagnosis is None:
             return "Findings"
-        said = count_words(self._diagnosis.findings) or "nothing found"
-        return plain(f"{said} · {looked_words(self._diagnosis)}", self._ascii_only)
+        said, _ = verdict_words(self._diagnosis, ascii_only=self._ascii_only)
+        return plain(f"{said} · {checks_words(self._diagnosis)}", self._ascii_only)
 
     def draw_page(self) -> None:
         page = self.query_one(FindingPage)
@@ -138,8 +137,13 @@ class FindingsView(Container):
         elif self._diagnosis is None:
             lines = [((WAITING, "dim"),)]
         else:
-            lines = [((f" {looked_words(self._diagnosis)}: nothing found", "good"),)]
-            lines += [((f" {part}", "dim"),) for part in wrap(NOTHING, cells - 2)]
+            said, tone = verdict_words(self._diagnosis, ascii_only=self._ascii_only)
+            lines = [((f" {said} ({checks_words(self._diagnosis)})", tone),)]
+            reasons = sorted({one.reason for one in self._diagnosis.skipped})
+            skipped = [f"Skipped: {reason}" for reason in reasons]
+            lines += [((f" {part}", "dim"),) for text in skipped for part in wrap(text, cells - 2)]
+            if skipped:
+                lines.append(((" s lists the skipped checks", "dim"),))
         page.show_lines(lines)
 
     def on_finding_list_chosen(self) -> None:

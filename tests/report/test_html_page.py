@@ -160,7 +160,7 @@ def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
 
 def test_a_healthy_host_is_said_to_be_so() -> None:
     report = replace(rich_report(), diagnosis=Diagnosis((), ()))
-    assert "✓ nothing found" in Outline(html_page(report)).words
+    assert "✓ No problems found" in Outline(html_page(report)).words
 
 
 def test_hostile_names_stay_readable_text() -> None:

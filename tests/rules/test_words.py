@@ -12,13 +12,14 @@ from nictop.model.wording import clean, width
 from nictop.rules import RULES, Diagnosis, Fix, Skipped
 from nictop.rules.quoting import command
 from nictop.rules.words import (
+    checks_words,
     command_lines,
     count_words,
-    looked_words,
     place_words,
     placeholders,
     rules_by_family,
     subject_words,
+    verdict_words,
 )
 from tests.support.findings import finding
 
@@ -82,9 +83,16 @@ def test_counts() -> None:
 
 def test_a_rule_that_could_not_look_at_two_links_counts_once() -> None:
     skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
-    assert looked_words(Diagnosis((), skipped), asked=63) == "62 rules looked, 1 could not"
-    assert looked_words(Diagnosis((), ()), asked=63) == "all 63 rules looked"
-    assert looked_words(Diagnosis((), ())) == f"all {len(RULES)} rules looked"
+    assert checks_words(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
+    assert checks_words(Diagnosis((), ())) == f"{len(RULES)} checks"
+
+
+def test_the_verdict_has_its_mark_only_when_every_check_ran() -> None:
+    skipped = (Skipped("a_rule", "guest", "", "needs root"),)
+    assert verdict_words(Diagnosis((), ())) == ("✓ No problems found", "good")
+    assert verdict_words(Diagnosis((), skipped)) == ("– No problems found", "warn")
+    assert verdict_words(Diagnosis((), skipped), ascii_only=True)[0].startswith("? No problems")
+    assert verdict_words(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
 
 
 def test_places_name_the_host_and_how_long_it_lasts() -> None:

@@ -165,6 +165,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
 @pytest.mark.usefixtures("namespaces")
 async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list[str]]) -> None:
     async with in_namespace() as (screen, namespace):
+        screen.patient = False
         await screen.fix()
         words = screen.words()
         assert f"1. ip link set dev {LINK} mtu 9000" in words
@@ -201,6 +202,7 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
 async def test_the_host_undoes_what_nobody_keeps_and_the_screens_tell_it(log: Callable[[], list[str]]) -> None:
     """Five seconds to keep it; meanwhile somebody looks around."""
     async with in_namespace(NARROW) as (screen, namespace):
+        screen.patient = False
         await screen.fix()
         await screen.press(*["minus"] * 5)
         assert "unless you keep it within 5 s" in screen.words()

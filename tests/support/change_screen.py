@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from nictop.app import NictopApp
+from nictop.app.changes import WAITS
 from nictop.hosts import Host
 from nictop.rules import Fix
 from nictop.screens.change import HostChangeScreen
@@ -34,6 +35,9 @@ MTU = Fix(
 class Changed(Screen):
     """The application, and what of its change is drawn."""
 
+    patient = True
+    """A change waits ten minutes to be kept, so that a slow machine does not undo it before a key is pressed."""
+
     def page(self) -> str:
         """What the dialog on top says, line by line."""
         views = self.app.screen.query(LineView)
@@ -52,6 +56,8 @@ class Changed(Screen):
         """The change has come so far, and that is drawn."""
         await wait_until(self, lambda: self.app.changes.progress is not None)
         await wait_until(self, lambda: getattr(self.app.changes.progress, "stage", "") == stage)
+        if stage == "prepared" and self.patient:
+            self.app.changes.wait(len(WAITS))
         await self.settle()
 
     async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:

@@ -90,7 +90,9 @@ def hostile_report() -> Report:
         fixes=(fix,),
     )  # fmt: skip
     made = report_of([(hostile(snapshot), window), Unreachable(HOSTILE, HOSTILE)], runs, wall=WALL)
-    return replace(made, diagnosis=Diagnosis((found,), (Skipped(*[HOSTILE] * 4),)), hidden=(HOSTILE,))
+    return replace(
+        made, diagnosis=Diagnosis((found,), (Skipped(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)), hidden=(HOSTILE,)
+    )
 
 
 def hostile(value: T, text: str = HOSTILE) -> T:

@@ -13,6 +13,7 @@ from nictop.probe.built_in_options import parse_options
 from nictop.probe.iperf3_command import checked_options
 from nictop.probe.records import Address, FilterChain, Firewalls, TrafficTools, Unreadable
 from nictop.traffic.built_in import client_words, server_words
+from nictop.traffic.endings import SEEN_FROM_AFAR
 from nictop.traffic.failures import failure, kind_of, opening
 from nictop.traffic.iperf3 import client_arguments, server_arguments
 from nictop.traffic.plan import Place, Plan, dscp_number, offers, problems
@@ -221,6 +222,15 @@ def test_pairs_that_share_a_subnet_are_offered_devices_first_and_duplicates_not(
 def test_what_real_iperf3_complains_of(version: str, name: str, seconds: float, kind: str) -> None:
     assert kind_of(complaint(version, name), seconds) == kind
     assert failure(PLAN, complaint(version, name), seconds).kind == kind
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["unable to write to stream socket: Broken pipe", "unable to read from stream socket: Connection reset by peer"],
+)
+def test_a_stream_that_the_other_end_closed_is_its_loss(text: str) -> None:
+    """From iperf3's iperf_error.c; what became of the other end is waited for then."""
+    assert kind_of(text, 3.0) in SEEN_FROM_AFAR
 
 
 @given(st.text(), st.floats(0, 100))

@@ -46,6 +46,13 @@ async def ended(run: Traced) -> None:
     assert run.task.done() and run.children == []
 
 
+async def back(both: Pair) -> None:
+    """Both hosts are heard, and none of them runs a generator: what the test before did is over."""
+    for host in both.hosts.values():
+        assert await host.until(lambda host=host: host.snapshot.state == "live", LIMIT)  # type: ignore[misc]
+    await asyncio.to_thread(wait_until, lambda: both.generators() == [], LIMIT)
+
+
 # -------------------------------------------------------------------------------------------------------- by the client
 
 
@@ -100,6 +107,7 @@ async def test_generator_killed(both: Pair, stage: str, kill: int, variant: str)
 async def test_probe_killed(both: Pair, stage: str, kill: int, variant: str) -> None:
     """Its child ends with it, and the other host's is stopped."""
     host = {"client's": "a", "server's": "b"}[variant]
+    await back(both)
     (pid,) = both.sources[host].pids
     await lost_connection(both, host, stage, partial(os.kill, pid, signal.SIGKILL))
 
@@ -110,6 +118,7 @@ async def test_sshd_session_killed(
 ) -> None:
     both, servers = pair_with_sshd
     host = {"client's": "a", "server's": "b"}[variant]
+    await back(both)
     session = servers[host].sessions()[0]
     await lost_connection(both, host, stage, partial(os.kill, session, signal.SIGKILL))
 
@@ -124,16 +133,17 @@ async def pair_with_sshd(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
 
 async def lost_connection(both: Pair, name: str, stage: str, kill: Callable[[], object]) -> None:
     """A run whose connection to one host is cut; the host is back afterwards."""
+    await back(both)
     with Traced(both, both.plan(time=60)) as run:
         await run.until(stage)
         kill()
-        await ended(run)
+        await asyncio.wait({run.task}, timeout=LIMIT)
+        assert run.task.done()
+        await asyncio.to_thread(wait_until, lambda: run.children == [], LIMIT)  # the lost probe ends its own by itself
         assert run.result is not None and run.result.failure is not None
         assert run.result.failure.kind == "unreachable", run.result.failure
         assert run.result.failure.sentence.startswith(f"{name}: ")
-        host = both.hosts[name]
-        assert await host.until(lambda: host.snapshot.state == "live", LIMIT)
-        assert both.generators() == []
+        await back(both)
 
 
 # ------------------------------------------------------------------------------------------------------- by the network

@@ -1,0 +1,116 @@
+"""Sources of facts that rules judge by, and which of them a host could not read.
+
+A source is named as in the inventory's `unreadable` (``networkmanager``), or with the field that a rule needs of it
+(``ethtool.channels``, ``settings.policy_rules``, ``counters.softnet``). A whole source that failed takes its fields
+with it. What a driver or a kernel does not have (EOPNOTSUPP, no such file) is an answer; what was refused, timed out,
+failed or made no sense is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from nictop.model.wording import reason
+from nictop.probe.records import Inventory, Unreadable
+from nictop.rules.watched import Watched, link_driver
+
+SOURCES: dict[str, str] = {
+    "links": "links (rtnetlink)",
+    "addresses": "IP addresses (rtnetlink)",
+    "routes": "default routes (rtnetlink)",
+    "ethtool": "ethtool",
+    "queues": "queues and NAPI (sysfs, netdev netlink)",
+    "pci": "PCI devices (sysfs)",
+    "interrupts": "interrupts (/proc/irq)",
+    "threads": "processes and threads (/proc)",
+    "services": "running daemons (/proc)",
+    "platform": "platform (DMI, CPUs, NUMA)",
+    "settings": "kernel settings (sysctl, cpufreq, command line, routing rules)",
+    "networkmanager": "NetworkManager (D-Bus)",
+    "networkd": "systemd-networkd (/run/systemd/netif)",
+    "configuration": "network configuration files",
+    "iommu": "IOMMU groups (sysfs)",
+    "forwarding": "forwarding tables (rtnetlink)",
+    "messages": "kernel messages (/dev/kmsg)",
+    "counters": "counters",
+}
+"""Name → what a person calls it."""
+
+PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links"}
+"""Source → the one that it cannot be read without."""
+
+NO_ANSWER = ("needs_root", "malformed", "failed")
+"""Reasons of a field that leave a rule without what it needs: the driver or the kernel may well have it."""
+
+FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
+"""Family → drivers of the links that its rules are about, where they are about no others."""
+
+
+def missing(source: str, host: Watched, family: str) -> Iterator[tuple[str, Unreadable]]:
+    """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
+    area, _, field = source.partition(".")
+    drivers = FAMILY_DRIVERS.get(family, ())
+    if drivers and area != "links" and not any(link_driver(link) in (None, *drivers) for link in host.links):
+        return
+    whole = _of_host(area, host)
+    if whole is not None:
+        yield "", whole
+        return
+    for subject, why in _of_records(area, field, host, drivers):
+        if why.reason in NO_ANSWER:
+            yield subject, why
+
+
+def in_words(source: str, why: Unreadable) -> str:
+    """``NetworkManager (D-Bus): could not be read (did not answer within 2 s)``"""
+    return f"{SOURCES[source.partition('.')[0]]}: {reason(why, None)}"
+
+
+def _of_host(area: str, host: Watched) -> Unreadable | None:
+    unreadable = host.inventory.unreadable
+    above = PART_OF.get(area)
+    if area not in unreadable and above in unreadable:
+        return unreadable[above]
+    if area == "messages" and area not in unreadable and host.inventory.messages is None:
+        return Unreadable("needs_root")
+    return unreadable.get(area)
+
+
+def _of_records(area: str, field: str, host: Watched, drivers: tuple[str, ...]) -> Iterable[tuple[str, Unreadable]]:
+    """Of the records that make up a source, those in which the field could not be read."""
+    inventory = host.inventory
+    if area == "networkmanager":
+        return [("", why) for why in _networkmanager(inventory)]
+    if area == "configuration":
+        return ()
+    if area in ("links", "ethtool", "queues"):
+        return _of_links(area, field or area, host, drivers)
+    if area == "pci":
+        return [(one.address, one.unreadable[field]) for one in host.snapshot.pci if field in one.unreadable]
+    if area == "interrupts":
+        named = [(f"interrupt {one.number}", one.unreadable) for one in inventory.interrupts]
+        return [(subject, unreadable[field]) for subject, unreadable in named if field in unreadable]
+    holder: Any = host.snapshot.counters if area == "counters" else getattr(inventory, area, None)
+    unreadable = getattr(holder, "unreadable", {})
+    return [("", unreadable[field])] if field in unreadable else []
+
+
+def _networkmanager(inventory: Inventory) -> Iterator[Unreadable]:
+    manager = inventory.networkmanager
+    if manager is None:
+        return
+    yield from manager.unreadable.values()
+    yield from manager.configuration.unreadable.values()
+    for profile in manager.profiles:
+        yield from profile.unreadable.values()
+
+
+def _of_links(area: str, field: str, host: Watched, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
+    for link in host.links:
+        driver = link_driver(link)
+        if link.kind is not None or (drivers and driver is not None and driver not in drivers):
+            continue
+        unreadable: Mapping[str, Unreadable] = link.ethtool.unreadable if area == "ethtool" else link.unreadable
+        if field in unreadable:
+            yield link.name, unreadable[field]

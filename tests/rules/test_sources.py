@@ -1,0 +1,167 @@
+"""A rule that lacks a source which it judges by is skipped with the reason: it is never silent, and never guesses.
+
+Every case in which a rule finds something is heard again with one source after the other unreadable. What is found no
+more has to be named among the skipped, and nothing may be found that was not before.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe import records
+from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
+from nictop.rules import RULES, Finding, Skipped, Watched
+from tests.rules.test_rule_cases import FILES
+from tests.support.rule_cases import complete, heard
+
+WHY = Unreadable("failed", "did not answer")
+EMPTY: dict[str, Any] = {
+    "pci": (),
+    "links": (),
+    "interrupts": (),
+    "threads": (),
+    "networkmanager": None,
+    "networkd": {},
+    "configuration": (),
+    "services": records.Services(),
+    "settings": records.Settings(),
+    "iommu": (),
+    "forwarding": (),
+    "messages": None,
+}
+"""Whole source → what stands in an inventory that lacks it."""
+WITHOUT: dict[str, Callable[[Link], Link]] = {
+    "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
+    "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
+    "addresses": lambda link: dataclasses.replace(link, addresses=()),
+    "routes": lambda link: dataclasses.replace(link, default_routes=()),
+}
+"""Source of a part of links → links without it."""
+FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "ethtool": (Ethtool, tuple(one.name for one in dataclasses.fields(Ethtool) if one.name != "unreadable")),
+    "links": (Link, ("address_assignment", "channels")),
+    "pci": (
+        records.PciFunction,
+        ("driver", "enabled", "numa_node", "driver_override", "physical_function", "sriov", "link", "parent_link"),
+    ),
+    "interrupts": (records.Interrupt, ("actions", "allowed_cpus", "effective_cpus")),
+    "platform": (records.Platform, ("hypervisor", "online_cpus", "iommu_groups", "node_cpus")),
+    "settings": (records.Settings, ("command_line", "policy_rules", "governors", "frequencies")),
+    "counters": (Counters, ("links", "cpus", "driver", "interrupts", "softnet", "threads", "channels", "vfs")),
+}
+"""Source → its record, and the fields of it that a probe may name in `unreadable`."""
+
+
+def without(source: str) -> Callable[[Any], Any]:
+    """Records → the same records, in which `source` could not be read."""
+    area, _, field = source.partition(".")
+    if field:
+        kind, _ = FIELDS[area]
+        empty = default(kind, field)
+        return lambda record: changed(
+            record,
+            kind,
+            lambda one: (
+                {} if getattr(one, field) == empty else {field: empty, "unreadable": {**one.unreadable, field: WHY}}
+            ),
+        )
+
+    def cut(inventory: Any) -> Any:
+        if not isinstance(inventory, Inventory):
+            return inventory
+        unreadable = {**inventory.unreadable, area: WHY}
+        if area in EMPTY:
+            return dataclasses.replace(inventory, **{area: EMPTY[area]}, unreadable=unreadable)
+        links = tuple(map(WITHOUT[area], inventory.links))
+        return dataclasses.replace(inventory, links=links, unreadable=unreadable)
+
+    return cut
+
+
+def default(kind: Any, name: str) -> Any:
+    field = next(one for one in dataclasses.fields(kind) if one.name == name)
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return {} if "dict" in str(field.type) else () if "tuple" in str(field.type) else None
+
+
+def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) -> Any:
+    """`record` with every record of `kind` in it changed."""
+    if isinstance(record, tuple):
+        return tuple(changed(one, kind, change) for one in record)
+    if not dataclasses.is_dataclass(record) or isinstance(record, type):
+        return record
+    parts = (
+        {}
+        if isinstance(record, Counters)
+        else {one.name: changed(getattr(record, one.name), kind, change) for one in dataclasses.fields(record)}
+    )
+    return dataclasses.replace(record, **{**parts, **(change(record) if isinstance(record, kind) else {})})
+
+
+def host_after(lines: list[Line], name: str) -> Watched:
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    window: deque[Any] = deque(maxlen=60)
+    for line in lines:
+        snapshot = advance(snapshot, line)
+        if line.counters is not None and snapshot.rates is not None:
+            window.append(snapshot.rates)
+    return Watched(snapshot, tuple(window))
+
+
+def asked(rule: str, hosts: list[Watched]) -> tuple[set[tuple[str, str]], set[str]]:
+    """(host and subject of each finding, hosts on which it could not look or not everywhere)"""
+    said = list(RULES[rule].ask(hosts))
+    return (
+        {(one.host, one.subject) for one in said if isinstance(one, Finding)},
+        {one.host for one in said if isinstance(one, Skipped)},
+    )
+
+
+WHOLE = (*EMPTY, *WITHOUT)
+PARTS = tuple(f"{area}.{field}" for area, (_, fields) in FIELDS.items() for field in fields)
+
+
+def cases() -> Iterator[Any]:
+    for path in FILES:
+        for number, case in enumerate(json.loads(path.read_text())["fires"]):
+            sources = WHOLE if number else (*WHOLE, *PARTS)
+            yield pytest.param(path.stem, case, sources, id=f"{path.stem}-{number}")
+
+
+@pytest.mark.parametrize(("rule", "case", "sources"), list(cases()))
+def test_a_rule_without_a_source_says_so(rule: str, case: dict[str, Any], sources: tuple[str, ...]) -> None:
+    hosts = []
+    for host in case["hosts"]:
+        lines = heard(host)
+        assert lines[0].hello is not None
+        hosts.append((lines, complete(host).get("name", lines[0].hello.hostname)))
+    before, _ = asked(rule, [host_after(lines, name) for lines, name in hosts])
+    assert before
+    for source in sources:
+        cut = without(source)
+        left = [(cut_lines(lines, cut), name) for lines, name in hosts]
+        if left == hosts:  # nothing of it is there
+            continue
+        after, skipped = asked(rule, [host_after(lines, name) for lines, name in left])
+        assert not after - before, f"without {source} it is invented: {after - before}"
+        lost = before - after
+        assert not lost or skipped, f"without {source} it is silent about {lost}"
+
+
+def cut_lines(lines: list[Line], cut: Callable[[Any], Any]) -> list[Line]:
+    return [
+        dataclasses.replace(line, inventory=cut(line.inventory), counters=cut(line.counters))
+        if line.hello is None
+        else line
+        for line in lines
+    ]
