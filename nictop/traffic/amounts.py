@@ -55,14 +55,14 @@ def whole_number(word: str, what: str = "number") -> int:
     """``4``"""
     if len(word) > LONGEST_WORD or re.fullmatch(r"\d{1,15}", word.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {shown(word)} is no whole number")
-    return int(word)
+    return int(word.strip())
 
 
 def seconds(word: str, what: str = "time") -> float:
     """``2``, ``0.5``"""
     if len(word) > LONGEST_WORD or re.fullmatch(r"\d{1,9}(\.\d{1,6})?", word.strip(), re.ASCII) is None:
         raise NictopError(f"{what}: {shown(word)} is no number of seconds")
-    return float(word)
+    return float(word.strip())
 
 
 def cpu(word: str, what: str = "CPU") -> int:

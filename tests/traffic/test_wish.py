@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
@@ -70,6 +70,7 @@ def test_amounts_and_rates_are_exact(number: int, prefix: str) -> None:
 
 @pytest.mark.parametrize("parse", [amount, bit_rate, whole_number, cpu, dscp, seconds, yes_or_no, values])
 @given(text=st.one_of(st.text(), st.from_regex(r"[0-9.]{0,20}[ kKMGTb/si]{0,4}"), st.just("9" * 100_000)))
+@example(text="0\x1f")
 def test_a_word_is_a_value_or_a_short_sentence_fit_for_a_terminal(parse: Callable[[str], object], text: str) -> None:
     try:
         value = parse(text)
