@@ -14,6 +14,7 @@ from nictop.report.check import CheckDocument, check_json, check_schema, check_t
 from nictop.report.check_markdown import check_markdown
 from nictop.report.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
 from nictop.rules import RULES, Diagnosis, Evidence, Severity, Skipped, Watched, diagnose
+from nictop.rules.finding import Cause
 from nictop.wire.source import SourceState
 from tests.support.findings import RENAME, finding, host_of_case, lines_of_case
 from tests.support.rule_cases import watched
@@ -158,6 +159,29 @@ def test_the_threshold(severity: Severity, fails: tuple[str, ...]) -> None:
     said = Diagnosis((finding(severity=severity),), ())
     assert [one for one in ("critical", "warning", "info") if reaches(said, one)] == list(fails)
     assert not reaches(Diagnosis((), ()), "info")
+
+
+CAUSES = {"no_answer": (4, 4), "rights": (0, 4), "not_watched": (0, 4)}
+"""Why a check was skipped → exit codes without and with --strict, when there is no finding."""
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
+def test_skipped_checks_have_an_exit_code_of_their_own(
+    scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, cause: Cause, strict: bool
+) -> None:
+    said = Diagnosis((), (Skipped("a_rule", "guest", "", "it does not answer", cause),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    assert main(["check", *(["--strict"] if strict else [])]) == CAUSES[cause][strict]
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("warning", 1), ("critical", 4)])
+def test_findings_come_before_skipped_checks(
+    scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, fail_on: str, code: int
+) -> None:
+    said = Diagnosis((finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    assert main(["check", "--fail-on", fail_on]) == code
 
 
 @pytest.fixture

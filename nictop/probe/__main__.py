@@ -161,13 +161,17 @@ class Probe:
             self._say("counters", vars(self._counters.read()), dispensable=True)
             self._finished = self._options.once and self._inventories.complete
 
-    def _learn(self, targets: bytes, inventory: bytes | bytearray) -> None:
-        """A new inventory: what the counters read from now on, and what is passed on."""
+    def _learn(self, targets: bytes, inventory: bytes | bytearray) -> bool:
+        """A new inventory: what the counters read from now on, and what is passed on. True: it is incomplete."""
+        incomplete = False
         try:
-            self._counters.learn(parse_targets(targets))
+            found = parse_targets(targets)
+            self._counters.learn(found)
+            incomplete = found["incomplete"]
         except ValueError as error:
             self._trouble(f"no interrupts and threads: {error}")
         self._offer(inventory)
+        return incomplete
 
     def _take_input(self) -> None:
         try:

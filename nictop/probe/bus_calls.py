@@ -1,4 +1,7 @@
-"""Calls on the system bus with a limit on the whole conversation; several may be on their way at once.
+"""Calls on the system bus; several may be on their way at once.
+
+Waiting ends when nothing comes for a while, but not as long as the service that is asked is at work: on a slow host it
+needs its time.
 
 Speaks through a Unix socket, with messages made and taken apart by jeepney. Yields `Answer`.
 """
@@ -8,11 +11,12 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from nictop.probe import bus
+from nictop.probe.inventory_child import cpu_time
 
 LARGEST_ANSWER = 32 * 1024 * 1024
 """Bytes: some ten thousand devices."""
@@ -36,12 +40,16 @@ class Answer:
 class Conversation:
     """A connection to the bus at `address`, closed at the end of a ``with``.
 
-    Raises OSError (TimeoutError after `limit` seconds, counted from the start of the conversation, for every method),
-    EOFError when the bus ends, ValueError for nonsense and ImportError without jeepney.
+    Every method raises OSError (TimeoutError after `limit` seconds in which nothing came and the service that is waited
+    for did nothing, or `longest` seconds after the start of the conversation), EOFError when the bus ends, ValueError
+    for nonsense and ImportError without jeepney. `proc`: where the state of the service's process is read.
     """
 
-    def __init__(self, address: str, limit: float) -> None:
-        self._end = time.monotonic() + limit
+    def __init__(self, address: str, limit: float, *, longest: float = 0.0, proc: str = "/proc") -> None:
+        begin = time.monotonic()
+        self._limit, self._longest, self._proc = limit, begin + max(limit, longest), proc
+        self._end = begin + limit
+        self._pid, self._worked = 0, 0.0
         self._serial = 0
         self._buffer = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -71,28 +79,44 @@ class Conversation:
     def call(self, service: str, calls: Iterable[tuple[str, str, str]]) -> list[Answer]:
         """Answers to (object path, interface, method) without arguments, in the order of the calls. The service is not
         started when it does not run."""
+        answers = dict(self.each(service, calls))
+        return [answers[number] for number in sorted(answers)]
+
+    def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, Answer]]:
+        """(number of the call, its answer) as they come: those that came before an error are there."""
         jeepney = self._jeepney
-        serials = []
+        awaited = {}
         words = b""
-        for path, interface, method in calls:
+        for number, (path, interface, method) in enumerate(calls):
             self._serial += 1
             message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method)
             message.header.flags = jeepney.MessageFlag.no_auto_start
             words += message.serialise(self._serial)
-            serials.append(self._serial)
+            awaited[self._serial] = number
+        self._send(words)
+        while awaited:
+            serial, answer = self._next_answer()
+            if serial in awaited:
+                yield awaited.pop(serial), answer
+
+    def wait_for(self, service: str) -> None:
+        """From now on that service's process is the one whose work counts."""
+        self._serial += 1
+        serial = self._serial
+        self._send(bus.call_of_the_bus("GetConnectionUnixProcessID", serial, service))
+        while True:
+            number, answer = self._next_answer()
+            if number == serial:
+                self._pid = answer.body[0] if answer.body and isinstance(answer.body[0], int) else 0
+                self._worked = cpu_time(self._pid)
+                return
+
+    def _send(self, words: bytes) -> None:
         self._hasten()
         try:
             self._socket.sendall(words)
         except socket.timeout:
             raise TimeoutError from None
-        answers: dict[int, Answer] = {}
-        awaited = set(serials)
-        while awaited:
-            serial, answer = self._next_answer()
-            if serial in awaited:
-                awaited.remove(serial)
-                answers[serial] = answer
-        return [answers[serial] for serial in serials]
 
     def _authenticate(self) -> None:
         self._socket.sendall(bus.authentication(os.geteuid()))
@@ -130,14 +154,31 @@ class Conversation:
         return 0, Answer(())
 
     def _receive(self) -> None:
-        self._hasten()
-        try:
-            part = self._socket.recv(RECEIVE)
-        except socket.timeout:
-            raise TimeoutError from None
+        while True:
+            try:
+                self._hasten()
+                part = self._socket.recv(RECEIVE)
+                break
+            except (socket.timeout, TimeoutError):  # Python 3.9 has two kinds
+                self._wait_longer()
         if not part:
             raise EOFError("the bus closed the connection")
         self._buffer += part
+        self._end = min(time.monotonic() + self._limit, self._longest)
+
+    def _wait_longer(self) -> None:
+        """Go on as long as the service does something; else raises TimeoutError."""
+        if not self._pid:
+            raise TimeoutError
+        worked, state = cpu_time(self._pid), process_state(self._pid, self._proc)
+        if state in ("T", "t"):
+            raise TimeoutError(f"its process {self._pid} is stopped")
+        if worked <= self._worked and state not in ("R", "D"):
+            raise TimeoutError
+        now = time.monotonic()
+        if now >= self._longest:
+            raise TimeoutError("it is at work, but slow")
+        self._worked, self._end = worked, min(now + self._limit, self._longest)
 
     def _hasten(self) -> None:
         """The next wait ends with the conversation's time."""
@@ -145,6 +186,15 @@ class Conversation:
         if left <= 0:
             raise TimeoutError
         self._socket.settimeout(left)
+
+
+def process_state(pid: int, proc: str = "/proc") -> str:
+    """Its state as a letter (R, S, D, T, …), "" when it cannot be read. proc_pid_stat(5)."""
+    try:
+        with open(f"{proc}/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0].decode("ascii", "replace")
+    except (OSError, IndexError):
+        return ""
 
 
 def plain(value: object) -> Any:

@@ -23,13 +23,16 @@ RESCAN_WITHOUT_EVENTS = 10.0
 """Seconds between inventories that nothing asked for."""
 AGAIN = 10.0
 """Seconds to the next attempt after one that has failed: nothing is shown of the host, or what is shown is old."""
+SOON, LATEST = 5.0, 60.0
+"""Seconds to the next one after one that lacked a source which failed: twice as long each time, up to `LATEST`."""
 
 
 class Inventories:
     """Those of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
 
     `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`) and then
-    the one for the watching side; `ahead` is called before the child of a later inventory is made.
+    the one for the watching side, and returns whether a source of it has failed; `ahead` is called before the child of
+    a later inventory is made.
     """
 
     def __init__(
@@ -38,7 +41,7 @@ class Inventories:
         *,
         say: Callable[[str, dict[str, object]], None],
         trouble: Callable[[str], None],
-        learn: Callable[[bytes, bytes | bytearray], None],
+        learn: Callable[[bytes, bytes | bytearray], bool],
         ahead: Callable[[], None],
         sys: str = "/sys",
         proc: str = "/proc",
@@ -48,6 +51,7 @@ class Inventories:
         self._calm = Calm()
         self._events: Events | None = None
         self._signals: BusSignals | None = None
+        self._soon = SOON
         self.complete = False
         """One has been taken, or has failed."""
 
@@ -126,8 +130,11 @@ class Inventories:
         if problem:
             self._trouble(problem)
             self._calm.rescan = now + AGAIN
+        elif self._learn(self._child.targets, line):
+            self._calm.rescan = now + self._soon
+            self._soon = min(2 * self._soon, LATEST)
         else:
-            self._learn(self._child.targets, line)
+            self._soon = SOON
         self.complete = True
 
     def _take_events(self, events: Events, descriptor: int) -> None:

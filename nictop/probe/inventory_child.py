@@ -117,7 +117,7 @@ class InventoryChild:
         """Kill the child when its time is over; True: it was, and `collect` has the sentence for it."""
         if self.descriptor < 0 or now < self.deadline():
             return False
-        worked = _cpu_time(self._pid)
+        worked = cpu_time(self._pid)
         if worked > self._worked:
             self._worked, self._working = worked, now
             if now < self.deadline():
@@ -158,7 +158,7 @@ class InventoryChild:
             time.sleep(0.001)
 
 
-def _cpu_time(pid: int) -> float:
+def cpu_time(pid: int) -> float:
     """Seconds that a process has used; 0.0 when it has gone. clock_getcpuclockid(3), which counts nanoseconds where
     /proc counts ticks: a starved process may not come to one."""
     try:

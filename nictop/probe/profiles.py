@@ -2,7 +2,7 @@
 
 One call gets all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on /org/freedesktop), then GetSettings
 of every profile, many at a time; secrets are never asked for, and NetworkManager is not started by being asked. Yields
-`NetworkManager`. Everything together takes `LIMIT` seconds at most.
+`NetworkManager`. It is waited for as long as it is at work (`bus_calls`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, U
 from nictop.probe.sysfs import why_unreadable
 
 LIMIT = 2.0
-"""Seconds for the whole conversation: a service that hangs must not hold up the rest of the inventory."""
+"""Seconds without an answer and without any work of NetworkManager: one that hangs must not hold up the rest."""
+LONGEST = 20.0
+"""Seconds for the whole conversation, however much NetworkManager works."""
 AT_ONCE = 64
 """Calls on their way: a system bus refuses more than 128 that have no answer yet."""
 MOST_PROFILES = 2000
@@ -47,7 +49,7 @@ def read_networkmanager(
     if not where:
         return None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")
     try:
-        conversation = Conversation(where, LIMIT)
+        conversation = Conversation(where, LIMIT, longest=LONGEST)
     except FileNotFoundError:
         return None, None
     except ImportError:
@@ -67,7 +69,7 @@ def read_networkmanager(
 def why_silent(error: Exception, who: str) -> Unreadable:
     """The reason behind a conversation that broke off."""
     if isinstance(error, TimeoutError) and not error.errno:
-        return Unreadable("failed", f"{who} did not answer within {LIMIT:g} s")
+        return Unreadable("failed", f"{who} did not answer: {str(error) or f'nothing came for {LIMIT:g} s'}")
     if isinstance(error, OSError) and error.errno:
         return why_unreadable(error, who)
     return Unreadable("failed", f"{who}: {error or type(error).__name__}")
@@ -75,6 +77,7 @@ def why_silent(error: Exception, who: str) -> Unreadable:
 
 def ask(conversation: Conversation, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
     """Objects, then settings. What is late among the settings is noted in `NetworkManager.unreadable`."""
+    conversation.wait_for(SERVICE)
     (managed,) = conversation.call(SERVICE, [("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")])
     if managed.error in NOT_RUNNING:
         return None, None
@@ -86,16 +89,17 @@ def ask(conversation: Conversation, links: tuple[Link, ...]) -> tuple[NetworkMan
         return None, Unreadable("malformed", f"GetManagedObjects: no {ROOT}")
     paths = profile_paths(objects)
     unreadable = {}
-    answers: list[Answer] = []
+    answers: dict[str, Answer] = {}
     try:
         for first in range(0, min(len(paths), MOST_PROFILES), AT_ONCE):
             part = paths[first : min(first + AT_ONCE, MOST_PROFILES)]
-            answers += conversation.call(SERVICE, ((path, PROFILE, "GetSettings") for path in part))
+            for number, answer in conversation.each(SERVICE, ((path, PROFILE, "GetSettings") for path in part)):
+                answers[part[number]] = answer
     except (OSError, ValueError, EOFError) as error:
         unreadable["profiles"] = why_silent(error, f"after {len(answers)} of {len(paths)} profiles NetworkManager")
     if len(paths) > MOST_PROFILES:
         unreadable["profiles"] = Unreadable("failed", f"{len(paths)} profiles: only {MOST_PROFILES} were read")
-    settings = {paths[number]: answer for number, answer in enumerate(answers)}
+    settings = {path: answers[path] for path in paths if path in answers}
     return replace(parse_objects(objects, settings, links), unreadable=unreadable), None
 
 

@@ -1,7 +1,7 @@
 """What the fast pass reads beside the links: drawn from each `Inventory`, handed from the child to its parent.
 
 The parent relays inventories without understanding them, which would take the records into its memory. A short line of
-JSON goes ahead of each: interrupt numbers, threads, vmbus channels.
+JSON goes ahead of each: interrupt numbers, threads, vmbus channels, and whether a source has failed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         """USER_HZ ticks since boot: all those threads had begun by then."""
         channels: list[tuple[int, str, list[int]]]
         """ifindex, name of the vmbus device, channel ids."""
+        incomplete: bool
+        """A source failed or was late: it may answer if it is asked again soon."""
 
 
 def targets_line(inventory: Inventory) -> str:
@@ -40,8 +42,15 @@ def targets_line(inventory: Inventory) -> str:
             for link in inventory.links
             if link.channels and link.device
         ],
+        "incomplete": is_incomplete(inventory),
     }
     return json.dumps(targets, separators=(",", ":"))
+
+
+def is_incomplete(inventory: Inventory) -> bool:
+    manager = inventory.networkmanager
+    sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
+    return any(one.reason == "failed" for one in sources)
 
 
 def parse_targets(line: bytes) -> Targets:
@@ -56,6 +65,7 @@ def parse_targets(line: bytes) -> Targets:
                 (whole(ifindex), one_name(device), [whole(number) for number in channels])
                 for ifindex, device, channels in found["channels"]
             ],
+            "incomplete": found["incomplete"] is True,
         }
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None

@@ -74,6 +74,11 @@ class Finding:
     """Of the netdev, when the subject is one."""
 
 
+Cause = Literal["rights", "not_watched", "no_answer"]
+"""Why a check was skipped. rights: the probe needs root for it. not_watched: a recording does not have it. no_answer: a
+source of the host failed, was late or made no sense, or the check itself failed."""
+
+
 @dataclass(frozen=True)
 class Skipped:
     """A check that could not be made, or not everywhere."""
@@ -83,6 +88,4 @@ class Skipped:
     subject: str
     reason: str
     """``kernel messages (/dev/kmsg): needs root``, ``not watched: driver counters``"""
-    cause: Literal["rights", "not_watched", "no_answer"] = "no_answer"
-    """rights: the probe needs root for it. not_watched: a recording does not have it. no_answer: a source of the host
-    failed, was late or made no sense, or the check itself failed."""
+    cause: Cause = "no_answer"

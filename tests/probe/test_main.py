@@ -452,7 +452,7 @@ def test_an_inventory_that_works_slowly_is_not_taken_to_hang(
 ) -> None:
     """As on a starved host: what counts is whether it got on since the last look, not how far."""
     worked = 0.001
-    monkeypatch.setattr(inventory_child, "_cpu_time", lambda pid: worked)
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: worked)
     assert stopped_child.deadline() == inventory_child.HANGING
     assert not stopped_child.overdue(9.9) and not stopped_child.overdue(10.0)
     worked = 0.002
@@ -466,17 +466,17 @@ def test_an_inventory_that_works_for_ever_is_ended(
     stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked = iter(range(1, 100))
-    monkeypatch.setattr(inventory_child, "_cpu_time", lambda pid: float(next(worked)))
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(worked)))
     assert not any(stopped_child.overdue(float(now)) for now in range(40))
     assert stopped_child.overdue(inventory_child.DEADLINE)
 
 
 def test_work_of_another_process_is_seen_to_the_nanosecond() -> None:
     """Ticks of /proc are too coarse for one that hardly gets any CPU."""
-    before = inventory_child._cpu_time(os.getpid())
+    before = inventory_child.cpu_time(os.getpid())
     between = time.process_time()
-    assert 0.0 < before <= between <= inventory_child._cpu_time(os.getpid())
-    assert inventory_child._cpu_time(2**22 + 1) == 0.0
+    assert 0.0 < before <= between <= inventory_child.cpu_time(os.getpid())
+    assert inventory_child.cpu_time(2**22 + 1) == 0.0
 
 
 def test_an_inventory_that_has_failed_is_tried_again(tmp_path: Path) -> None:
@@ -488,6 +488,22 @@ def test_an_inventory_that_has_failed_is_tried_again(tmp_path: Path) -> None:
     with another_probe(tmp_path, statements) as probe:
         assert probe.until(lambda line: line.trouble).trouble is not None
         assert probe.until(lambda line: line.inventory).inventory is not None
+
+
+def test_an_inventory_that_lacks_a_source_is_taken_again_soon(tmp_path: Path) -> None:
+    """NetworkManager was late, say; ever later while that does not help, and no more once it is complete."""
+    often = tmp_path / "often"
+    body = (
+        f"import os; from dataclasses import replace; from nictop.probe.records import Unreadable\n"
+        f"    with open({str(often)!r}, 'a') as file: file.write('x')\n"
+        f"    late = {{'networkmanager': Unreadable('failed', 'late')}}\n"
+        f"    complete = os.path.getsize({str(often)!r}) > 2\n"
+        f"    return replace(real(reason, sys=sys, proc=proc), unreadable={{}} if complete else late)"
+    )
+    limits = "inventories.SOON = 0.1; inventories.RESCAN = inventories.RESCAN_WITHOUT_EVENTS = 3600.0"
+    with another_probe(tmp_path, with_inventory(body) + limits) as probe:
+        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
+    assert [bool(one and one.unreadable) for one in taken] == [True, True, False]
 
 
 def test_a_child_that_is_killed_is_waited_for(stopped_child: InventoryChild) -> None:

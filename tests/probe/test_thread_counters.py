@@ -232,10 +232,15 @@ def test_targets_go_over_the_pipe() -> None:
     targets = parse_targets(targets_line(taken).encode())
     now = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
     assert 0 < targets.pop("born") <= now  # type: ignore[misc]
-    assert targets == {"interrupts": [41, 42], "threads": [(12, 10)], "channels": [(3, "guid-1", [14, 21])]}
+    assert targets == {
+        "interrupts": [41, 42],
+        "threads": [(12, 10)],
+        "channels": [(3, "guid-1", [14, 21])],
+        "incomplete": False,
+    }
 
 
-GOOD = {"interrupts": [1], "threads": [[2, 1]], "born": 5, "channels": [[2, "guid", [1]]]}
+GOOD = {"interrupts": [1], "threads": [[2, 1]], "born": 5, "channels": [[2, "guid", [1]]], "incomplete": False}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +282,9 @@ def test_one_sample_has_them_all(tmp_path: Path) -> None:
     reader = CounterReader(sys=str(sys_root))
     assert reader.read().interrupts == {}
     own = (os.getpid(), os.getpid())
-    reader.learn({"interrupts": [41], "threads": [own], "born": FOREVER, "channels": [(2, "guid-1", [14])]})
+    reader.learn(
+        {"interrupts": [41], "threads": [own], "born": FOREVER, "channels": [(2, "guid-1", [14])], "incomplete": False}
+    )
     reader.watch_machine(True)
     said = decode(json.dumps({"counters": vars(reader.read())}).encode()).counters
     assert said is not None and said.unreadable == {}
@@ -289,7 +296,7 @@ def test_one_sample_has_them_all(tmp_path: Path) -> None:
     assert any(sum(line.counts.values()) > 0 for line in said.machine)
     reader.watch_machine(False)
     assert reader.read().machine is None
-    reader.learn({"interrupts": [], "threads": [], "born": 0, "channels": []})
+    reader.learn({"interrupts": [], "threads": [], "born": 0, "channels": [], "incomplete": False})
     again = reader.read()
     assert (again.interrupts, again.threads, again.channels) == ({}, {}, {})
     reader.close()

@@ -3,12 +3,17 @@ print work as printed and leave a clean check. It promises the first thing that 
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from nictop.rules import Finding
 from tests.support.managed_host import findings, type_in, watched
+from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 
 GENERATED = "profile_is_generated"
@@ -53,6 +58,22 @@ def test_renamed_with_an_address(manager: PrivateNetworkManager) -> None:
         f"/etc/NetworkManager/system-connections/{NIC}.nmconnection",
     )
     manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.10/24")  # what could not be typed before
+
+
+def test_a_networkmanager_that_hangs_is_no_all_clear(manager: PrivateNetworkManager) -> None:
+    """The finding is there, nobody can see it: every check that needs NetworkManager is skipped, with the reason."""
+    only(manager, GENERATED)
+    os.kill(manager.pid, signal.SIGSTOP)
+    try:
+        command = [*manager.prefix, sys.executable, "-m", "nictop", "check", "--watch", "1", "--skipped"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=SOURCES, check=False, timeout=120)
+    finally:
+        os.kill(manager.pid, signal.SIGCONT)
+    assert done.returncode == 4, done
+    assert "✓" not in done.stdout and "No problems found (" in done.stdout
+    why = f"could not be read (NetworkManager did not answer: its process {manager.pid} is stopped)"
+    assert f"skipped: NetworkManager (D-Bus): {why}" in " ".join(done.stdout.split())
+    assert GENERATED in done.stdout and "no_profile_matches" in done.stdout
 
 
 def test_taken_back(manager: PrivateNetworkManager) -> None:
