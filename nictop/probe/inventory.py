@@ -178,12 +178,12 @@ def link_configuration(failed: dict[str, Unreadable], **roots: str) -> tuple[Con
 
 
 def process_names(proc: str, failed: dict[str, Unreadable]) -> dict[int, str]:
-    """Names of all processes by pid. What is wrong with them is wrong with the threads, which come from them."""
+    """Names of all processes by pid. What is wrong with them is wrong with threads and daemons, too."""
     from nictop.probe.processes import read_processes
 
     processes, trouble = read_processes(proc)
     if trouble is not None:
-        failed["threads"] = trouble
+        failed["threads"] = failed["services"] = trouble
     return processes
 
 

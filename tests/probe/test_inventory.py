@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from nictop.probe import links as links_module
-from nictop.probe.inventory import take_inventory
+from nictop.probe.inventory import process_names, take_inventory
 from nictop.probe.records import Inventory, Line, Unreadable
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import failures
@@ -247,3 +247,12 @@ def test_one_walk_of_proc_serves_threads_and_services(tmp_path: Path) -> None:
     assert [(thread.tid, thread.machine) for thread in taken.threads] == [(60, "101")]
     assert taken.services.irqbalance == 50
     assert taken.platform.roles == ("hypervisor",)
+
+
+def test_hidden_processes_are_no_missing_daemons(tmp_path: Path) -> None:
+    """hidepid: whether irqbalance runs is not known then."""
+    (tmp_path / "77").mkdir()
+    (tmp_path / "77/comm").write_text("bash\n")
+    failed: dict[str, Unreadable] = {}
+    assert process_names(str(tmp_path), failed) == {77: "bash"}
+    assert failed["services"] == failed["threads"] == Unreadable("needs_root", f"{tmp_path}: hidepid")

@@ -1,4 +1,4 @@
-"""README's table of keys is the table of bindings, and its list of rules is that of the rules."""
+"""Tables made from the program: keys and rules in the README, what each rule reads in docs/sources.md."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 import pytest
 
 from nictop.report.rule_pages import rule_table
+from nictop.rules import RULES
+from nictop.rules.sources import SOURCES
 from nictop.screens.help import key_rows
 from nictop.screens.live_keys import ALL_BINDINGS
 
-README = Path(__file__).parent.parent.parent / "README.md"
+TOP = Path(__file__).parent.parent.parent
+README = TOP / "README.md"
+SOURCE_PAGE = TOP / "docs" / "sources.md"
 
 
 def made(name: str, maker: str) -> re.Pattern[str]:
@@ -26,16 +30,32 @@ def key_table() -> str:
     return "| key | what it does |\n|---|---|\n" + "".join(f"| {keys} | {text} |\n" for keys, text in cells)
 
 
-PARTS = {"keys": key_table, "rules": rule_table}
+def source_table() -> str:
+    """Source → rules that are not asked without it, and rules that may miss something without it."""
+    rows = []
+    for name, words in SOURCES.items():
+        needs, uses = (
+            [f"`{rule.name}`" for rule in RULES.values() if any(one.partition(".")[0] == name for one in read(rule))]
+            for read in (lambda rule: rule.needs, lambda rule: rule.uses)
+        )
+        needs = ["all"] if name == "links" else needs
+        rows.append(f"| `{name}` | {words} | {', '.join(needs) or '–'} | {', '.join(uses) or '–'} |\n")
+    return (
+        "| source | read from | not checked without it | may miss something without it |\n|---|---|---|---|\n"
+        + "".join(rows)
+    )
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_readme_lists_what_there_is(name: str) -> None:
+PARTS = {"keys": key_table, "rules": rule_table, "sources": source_table}
+
+
+@pytest.mark.parametrize(("page", "name"), [(README, "keys"), (README, "rules"), (SOURCE_PAGE, "sources")])
+def test_the_pages_list_what_there_is(page: Path, name: str) -> None:
     part, wanted = made(name, "tests/screens/test_readme.py"), PARTS[name]()
-    text = README.read_text()
+    text = page.read_text()
     if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
         text = part.sub(lambda match: match[1] + wanted + match[3], text)
-        README.write_text(text)
+        page.write_text(text)
     shown = part.search(text)
     assert shown is not None
     assert shown[2] == wanted, "make screenshots writes it anew"
