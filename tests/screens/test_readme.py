@@ -35,8 +35,11 @@ def source_table() -> str:
     rows = []
     for name, words in SOURCES.items():
         needs, uses = (
-            [f"`{rule.name}`" for rule in RULES.values() if any(one.partition(".")[0] == name for one in read(rule))]
-            for read in (lambda rule: rule.needs, lambda rule: rule.uses)
+            [f"`{rule}`" for rule, sources in read.items() if any(one.partition(".")[0] == name for one in sources)]
+            for read in (
+                {rule.name: rule.needs for rule in RULES.values()},
+                {rule.name: rule.uses for rule in RULES.values()},
+            )
         )
         needs = ["all"] if name == "links" else needs
         rows.append(f"| `{name}` | {words} | {', '.join(needs) or '–'} | {', '.join(uses) or '–'} |\n")
