@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from nictop.rules.quoting import pasteable
+
 Severity = Literal["critical", "warning", "info"]
 """critical: no traffic, or a lock-out. warning: slower than it should be, or trouble to come. info: worth knowing."""
 
@@ -42,14 +44,18 @@ class Fix:
     title: str
     """What it does, in a few words: ``rename the profile to the interface``."""
     commands: tuple[str, ...]
-    """Shell lines, to be typed one after another; what the user must fill in stands in capitals between angle brackets,
-    as ``<ADDRESS/PREFIX>``. Empty: there is no command for it, `note` says what to do."""
+    """Shell lines, to be typed one after another; what the user must fill in stands in capitals between angle brackets
+    and in quotation marks, as ``'<ADDRESS/PREFIX>'``. Empty: there is no command for it, `note` says what to do."""
     persistent: bool | None = None
     """True: survives a reboot. False: until the next one. None: not a question here."""
     undo: tuple[str, ...] = ()
     """Shell lines that bring the old state back."""
     note: str = ""
     """What to know before typing."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "commands", tuple(map(pasteable, self.commands)))
+        object.__setattr__(self, "undo", tuple(map(pasteable, self.undo)))
 
 
 @dataclass(frozen=True)

@@ -130,10 +130,10 @@ def connection_table_overflows(host: Watched) -> Said:
                 "see how full it is, and make it larger",
                 (
                     "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
-                    "sysctl -w net.netfilter.nf_conntrack_max=<TWICE AS MANY>",
+                    "sysctl -w net.netfilter.nf_conntrack_max=<NUMBER>",
                 ),
                 persistent=False,
-                undo=("sysctl -w net.netfilter.nf_conntrack_max=<THE OLD NUMBER>",),
+                undo=("sysctl -w net.netfilter.nf_conntrack_max=<OLD_NUMBER>",),
                 note="For good: the same line in /etc/sysctl.d. An entry takes some 300 bytes of kernel memory.",
             ),
             Fix(

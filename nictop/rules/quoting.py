@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from shlex import quote
 
+PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./-]*>")
+"""What the user must fill in: ``<ADDRESS/PREFIX>``."""
+QUOTED_OR_BARE = re.compile(r"""\$?'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s'"]+""")
+"""Parts of a shell line: in quotation marks, or a run without any."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -27,3 +31,11 @@ def _escaped(character: str) -> str:
 def command(*words: str) -> str:
     """One shell line: every word quoted where it must be."""
     return " ".join(word(one) for one in words)
+
+
+def pasteable(line: str) -> str:
+    """A shell line whose placeholders are in single quotes: bare, a shell would take ``<`` and ``>`` for redirections,
+    and a command that is pasted as it is would write to a file."""
+    return QUOTED_OR_BARE.sub(
+        lambda part: f"'{part[0]}'" if part[0][0] not in "'\"$" and PLACEHOLDER.search(part[0]) else part[0], line
+    )

@@ -6,12 +6,12 @@ into lines of a given width so that the lines together still are the command.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.wording import Tone, clean, width
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Place, Severity, Skipped
+from nictop.rules.quoting import PLACEHOLDER
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 
@@ -46,9 +46,6 @@ PLACES: dict[Place, str] = {
     "firmware": "in the firmware set-up",
     "switch": "on the switch",
 }
-
-PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./ -]*>")
-"""What the user must fill in: ``<ADDRESS/PREFIX>``."""
 
 CONTINUED = " \\"
 """Ends a line of a command that goes on in the next one."""

@@ -112,7 +112,7 @@ def test_a_simple_command_is_one_action(line: str, words: tuple[str, ...]) -> No
         "sysctl -w net.core.bpf_jit_enable=1",
         "nmcli con delete ens4",
         "nmcli con mod ens4 connection.id 'unclosed",
-        "ip link set <PF> vf <N> mac 52:54:00:00:00:01",
+        "ip link set '<PF>' vf '<N>' mac 52:54:00:00:00:01",
         "test -e /x || reboot",
         "reboot &",
         "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from nictop.model.wording import clean, width
 from nictop.rules import RULES, Diagnosis, Fix, Skipped
-from nictop.rules.quoting import command
+from nictop.rules.quoting import command, pasteable
 from nictop.rules.words import (
     checks_words,
     command_lines,
@@ -100,6 +101,23 @@ def test_places_name_the_host_and_how_long_it_lasts() -> None:
     assert place_words(found, Fix("here", "", ())) == "on alma-load-001"
     assert place_words(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
     assert place_words(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
+
+
+@pytest.mark.parametrize(
+    ("line", "pasted"),
+    [
+        ("nmcli con mod ens4 ipv4.addresses <ADDRESS/PREFIX>", "nmcli con mod ens4 ipv4.addresses '<ADDRESS/PREFIX>'"),
+        ("qm set <ID> --net<N> virtio=<MAC>,queues=2", "qm set '<ID>' '--net<N>' 'virtio=<MAC>,queues=2'"),
+        ("echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'", "echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'"),
+        ("echo 3 > /sys/x", "echo 3 > /sys/x"),
+    ],
+)
+def test_a_placeholder_that_is_pasted_is_no_redirection(line: str, pasted: str, tmp_path: Path) -> None:
+    assert Fix("here", "t", (line,), undo=(line,)) == Fix("here", "t", (pasted,), undo=(pasted,))
+    assert pasteable(pasted) == pasted
+    if "/sys" not in pasted:
+        subprocess.run(["sh", "-c", f": {pasted}"], check=True, cwd=tmp_path)
+        assert not list(tmp_path.iterdir())
 
 
 def test_placeholders() -> None:

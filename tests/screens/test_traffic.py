@@ -128,16 +128,17 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
 @real
 async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
     async with two_hosts() as runs:
-        await runs.start(4)
+        await runs.start(600)
         await runs.moving()
         await runs.press("t")
         assert shown(runs) is LiveScreen
         await runs.until(lambda: "▶" in status(runs) and "b/s" in status(runs))
-        assert "of 4 s" in status(runs)
+        assert "of 600 s" in status(runs)
         await runs.press("t")
         assert shown(runs) is RunScreen
-        await runs.press("t")
+        await runs.press("escape")
         await runs.over()
+        await runs.press("t")
         assert "▶" not in status(runs)
         assert len(kept_runs(kept_here).runs) == 1
 

@@ -66,9 +66,9 @@ def test_a_fix_without_a_command_gives_way_to_the_first_that_has_one() -> None:
 
 def test_a_command_for_another_machine_says_so_in_a_way_that_a_shell_understands() -> None:
     fix = Fix("proxmox", "offer queues", ("qm set <ID> --net0 virtio,queues=4",))
-    assert drawn(finding(fixes=(fix,)))[1] == "    qm set <ID> --net0 virtio,queues=4  # on the Proxmox VE host"
+    assert drawn(finding(fixes=(fix,)))[1] == "    qm set '<ID>' --net0 virtio,queues=4  # on the Proxmox VE host"
     narrow = drawn(finding(fixes=(fix,)), cells=45)
-    assert narrow[-2:] == ["    # on the Proxmox VE host", "    qm set <ID> --net0 virtio,queues=4"]
+    assert narrow[-2:] == ["    # on the Proxmox VE host", "    qm set '<ID>' --net0 virtio,queues=4"]
 
 
 def test_what_is_hidden_is_counted() -> None:
