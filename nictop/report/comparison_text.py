@@ -52,17 +52,20 @@ def reasons(comparison: Comparison) -> tuple[str, ...]:
 
 
 def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
-    """(what, A, B, B/A), titles first: medians and extremes of goodput, and what each host paid."""
-    rows: list[tuple[str, ...]] = [("", "A", "B", "B/A")]
+    """(what, A, B, B/A), titles first: goodput and what each host paid for it. B/A stands beside the geometric means,
+    whose ratio it is: that of the medians is another number."""
+    rows: list[tuple[str, ...]] = [("", "A", "B", "B/A (95 % interval)")]
     a, b = comparison.goodput_a, comparison.goodput_b
     if a is not None or b is not None:
-        rows.append(("goodput, median", *map(_median, (a, b)), ratio_words(comparison.ratio)))
+        rows.append(("goodput, geometric mean", *map(_geometric_mean, (a, b)), ratio_words(comparison.ratio)))
+        rows.append(("median", *map(_median, (a, b)), ""))
         rows.append(("lowest", *map(_lowest, (a, b)), ""))
         rows.append(("highest", *map(_highest, (a, b)), ""))
         rows.append(("runs", *(str(len(one.values)) if one is not None else "0" for one in (a, b)), ""))
     for cost in comparison.costs:
-        each = (units.UNKNOWN if one is None else per_gigabit_words(one.median) for one in (cost.a, cost.b))
-        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_words(cost.ratio)))
+        means = [None if one is None else one.geometric_mean for one in (cost.a, cost.b)]
+        each = (units.UNKNOWN if one is None else per_gigabit_words(one) for one in means)
+        rows.append((f"CPU per Gb/s, {clean(cost.role)}, geometric mean", *each, ratio_words(cost.ratio)))
     return rows
 
 
@@ -75,6 +78,10 @@ def ratio_words(ratio: Ratio | None) -> str:
 
 def _factor(value: float) -> str:
     return units.significant(value) if value < 999.5 else units.quantity(value, "")
+
+
+def _geometric_mean(spread: Spread | None) -> str:
+    return units.bits_per_second(spread.geometric_mean if spread is not None else None)
 
 
 def _median(spread: Spread | None) -> str:

@@ -49,13 +49,20 @@ class Spread:
     lowest: float
     highest: float
 
+    @property
+    def geometric_mean(self) -> float | None:
+        """That of B divided by that of A is `Ratio.estimate`; None: a value is 0."""
+        if min(self.values) <= 0:
+            return None
+        return _power(mean(math.log(value) for value in self.values))
+
 
 @dataclass(frozen=True)
 class Ratio:
     """B divided by A."""
 
     estimate: float
-    """Geometric mean of the pairs."""
+    """Geometric mean of the ratios of the pairs, which is the ratio of the geometric means."""
     low: float
     high: float
     """95 % confidence interval."""
@@ -153,7 +160,8 @@ def _verdict(ratio: Ratio) -> Verdict:
 
 def _sentence(verdict: Verdict, ratio: Ratio, names: tuple[str, str]) -> str:
     a, b = map(clean, names)
-    told = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (95 % sure: {ratio.low:.2f} to {ratio.high:.2f})"
+    interval = f"95 % confidence interval {ratio.low:.2f} to {ratio.high:.2f}"
+    told = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
     if verdict in ("better", "worse"):
         return f"{b} is {verdict}: {told}"
     if verdict == "same":
