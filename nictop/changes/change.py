@@ -157,7 +157,7 @@ class Change:
         while True:
             item = await self._news.next(deadline)
             if item is None:
-                return Ended("refused", "the probe does not answer; it may be of an older nictop")
+                return Ended("unreachable", f"no answer from the probe within {self._limits.answer:g} s")
             if isinstance(item, SourceState) and item.state in GONE:
                 return Ended("unreachable", item.message)
             if item == "cancel":

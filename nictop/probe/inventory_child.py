@@ -46,7 +46,8 @@ class InventoryChild:
         self._worked = 0.0
         """Seconds of CPU that it had used at `_working`, the last moment at which it was seen to have used more."""
         self._working = 0.0
-        self._killed = False
+        self._killed = ""
+        """Why it was killed, in words; "" as long as it was not."""
 
     @property
     def running(self) -> bool:
@@ -68,7 +69,7 @@ class InventoryChild:
             _take(writable, parent, reason, *self._roots)
         os.close(writable)
         os.set_blocking(readable, False)
-        self.descriptor, self._killed, self._output = readable, False, bytearray()
+        self.descriptor, self._killed, self._output = readable, "", bytearray()
         self.started = self._working = now
         self._worked = 0.0
 
@@ -87,7 +88,7 @@ class InventoryChild:
                 return True
             self._output += part
             if len(self._output) > LARGEST:
-                self._signal()
+                self._signal(f"it has more than {LARGEST} bytes")
                 return True
 
     def collect(self) -> tuple[bytes | bytearray, str]:
@@ -105,8 +106,7 @@ class InventoryChild:
             del output[:end]
             return output, ""
         if self._killed:
-            limits = f"{HANGING:g} s without any work, {DEADLINE:g} s in all, or {LARGEST} bytes"
-            return b"", f"the inventory took more than {limits}, and was stopped"
+            return b"", f"the inventory was stopped: {self._killed}"
         said = output.decode("utf-8", "replace").strip()
         if said and not said.startswith("{"):
             return b"", f"the inventory failed: {said}"
@@ -122,7 +122,8 @@ class InventoryChild:
             self._worked, self._working = worked, now
             if now < self.deadline():
                 return False
-        self._signal()
+        late = now >= self.started + DEADLINE
+        self._signal(f"not complete after {DEADLINE:g} s" if late else f"it did nothing for {HANGING:g} s")
         return True
 
     def reap(self) -> None:
@@ -134,11 +135,11 @@ class InventoryChild:
         """End the child, for good; returns within `END_PATIENCE`."""
         self._close()
         if self.running:
-            self._signal()
+            self._signal("the probe ends")
             self._reap(time.monotonic() + END_PATIENCE)
 
-    def _signal(self) -> None:
-        self._killed = True
+    def _signal(self, why: str) -> None:
+        self._killed = why
         os.kill(self._pid, signal.SIGKILL)
 
     def _close(self) -> None:

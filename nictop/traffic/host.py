@@ -132,7 +132,7 @@ class RunHost:
             await self.release()
 
     async def tools(self, seconds: float = ANSWER) -> TrafficTools:
-        """Which generators it has. NictopError when its probe does not tell, HostUnreachable when it is away."""
+        """Which generators it has. NictopError when its probe cannot tell, HostUnreachable when there is no answer."""
         request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
         answers: list[TrafficLine] = []
 
@@ -154,7 +154,7 @@ class RunHost:
             raise NictopError(f"{name}: {clean(answer.text)}")
         if self.snapshot.state != "live":
             raise HostUnreachable(f"{name}: {clean(self.snapshot.message) or 'it is not connected'}")
-        raise NictopError(f"{name}: the probe does not say which generators it has", "it may be of an older nictop")
+        raise HostUnreachable(f"{name}: no answer from the probe within {seconds:g} s", "the host may be very busy")
 
     async def look(self, seconds: float = ANSWER) -> bool:
         """Ask for a new inventory; whether one that was begun after that has come within these seconds."""

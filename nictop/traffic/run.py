@@ -106,7 +106,8 @@ class Run:
             item = await self._lines.next(deadline)
             if item is None:
                 names = ", ".join(clean(end.host) for end in missing)
-                raise RunFailed(Failure("tools", f"{names}: the probe does not answer; it may be of an older nictop"))
+                late = f"{names}: no answer from the probe within {self._limits.check:g} s"
+                raise RunFailed(Failure("tools", late))
             for end in missing:
                 if item.id == f"{end.identity}-check" and item.kind == "failed":
                     raise RunFailed(Failure("tools", f"{clean(end.host)}: {clean(item.text)}"))

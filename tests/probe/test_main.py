@@ -398,8 +398,16 @@ FAILING = {
     "raises": ("raise RuntimeError('no such\\nthing')", "", "the inventory failed: RuntimeError: no such thing"),
     "ends": ("import os; os._exit(3)", "", "the inventory ended early: status 3"),
     "dies": ("import os; os.kill(os.getpid(), 11)", "", "the inventory ended early: signal 11"),
-    "hangs": ("import time; time.sleep(3600)", "child.HANGING = 0.3", "took more than"),
-    "works for ever": ("while True: pass", "child.HANGING = 0.2; child.DEADLINE = 0.6", "took more than"),
+    "hangs": (
+        "import time; time.sleep(3600)",
+        "child.HANGING = 0.3",
+        "the inventory was stopped: it did nothing for 0.3 s",
+    ),
+    "works for ever": (
+        "while True: pass",
+        "child.HANGING = 0.2; child.DEADLINE = 0.6",
+        "the inventory was stopped: not complete after 0.6 s",
+    ),
 }
 """What `take_inventory` does, statements about limits, and what is said of it."""
 
