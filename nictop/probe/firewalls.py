@@ -1,4 +1,4 @@
-"""Which firewalls keep packets from this host: firewalld, ufw, and the input chains of nftables.
+"""Which firewalls keep packets from this host or in it: firewalld, ufw, and the input and output chains of nftables.
 
 Reads the names of processes, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains by netlink (NFT_MSG_GETCHAIN,
 linux/netfilter/nf_tables.h), which only root may. Yields `records.Firewalls`. Where nf_tables is a module that nobody
@@ -12,6 +12,7 @@ import os
 import re
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from nictop.probe import netlink
 from nictop.probe.processes import read_processes
@@ -24,10 +25,11 @@ NFNL_SUBSYS_NFTABLES = 10
 NFT_MSG_GETCHAIN = 4
 NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = 1, 3, 4, 5, 7
 NFTA_HOOK_HOOKNUM = 1
-NF_INET_LOCAL_IN = 1
+HOOKS = {1: "input", 3: "output"}
+"""NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT"""
 NF_DROP = 0
 FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
-"""NFPROTO_*, of which a chain with hook input sees IP packets."""
+"""NFPROTO_*, of which a chain with such a hook sees IP packets."""
 ADDRESS_HEADER = struct.Struct("=BBH")
 """struct nfgenmsg: family, version, resource."""
 NO_NFTABLES = (errno.EINVAL, errno.EPROTONOSUPPORT)
@@ -64,8 +66,9 @@ def parse_ufw(text: str) -> bool:
 
 
 def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
-    """Messages of a dump of all chains, without their netlink header → those with hook input; garbage is left out."""
-    found = set()
+    """Messages of a dump of all chains, without their netlink header → those with hook input, then those with hook
+    output; garbage is left out."""
+    found: set[tuple[str, ...]] = set()
     for body in bodies:
         if len(body) < ADDRESS_HEADER.size:
             continue
@@ -75,10 +78,12 @@ def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
         table, name = (netlink.text(fields.get(kind, b"")) for kind in (NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME))
         if family is None or not table or not name or netlink.text(fields.get(NFTA_CHAIN_TYPE, b"")) != "filter":
             continue
-        if _number(hook.get(NFTA_HOOK_HOOKNUM)) == NF_INET_LOCAL_IN:
+        place = HOOKS.get(_number(hook.get(NFTA_HOOK_HOOKNUM)) or 0)
+        if place is not None:
             policy = "drop" if _number(fields.get(NFTA_CHAIN_POLICY)) == NF_DROP else "accept"
-            found.add((family, table, name, policy))
-    return tuple(FilterChain(*one) for one in sorted(found)[:MOST])  # type: ignore[arg-type]
+            found.add((place, family, table, name, policy))
+    chosen: Any = sorted(found)[:MOST]
+    return tuple(FilterChain(*words, place) for place, *words in chosen)
 
 
 def _number(value: bytes | None) -> int | None:

@@ -11,9 +11,13 @@ from nictop.traffic.assembly import Heard
 from nictop.traffic.ends import RunEnd
 from nictop.traffic.events import Limits
 from nictop.traffic.failures import Failure, failure, kind_of, opening
+from nictop.traffic.generators import Side
+from nictop.traffic.unreached import seen_cause
 
 SEEN_FROM_AFAR = ("control_message", "interrupted", "refused", "stall")
 """How the loss of one host looks to the other end."""
+NOT_CONNECTED = ("timeout", "prohibited", "no_neighbour", "refused", "no_route")
+"""The connection was not made: what both hosts show about that comes before what is possible."""
 TRICKLE = 64 * 1024
 """Bytes: what small packets carry while no full one gets through."""
 
@@ -44,9 +48,12 @@ def hung(heard: Heard, limits: Limits, moved: float, seconds: float) -> Failure:
     problem = next((end.first_problem for end in heard.ends.values() if end.first_problem), None)
     if problem is not None:
         return failure_of(heard, problem[1], problem[0])
+    cause = seen_cause(heard)
+    if cause is not None:
+        return cause
     silent = f"not one byte arrived {where} within {seconds:.0f} s"
     if plan.protocol == "udp":
-        opens = opening(plan, _link(heard), _firewalls(heard))
+        opens = opening(plan, _link(heard), _firewalls(heard, "server"))
         silent += f": a firewall that lets TCP in may drop UDP to port {plan.port}"
         return Failure("start", silent, opens, plan.server.host if opens else "")
     return Failure("start", silent)
@@ -78,12 +85,17 @@ def without_result(heard: Heard) -> Failure:
 def failure_of(heard: Heard, text: str, seconds: float) -> Failure:
     """An error text, with what is known of the server's host: see `failures.failure`."""
     server = heard.ends["server"]
+    if server.listening and kind_of(text, seconds) in NOT_CONNECTED:
+        cause = seen_cause(heard)
+        if cause is not None:
+            return cause
     return failure(
         heard.plan,
         text if server.listening else f"cannot listen: {text}",
         seconds,
         link=_link(heard),
-        firewalls=_firewalls(heard),
+        firewalls=_firewalls(heard, "server"),
+        clients=_firewalls(heard, "client"),
         listens=server.listening and server.ended is None,
     )
 
@@ -104,6 +116,6 @@ def _link(heard: Heard) -> str | None:
     return link.name if link is not None else None
 
 
-def _firewalls(heard: Heard) -> Firewalls | None:
-    tools = heard.ends["server"].tools
+def _firewalls(heard: Heard, side: Side) -> Firewalls | None:
+    tools = heard.ends[side].tools
     return tools.firewalls if tools is not None else None

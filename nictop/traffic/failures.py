@@ -21,7 +21,7 @@ from nictop.traffic.plan import Plan
 Kind = Literal[
     "timeout", "prohibited", "no_neighbour", "no_route", "refused", "busy", "address_in_use", "cannot_bind",
     "control_message", "interrupted", "option", "stall", "black_hole", "start", "deadline", "unreachable", "tools",
-    "other",
+    "duplicate", "other",
 ]  # fmt: skip
 
 NEIGHBOUR_TIME = 1.0
@@ -93,16 +93,18 @@ def failure(
     *,
     link: str | None = None,
     firewalls: Firewalls | None = None,
+    clients: Firewalls | None = None,
     listens: bool = False,
 ) -> Failure:
     """An error text of a generator, `seconds` after its start. `link`: the server's, by name; `firewalls`: those of its
-    host (see `opening`); `listens`: a server is known to listen, so that nobody but a firewall can refuse."""
+    host (see `opening`); `clients`: those of the client's; `listens`: a server is known to listen, so that nobody but
+    a firewall can refuse. What it does not know it names as a possibility."""
     kind = kind_of(text, seconds)
     where, server, client = f"{plan.server.address} port {plan.port}", clean(plan.server.host), clean(plan.client.host)
     said = clean(text)[:200]
     sentences: dict[Kind, str] = {
-        "timeout": f"nothing answered at {where}: a firewall drops it, or the address is not reached by this way",
-        "prohibited": f"a firewall on the way to {where} or on {server} forbids it",
+        "timeout": f"nothing answered at {where}",
+        "prohibited": f"the way to {where} was refused at once, as a firewall or a prohibit route does",
         "no_neighbour": f"no neighbour answers for {plan.server.address}: another VLAN, or the NIC of {server} is deaf",
         "no_route": f"{client} has no route to {plan.server.address}",
         "refused": f"{server} refused the connection at {where}: the server had ended, or something else refuses it",
@@ -116,12 +118,38 @@ def failure(
     by_firewall = kind in ("timeout", "prohibited")
     if kind == "refused" and listens:
         by_firewall = True
-        sentences["refused"] = f"a firewall resets connections to {where}: the server listens there, and was not asked"
+        sentences["refused"] = f"connections to {where} are reset, though the server listens there and was not asked"
     sentence = sentences.get(kind, said or "it ended without a word")
-    if by_firewall and firewalls is not None and _runs_none(firewalls):
-        sentence += f"; none was found on {server}, so that it is one on the way"
+    if by_firewall:
+        sentence += possible(plan, kind, firewalls, clients)
     opens = opening(plan, link, firewalls) if by_firewall else ()
     return Failure(kind, sentence, opens, plan.server.host if opens else "")
+
+
+def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None) -> str:
+    """What is ruled out, and what is left: each end's firewalls as they were found, and what no probe can see."""
+    server, client = clean(plan.server.host), clean(plan.client.host)
+    excluded, left = [], []
+    for host, found, hook in ((server, firewalls, "input"), (client, clients, "output")):
+        chains = [one for one in found.chains if one.hook == hook] if found is not None else []
+        if hook == "input" and found is not None and (found.firewalld is not None or found.ufw):
+            left.append(f"{'firewalld' if found.firewalld is not None else 'ufw'} on {host}")
+        elif chains:
+            left.append(
+                f"the nftables {hook} chain {clean(chains[0].family)} {clean(chains[0].table)} "
+                f"{clean(chains[0].name)} on {host}"
+            )
+        elif found is None or found.unreadable:
+            left.append(f"a firewall on {host}")
+        else:
+            excluded.append(f"no firewall on {host} ({hook})")
+    left.append("a firewall between the hosts")
+    if kind == "timeout":
+        left += [f"the route of {server} back to {plan.client.address}", f"rp_filter on {server}"]
+    elif kind == "prohibited":
+        left += ["a prohibit route", "a neighbour that did not answer a moment ago"]
+    ruled_out = f" ({', '.join(excluded)})" if excluded else ""
+    return f"{ruled_out}; possible: {', '.join(left)}"
 
 
 def opening(plan: Plan, link: str | None, firewalls: Firewalls | None = None) -> tuple[str, ...]:
@@ -137,13 +165,17 @@ def opening(plan: Plan, link: str | None, firewalls: Firewalls | None = None) ->
     if unknown or (not found and firewalls is not None and firewalls.ufw):
         found += _ufw(plan)
     if unknown or (not found and firewalls is not None):
-        chains = (USUAL_CHAIN,) if unknown or firewalls is None else firewalls.chains
+        chains = (USUAL_CHAIN,) if unknown or firewalls is None else _input_chains(firewalls)
         found += [line for chain in chains for line in _nft(plan, chain)]
     return tuple(found)
 
 
 def _runs_none(firewalls: Firewalls) -> bool:
-    return firewalls.firewalld is None and not firewalls.ufw and not firewalls.chains
+    return firewalls.firewalld is None and not firewalls.ufw and not _input_chains(firewalls)
+
+
+def _input_chains(firewalls: Firewalls) -> tuple[FilterChain, ...]:
+    return tuple(one for one in firewalls.chains if one.hook == "input")
 
 
 def _seconds(plan: Plan) -> int:

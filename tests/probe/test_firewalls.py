@@ -47,6 +47,7 @@ def test_chains_that_packets_for_this_host_pass(namespace: Namespace) -> None:
     assert found.chains == (
         FilterChain("inet", "fence", "in", "drop"),
         FilterChain("ip6", "filter", "INPUT", "accept"),
+        FilterChain("inet", "fence", "out", "drop", "output"),
     )
     assert "chains" not in found.unreadable
     # a daemon of another network namespace is none of this one's
@@ -107,7 +108,10 @@ def chain(family: int, table: str, name: str, hook: int | None, policy: int = 1,
 
 def test_messages() -> None:
     told = [chain(2, "t", "c", 1, 0), chain(2, "t", "d", 3), chain(7, "t", "e", 1), chain(1, "t", "f", None), b"\x01"]
-    assert parse_chains([*told, chain(1, "t", "nat", 1, kind="nat"), told[0]]) == (FilterChain("ip", "t", "c", "drop"),)
+    assert parse_chains([*told, chain(1, "t", "nat", 1, kind="nat"), told[0]]) == (
+        FilterChain("ip", "t", "c", "drop"),
+        FilterChain("ip", "t", "d", "accept", "output"),
+    )
     assert len(parse_chains(chain(1, "t", f"c{number}", 1) for number in range(1000))) == firewalls.MOST
 
 

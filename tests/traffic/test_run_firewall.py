@@ -7,14 +7,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 import pytest_asyncio
 
+from nictop.probe.records import Link
 from nictop.traffic.events import Limits
 from nictop.traffic.failures import Kind
+from nictop.traffic.unreached import IFF_NOARP
 from tests.support.probe import wait_until
 from tests.traffic.pair import LIMIT, Pair, why_not
 from tests.traffic.real_runs import carried_out, failed
@@ -53,9 +55,9 @@ ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 
 RULES: dict[str, tuple[Kind, str]] = {
-    "reject with icmpx type admin-prohibited": ("prohibited", "forbids it"),
-    "reject with tcp reset": ("refused", "a firewall resets connections to"),
-    "drop": ("timeout", "a firewall drops it, or the address is not reached by this way"),
+    "reject with icmpx type admin-prohibited": ("prohibited", "was refused at once"),
+    "reject with tcp reset": ("refused", "are reset, though the server listens there"),
+    "drop": ("timeout", "nothing answered at"),
 }
 """What the server's firewall does → kind of the failure, words of its sentence."""
 
@@ -73,6 +75,8 @@ async def test_what_a_firewall_does_is_told_apart(both: Pair, rule: str) -> None
         found, plan = result.failure, result.plan
         assert found is not None
         assert (found.kind, found.host) == (kind, "b") and words in found.sentence, found
+        assert "possible: the nftables input chain inet fence in on b, a firewall between the hosts" in found.sentence
+        assert "(no firewall on a (output))" in found.sentence
         (command,) = found.commands
         assert "insert rule inet fence in" in command
         assert f"saddr {plan.client.address} tcp dport {plan.port} accept" in command
@@ -138,4 +142,65 @@ async def test_a_route_that_forbids_it_without_any_firewall_of_the_server(both: 
     both.client.run(["ip", "route", "add", "198.18.9.2", "via", "198.18.0.2"])
     found = await failed(both, server=both.place("b", address="198.18.9.2"))
     assert (found.kind, found.commands, found.host) == ("prohibited", (), "")
-    assert "none was found on b, so that it is one on the way" in found.sentence
+    assert "(no firewall on b (input), no firewall on a (output)); possible: a firewall between" in found.sentence
+    assert "a prohibit route" in found.sentence
+
+
+OUTPUT = """
+table inet gate {
+  chain out {
+    type filter hook output priority 0; policy accept;
+    tcp dport 5201 drop
+  }
+}
+"""
+
+
+async def test_a_firewall_of_the_client_is_no_firewall_of_the_server(both: Pair) -> None:
+    both.client.run(["nft", "-f", "-"], input=OUTPUT)
+    try:
+        found = await failed(both, limits=SHORT)
+    finally:
+        both.client.run(["nft", "flush", "ruleset"])
+    assert (found.kind, found.commands) in (("timeout", ()), ("start", ())), found
+    if found.kind == "timeout":
+        assert "(no firewall on b (input)); possible: the nftables output chain inet gate out on a" in found.sentence
+
+
+async def test_an_address_that_both_hosts_have(both: Pair) -> None:
+    """The client connects to itself."""
+    link = both.place("a").ifindex
+    name = both.hosts["a"].snapshot.links[link or 0].name
+    both.client.run(["ip", "address", "add", "198.18.0.2/32", "dev", name])
+    try:
+        assert await seen(both, "a", lambda one: any(two.address == "198.18.0.2" for two in one.addresses))
+        found = await failed(both)
+    finally:
+        both.client.run(["ip", "address", "del", "198.18.0.2/32", "dev", name])
+    assert await seen(both, "a", lambda one: all(two.address != "198.18.0.2" for two in one.addresses))
+    assert (found.kind, found.commands) == ("duplicate", ())
+    assert found.sentence.startswith(f"a has 198.18.0.2 itself, on {name}, as b has")
+
+
+@pytest.mark.parametrize("host", ["a", "b"])
+async def test_arp_that_is_off(both: Pair, host: str) -> None:
+    """On one end or the other; the command that is printed switches it on, and the run goes."""
+    namespace = {"a": both.client, "b": both.server}[host]
+    name = both.hosts[host].snapshot.links[both.place(host).ifindex or 0].name
+    for one in (both.client, both.server):
+        one.run(["ip", "neighbour", "flush", "all"])
+    namespace.run(["ip", "link", "set", "dev", name, "arp", "off"])
+    assert await seen(both, host, lambda one: bool(one.flags & IFF_NOARP))
+    found = await failed(both)
+    assert (found.kind, found.host) == ("no_neighbour", host), found
+    assert found.sentence.startswith(f"ARP is off on {name} of {host}")
+    namespace.run(list(found.commands[0].split()))
+    assert await seen(both, host, lambda one: not one.flags & IFF_NOARP)
+    result, _ = await carried_out(both)
+    assert result.failure is None and result.goodput
+
+
+async def seen(both: Pair, host: str, fact: Callable[[Link], bool]) -> bool:
+    """The host's inventory shows it."""
+    followed, ifindex = both.hosts[host], both.place(host).ifindex or 0
+    return await followed.until(lambda: fact(followed.snapshot.links[ifindex]), LIMIT)

@@ -1,4 +1,4 @@
-"""What may keep traffic from this host: the firewalls that run on it."""
+"""What may keep traffic from this host, or in it: the firewalls that run on it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from nictop.probe.records.basics import Unreadable
 
 @dataclass(frozen=True)
 class FilterChain:
-    """A base chain of nftables that every packet for the host itself passes: type filter, hook input."""
+    """A base chain of nftables, type filter, that every packet for the host itself passes (hook input), or every one
+    that it sends itself (hook output)."""
 
     family: Literal["ip", "ip6", "inet"]
     table: str
     name: str
     policy: Literal["accept", "drop"]
     """What becomes of a packet that no rule decided on."""
+    hook: Literal["input", "output"] = "input"
 
 
 @dataclass(frozen=True)
