@@ -83,7 +83,7 @@ def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
             policy = "drop" if _number(fields.get(NFTA_CHAIN_POLICY)) == NF_DROP else "accept"
             found.add((place, family, table, name, policy))
     chosen: Any = sorted(found)[:MOST]
-    return tuple(FilterChain(*chain[1:], hook=chain[0]) for chain in chosen)
+    return tuple(FilterChain(family, table, name, policy, hook) for hook, family, table, name, policy in chosen)
 
 
 def _number(value: bytes | None) -> int | None:
