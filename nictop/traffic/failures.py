@@ -179,8 +179,8 @@ def _input_chains(firewalls: Firewalls) -> tuple[FilterChain, ...]:
 
 
 def _seconds(plan: Plan) -> int:
-    """How long the port is open: time to start the run is in it."""
-    return plan.seconds + 30
+    """How long the port is open: with the time to start the run, and for a slow host to carry it out."""
+    return plan.seconds + 120
 
 
 def _protocols(plan: Plan) -> tuple[str, ...]:

@@ -246,10 +246,10 @@ def test_a_port_is_opened_for_the_length_of_the_run_and_names_are_quoted() -> No
     plan = replace(PLAN, time=30, omit=2)
     (command,) = opening(plan, "ens4; reboot", Firewalls(firewalld=7, chains=(INPUT,)))
     zone = "\"$(firewall-cmd --get-zone-of-interface='ens4; reboot')\""
-    assert command == f"firewall-cmd --zone={zone} --add-port=5201/tcp --timeout=62"
+    assert command == f"firewall-cmd --zone={zone} --add-port=5201/tcp --timeout=152"
     both = opening(replace(plan, protocol="udp"), None, Firewalls(ufw=True, chains=(INPUT,)))
     rules = [f"allow proto {protocol} from 192.0.2.1 to any port 5201" for protocol in ("tcp", "udp")]
-    assert list(both) == [f"(trap '' HUP; ufw {rule}; sleep 62; ufw delete {rule}) &" for rule in rules]
+    assert list(both) == [f"(trap '' HUP; ufw {rule}; sleep 152; ufw delete {rule}) &" for rule in rules]
 
 
 def test_each_chain_of_the_address_family_is_opened() -> None:
