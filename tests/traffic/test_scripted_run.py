@@ -144,7 +144,7 @@ async def test_the_next_port_is_taken_when_one_is_in_use() -> None:
             [STARTED, *said("3.12", "refused.client", "stderr"), line("exit", status=1)],
             [STARTED, LISTENING],
             "refused",
-            "a firewall resets connections to 192.0.2.2 port 5201",
+            "connections to 192.0.2.2 port 5201 are reset, though",
         ),
         (
             CLIENT,
@@ -204,7 +204,7 @@ async def test_whatever_fails_ends_the_run_and_both_children(
 async def test_a_probe_that_does_not_know_of_traffic() -> None:
     client, server = ScriptedProbe("a", tools()), ScriptedProbe("b", None)
     result, _ = await carried_out(client, server)
-    assert result.failure is not None and result.failure.sentence.startswith("b: the probe does not answer")
+    assert result.failure is not None and result.failure.sentence.startswith("b: no answer from the probe within")
     assert [wish.action for wish in (*client.traffic, *server.traffic)] == ["check", "check"]
 
 
