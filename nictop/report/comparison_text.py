@@ -54,18 +54,20 @@ def reasons(comparison: Comparison) -> tuple[str, ...]:
 def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
     """(what, A, B, B/A), titles first: goodput and what each host paid for it. B/A stands beside the geometric means,
     whose ratio it is: that of the medians is another number."""
-    rows: list[tuple[str, ...]] = [("", "A", "B", "B/A (95 % interval)")]
+    rows: list[tuple[str, ...]] = [("geometric mean", "A", "B", "B/A (95 % interval)")]
     a, b = comparison.goodput_a, comparison.goodput_b
-    if a is not None or b is not None:
-        rows.append(("goodput, geometric mean", *map(_geometric_mean, (a, b)), ratio_words(comparison.ratio)))
-        rows.append(("median", *map(_median, (a, b)), ""))
-        rows.append(("lowest", *map(_lowest, (a, b)), ""))
-        rows.append(("highest", *map(_highest, (a, b)), ""))
-        rows.append(("runs", *(str(len(one.values)) if one is not None else "0" for one in (a, b)), ""))
+    known = a is not None or b is not None
+    if known:
+        rows.append(("goodput", *map(_geometric_mean, (a, b)), ratio_words(comparison.ratio)))
     for cost in comparison.costs:
         means = [None if one is None else one.geometric_mean for one in (cost.a, cost.b)]
         each = (units.UNKNOWN if one is None else per_gigabit_words(one) for one in means)
-        rows.append((f"CPU per Gb/s, {clean(cost.role)}, geometric mean", *each, ratio_words(cost.ratio)))
+        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_words(cost.ratio)))
+    if known:
+        rows.append(("goodput, median", *map(_median, (a, b)), ""))
+        rows.append(("lowest", *map(_lowest, (a, b)), ""))
+        rows.append(("highest", *map(_highest, (a, b)), ""))
+        rows.append(("runs", *(str(len(one.values)) if one is not None else "0" for one in (a, b)), ""))
     return rows
 
 
@@ -97,7 +99,9 @@ def _highest(spread: Spread | None) -> str:
 
 
 def _narrow(comparison: Comparison, room: int) -> Iterator[str]:
-    for what, a, b, ratio in figure_rows(comparison)[1:]:
+    titles, *rows = figure_rows(comparison)
+    yield titles[0]
+    for what, a, b, ratio in rows:
         yield from wrap(f"{what}: A {a}, B {b}" + (f", B/A {ratio}" if ratio else ""), room)
 
 
