@@ -1,4 +1,4 @@
-"""What a rule says: a finding with its evidence and what to type, or why it could not look.
+"""What a rule says: a finding with its evidence and what to type, or why it was skipped.
 
 Texts are plain: names that came from a machine stand in them as they are, and whoever draws them cleans them
 (`nictop.model.wording.clean`). In commands names are shell-quoted (`nictop.rules.quoting`).

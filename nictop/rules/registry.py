@@ -152,7 +152,7 @@ def _register(
 
 
 def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
-    """What a rule says about hosts, and where it could not look. One that fails is a rule that could not look."""
+    """What a rule says about hosts, and where it is skipped. One that fails is skipped."""
     seen: list[Watched] = []
     hidden: set[tuple[str, str]] = set()
     for host in hosts:

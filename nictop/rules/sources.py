@@ -63,7 +63,7 @@ def missing(source: str, host: Watched, family: str) -> Iterator[tuple[str, Unre
 
 
 def in_words(source: str, why: Unreadable) -> str:
-    """``NetworkManager (D-Bus): could not be read (did not answer within 2 s)``"""
+    """``NetworkManager (D-Bus): could not be read (its process 812 is stopped)``"""
     return f"{SOURCES[source.partition('.')[0]]}: {reason(why, None)}"
 
 

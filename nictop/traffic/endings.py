@@ -12,7 +12,7 @@ from nictop.traffic.ends import RunEnd
 from nictop.traffic.events import Limits
 from nictop.traffic.failures import Failure, failure, kind_of, opening
 from nictop.traffic.generators import Side
-from nictop.traffic.unreached import seen_cause
+from nictop.traffic.unreached import link_down, link_of, seen_cause
 
 SEEN_FROM_AFAR = ("control_message", "interrupted", "refused", "stall")
 """How the loss of one host looks to the other end."""
@@ -27,7 +27,7 @@ def hung(heard: Heard, limits: Limits, moved: float, seconds: float) -> Failure:
     plan = heard.plan
     sent = any(one.sends and one.bits_per_second for end in heard.ends.values() for _, one in end.intervals)
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
-    down = _down(heard)
+    down = link_down(heard)
     if down:
         return Failure("stall", f"nothing arrived any more {where}: {down}")
     over, *others = sorted(heard.ends.values(), key=lambda end: end.ended is None)
@@ -100,19 +100,8 @@ def failure_of(heard: Heard, text: str, seconds: float) -> Failure:
     )
 
 
-def _down(heard: Heard) -> str:
-    """Which of the two NICs has lost its link, in a sentence; "" when neither has."""
-    for place in (heard.plan.client, heard.plan.server):
-        host = heard.hosts.get(place.host)
-        link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None
-        if link is not None and (link.carrier is False or link.operstate in ("down", "lowerlayerdown")):
-            return f"the link of {clean(link.name)} on {clean(place.host)} is down"
-    return ""
-
-
 def _link(heard: Heard) -> str | None:
-    host = heard.hosts.get(heard.plan.server.host)
-    link = host.snapshot.links.get(heard.plan.server.ifindex or 0) if host is not None else None
+    link = link_of(heard, heard.plan.server)
     return link.name if link is not None else None
 
 

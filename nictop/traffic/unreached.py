@@ -41,13 +41,12 @@ def seen_cause(heard: Heard) -> Failure | None:
                     f"{clean(name)} has {place.address}, too, on {clean(link.name)}: who is answered is chance; give "
                     f"{clean(place.host)} or {clean(name)} another address",
                 )
-    for place in (client, server):
-        found = _link(heard, place)
-        if found is not None and (found.carrier is False or found.operstate in ("down", "lowerlayerdown")):
-            return Failure("stall", f"the link of {clean(found.name)} on {clean(place.host)} is down")
+    down = link_down(heard)
+    if down:
+        return Failure("stall", down)
     if heard.plan.ip_version == 4:
         for place in (client, server):
-            found = _link(heard, place)
+            found = link_of(heard, place)
             if found is not None and found.flags & IFF_NOARP and _uses_arp(found):
                 return Failure(
                     "no_neighbour",
@@ -57,6 +56,15 @@ def seen_cause(heard: Heard) -> Failure | None:
                     place.host,
                 )
     return None
+
+
+def link_down(heard: Heard) -> str:
+    """Which of the two NICs has lost its link, in a sentence; "" when neither has."""
+    for place in (heard.plan.client, heard.plan.server):
+        link = link_of(heard, place)
+        if link is not None and (link.carrier is False or link.operstate in ("down", "lowerlayerdown")):
+            return f"the link of {clean(link.name)} on {clean(place.host)} is down"
+    return ""
 
 
 def _uses_arp(link: Link) -> bool:
@@ -71,6 +79,7 @@ def _links_with(heard: Heard, name: str, address: str) -> Iterator[Link]:
             yield link
 
 
-def _link(heard: Heard, place: Place) -> Link | None:
+def link_of(heard: Heard, place: Place) -> Link | None:
+    """The NIC that is meant to carry an end."""
     host = heard.hosts.get(place.host)
     return host.snapshot.links.get(place.ifindex or 0) if host is not None else None

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe import records
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
 from nictop.rules import RULES, Finding, Skipped, Watched
 from tests.rules.test_rule_cases import FILES
-from tests.support.rule_cases import complete, heard
+from tests.support.rule_cases import complete, heard, watched_after
 
 WHY = Unreadable("failed", "did not answer")
 EMPTY: dict[str, Any] = {
@@ -108,18 +106,8 @@ def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) ->
     return dataclasses.replace(record, **{**parts, **(change(record) if isinstance(record, kind) else {})})
 
 
-def host_after(lines: list[Line], name: str) -> Watched:
-    snapshot = with_state(Snapshot.empty(name), "live", "")
-    window: deque[Any] = deque(maxlen=60)
-    for line in lines:
-        snapshot = advance(snapshot, line)
-        if line.counters is not None and snapshot.rates is not None:
-            window.append(snapshot.rates)
-    return Watched(snapshot, tuple(window))
-
-
 def asked(rule: str, hosts: list[Watched]) -> tuple[set[tuple[str, str]], set[str]]:
-    """(host and subject of each finding, hosts on which it could not look or not everywhere)"""
+    """(host and subject of each finding, hosts on which it was skipped, or not made everywhere)"""
     said = list(RULES[rule].ask(hosts))
     return (
         {(one.host, one.subject) for one in said if isinstance(one, Finding)},
@@ -145,14 +133,14 @@ def test_a_rule_without_a_source_says_so(rule: str, case: dict[str, Any], source
         lines = heard(host)
         assert lines[0].hello is not None
         hosts.append((lines, complete(host).get("name", lines[0].hello.hostname)))
-    before, _ = asked(rule, [host_after(lines, name) for lines, name in hosts])
+    before, _ = asked(rule, [watched_after(lines, name) for lines, name in hosts])
     assert before
     for source in sources:
         cut = without(source)
         left = [(cut_lines(lines, cut), name) for lines, name in hosts]
         if left == hosts:  # nothing of it is there
             continue
-        after, skipped = asked(rule, [host_after(lines, name) for lines, name in left])
+        after, skipped = asked(rule, [watched_after(lines, name) for lines, name in left])
         assert not after - before, f"without {source} it is invented: {after - before}"
         lost = before - after
         assert not lost or skipped, f"without {source} it is silent about {lost}"

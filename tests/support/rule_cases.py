@@ -24,6 +24,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import deque
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,12 @@ def watched(host: dict[str, Any]) -> Watched:
     lines = heard(host)
     hello = lines[0].hello
     assert hello is not None
-    snapshot = with_state(Snapshot.empty(complete(host).get("name", hello.hostname)), "live", "")
+    return watched_after(lines, complete(host).get("name", hello.hostname))
+
+
+def watched_after(lines: Iterable[Line], name: str) -> Watched:
+    """The host of that name after what its probe said."""
+    snapshot = with_state(Snapshot.empty(name), "live", "")
     window: deque[Any] = deque(maxlen=60)
     for line in lines:
         snapshot = advance(snapshot, line)
