@@ -44,7 +44,11 @@ def connected(address: str, port: int, options: Options) -> Connections:
         connection.settimeout(max(0.01, end - time.monotonic()))
         if options.bind:
             connection.bind(resolved(options.bind, 0, udp=options.udp)[1])
-        connection.connect(target[1])
+        try:
+            connection.connect(target[1])
+        except OSError as error:  # in the words of iperf3
+            said = f"unable to connect to server: {error.strerror or error}"
+            raise OSError(error.errno or errno.ETIMEDOUT, said) from None
     greetings = [
         Greeting(
             cookie, number, options.streams, options.length, options.time + options.omit,

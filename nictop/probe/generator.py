@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 MOST = 16
 """Generators at once."""
-CHECK_DEADLINE = 20.0
-"""Seconds for the search for tools."""
+LOOKUP_DEADLINE = 20.0
+"""Seconds for a child that answers a request of `ANSWERS`."""
+ANSWERS = {"check": ("tools", "the search for tools"), "path": ("path", "the lookup of the route")}
+"""Action → (kind of the answer and its field, what was done)."""
 LINES, LINES_PER_SECOND = 20_000, 5_000
 """How much one may print: at once, and for long. 128 streams at 10 Hz both ways print 2 600 lines a second."""
 BYTES, BYTES_PER_SECOND = 16 * 1024 * 1024, 4 * 1024 * 1024
@@ -70,7 +72,7 @@ class Generators:
     def __init__(self, say: Say, poll: select.poll, proc: str = "/proc") -> None:
         self._say, self._poll, self._proc = say, poll, proc
         self._running: dict[str, Generator] = {}
-        self._checks: dict[str, Generator] = {}
+        self._lookups: dict[str, Generator] = {}
         self._diagnosis = SocketDiagnosis(proc)
         self._descriptors: dict[int, Generator] = {}
         self._paused = False
@@ -87,8 +89,8 @@ class Generators:
             return
         try:
             wish = TrafficWish(request)
-            if wish.action == "check":
-                self._check(wish, now)
+            if wish.action in ANSWERS:
+                self._look_up(wish, now)
             elif wish.action == "stop":
                 self._stop(name, now)
             else:
@@ -112,8 +114,8 @@ class Generators:
         lines = child.read(descriptor)
         if descriptor not in child.outputs:
             self._forget(descriptor)
-        if generator.wish.action == "check":
-            self._take_tools(generator, lines, now)
+        if generator.wish.action in ANSWERS:
+            self._take_answer(generator, lines, now)
             return
         if not generator.may_print(lines, now):
             most = f"{LINES_PER_SECOND} lines or {BYTES_PER_SECOND >> 20} MiB"
@@ -127,7 +129,7 @@ class Generators:
 
     def advance(self, now: float) -> None:
         """Do what is due: deadlines, listening sockets, figures of sockets, the end of those that have ended."""
-        for generator in [*self._running.values(), *self._checks.values()]:
+        for generator in [*self._running.values(), *self._lookups.values()]:
             child = generator.child
             if now >= child.deadline and child.terminated is None:
                 self._end(generator, f"its time of {child.deadline - generator.since:g} s was over", now)
@@ -143,7 +145,7 @@ class Generators:
     def next_moment(self, now: float) -> float | None:
         """When `advance` has something to do; None: no generator runs."""
         moments = []
-        for generator in [*self._running.values(), *self._checks.values()]:
+        for generator in [*self._running.values(), *self._lookups.values()]:
             moments.append(generator.child.next_moment(now))
             if generator.started and generator.wish.action == "start":
                 if generator.wish.role == "server" and not generator.answered:
@@ -161,23 +163,29 @@ class Generators:
 
     def end_all(self) -> None:
         """End every child, and wait for it. Takes a moment."""
-        end_now([generator.child for generator in [*self._running.values(), *self._checks.values()]])
+        end_now([generator.child for generator in [*self._running.values(), *self._lookups.values()]])
         self._running.clear()
-        self._checks.clear()
+        self._lookups.clear()
         self._diagnosis.close()
 
-    def _check(self, wish: TrafficWish, now: float) -> None:
-        if wish.id in self._checks:
-            raise ValueError("that is being looked for already")
-        if len(self._checks) >= MOST:
-            raise ValueError(f"{MOST} searches for generators go on already")
+    def _look_up(self, wish: TrafficWish, now: float) -> None:
+        """In a child: what it loads is not needed otherwise, and iperf3 may hang."""
+        if wish.id in self._lookups:
+            raise ValueError("that is being looked up already")
+        if len(self._lookups) >= MOST:
+            raise ValueError(f"{MOST} lookups go on already")
 
-        def search() -> None:
-            from nictop.probe.generator_tools import say_tools
+        def look_up() -> None:
+            if wish.action == "check":
+                from nictop.probe.generator_tools import read_tools
 
-            say_tools()
+                say_answer(read_tools(self._proc))
+            else:
+                from nictop.probe.traffic_path import read_path
 
-        self._checks[wish.id] = self._made(wish, search, [], CHECK_DEADLINE, now)
+                say_answer(read_path(wish.address, wish.source, wish.ifindex, self._proc))
+
+        self._lookups[wish.id] = self._made(wish, look_up, [], LOOKUP_DEADLINE, now)
 
     def _start(self, wish: TrafficWish, now: float) -> None:
         if wish.id in self._running:
@@ -233,15 +241,16 @@ class Generators:
             self._line(generator.wish.id, "started", now, pid=generator.child.pid, arguments=command)
             generator.next_sockets = now + generator.wish.interval if generator.wish.sockets else None
 
-    def _take_tools(self, generator: Generator, lines: list[str], now: float) -> None:
+    def _take_answer(self, generator: Generator, lines: list[str], now: float) -> None:
+        kind, what = ANSWERS[generator.wish.action]
         for line in lines:
             try:
-                tools = json.loads(line)
+                answer = json.loads(line)
             except ValueError:
-                generator.failure = f"the search for tools failed: {line[:200]}"
+                generator.failure = f"{what} failed: {line[:200]}"
                 continue
             generator.answered = True
-            self._line(generator.wish.id, "tools", now, tools=tools)
+            self._line(generator.wish.id, kind, now, **{kind: answer})
 
     def _look(self, generator: Generator, now: float) -> None:
         wish, child = generator.wish, generator.child
@@ -269,10 +278,11 @@ class Generators:
     def _finish(self, generator: Generator, now: float) -> None:
         status, number = generator.child.reap()
         name = generator.wish.id
-        if generator.wish.action == "check":
-            del self._checks[name]
+        if generator.wish.action in ANSWERS:
+            del self._lookups[name]
             if not generator.answered:
-                text = generator.failure or f"the search for tools ended with status {status}, signal {number}"
+                what = ANSWERS[generator.wish.action][1]
+                text = generator.failure or f"{what} ended with status {status}, signal {number}"
                 self._line(name, "failed", now, text=text)
             return
         del self._running[name]
@@ -291,6 +301,13 @@ class Generators:
 
     def _line(self, name: str, kind: str, now: float, *, dispensable: bool = False, **fields: object) -> None:
         self._say({"time": now, "id": name, "kind": kind, **fields}, dispensable=dispensable)
+
+
+def say_answer(record: object) -> None:
+    """A record as one line of JSON on stdout."""
+    line = json.dumps(record, default=vars, separators=(",", ":")).encode("ascii") + b"\n"
+    while line:
+        line = line[os.write(1, line) :]
 
 
 def printable(word: str) -> str:

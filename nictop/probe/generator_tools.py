@@ -7,7 +7,6 @@ hang.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -64,13 +63,6 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         firewalls=read_firewalls(proc),
         unreadable=unreadable,
     )
-
-
-def say_tools() -> None:
-    """`read_tools` as one line of JSON on stdout."""
-    line = json.dumps(read_tools(), default=vars, separators=(",", ":")).encode("ascii") + b"\n"
-    while line:
-        line = line[os.write(1, line) :]
 
 
 def parse_options(text: str) -> tuple[str, ...]:

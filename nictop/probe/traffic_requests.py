@@ -27,13 +27,24 @@ class TrafficWish:
     def __init__(self, request: Mapping[str, object]) -> None:
         """Raises ValueError with a sentence."""
         self.id = name_of(request)
-        self.action = _one_of(request, "action", ("check", "start", "stop"))
+        self.action = _one_of(request, "action", ("check", "start", "stop", "path"))
         self.role = self.generator = ""
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
+        self.source, self.ifindex = "", 0
         self.deadline, self.interval, self.sockets = 0.0, SLOWEST, False
         if self.action == "start":
             self._take_start(request)
+        elif self.action == "path":
+            self._take_path(request)
+
+    def _take_path(self, request: Mapping[str, object]) -> None:
+        address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
+        if not is_address(address) or not is_address(source) or (":" in str(address)) != (":" in str(source)):
+            raise ValueError("address and source are not two numeric addresses of one IP version")
+        if type(ifindex) is not int or not 0 <= ifindex < 1 << 31:
+            raise ValueError("ifindex is not a number from 0 to 2147483647")
+        self.address, self.source, self.ifindex = str(address), str(source), ifindex
 
     def _take_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))

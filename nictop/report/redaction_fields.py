@@ -94,6 +94,7 @@ WORDS: dict[str, frozenset[str]] = {
     ),
     "FilterChain": ALL,
     "MachineInterrupt": ALL,
+    "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),
     "Plan": frozenset(("direction", "generator", "protocol", "congestion")),
     "Place": frozenset(("address",)),
     "HostLoad": frozenset(("role",)),

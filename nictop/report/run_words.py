@@ -111,7 +111,8 @@ def _failure(result: Result) -> Iterator[Sentence]:
     yield Sentence("failed", clean(result.failure.sentence))
     if result.failure.commands:
         which = "one of these" if len(result.failure.commands) > 1 else "this"
-        yield Sentence("failed", f"type {which} on {clean(result.failure.host)}; it closes again what it opens")
+        closes = "; it closes again what it opens" if result.failure.opens else ""
+        yield Sentence("failed", f"type {which} on {clean(result.failure.host)}{closes}")
         yield from (Sentence("type", clean(command)) for command in result.failure.commands)
 
 

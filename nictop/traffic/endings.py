@@ -10,13 +10,13 @@ from nictop.probe.records import Firewalls
 from nictop.traffic.assembly import Heard
 from nictop.traffic.ends import RunEnd
 from nictop.traffic.events import Limits
-from nictop.traffic.failures import Failure, failure, kind_of, opening
+from nictop.traffic.failures import Failure, failure, kind_of, opening, possible
 from nictop.traffic.generators import Side
-from nictop.traffic.unreached import link_down, link_of, seen_cause
+from nictop.traffic.unreached import examined, link_down, link_of, seen_cause
 
 SEEN_FROM_AFAR = ("control_message", "interrupted", "refused", "stall")
 """How the loss of one host looks to the other end."""
-NOT_CONNECTED = ("timeout", "prohibited", "no_neighbour", "refused", "no_route")
+NOT_CONNECTED = ("timeout", "prohibited", "no_neighbour", "refused", "no_route", "start")
 """The connection was not made: what both hosts show about that comes before what is possible."""
 TRICKLE = 64 * 1024
 """Bytes: what small packets carry while no full one gets through."""
@@ -55,8 +55,9 @@ def hung(heard: Heard, limits: Limits, moved: float, seconds: float) -> Failure:
     if plan.protocol == "udp":
         opens = opening(plan, _link(heard), _firewalls(heard, "server"))
         silent += f": a firewall that lets TCP in may drop UDP to port {plan.port}"
-        return Failure("start", silent, opens, plan.server.host if opens else "")
-    return Failure("start", silent)
+        return Failure("start", silent, opens, plan.server.host if opens else "", bool(opens))
+    listed = possible(plan, "timeout", _firewalls(heard, "server"), _firewalls(heard, "client"), examined(heard))
+    return Failure("start", silent + listed)
 
 
 def first_cause(told: Failure | None, lost: Failure) -> Failure | None:
@@ -97,6 +98,7 @@ def failure_of(heard: Heard, text: str, seconds: float) -> Failure:
         firewalls=_firewalls(heard, "server"),
         clients=_firewalls(heard, "client"),
         listens=server.listening and server.ended is None,
+        examined=examined(heard),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from nictop.probe.records import TrafficLine, TrafficSocket, TrafficTools
+from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
 from nictop.traffic.generators import Output, Side
 from nictop.traffic.measured import Detail, Interval, Problem, Said, Total, total_of
 from nictop.traffic.result import SocketFigures
@@ -22,6 +22,8 @@ class RunEnd:
     def __init__(self, side: Side, host: str, identity: str, omitted: int = 0) -> None:
         self.side, self.host, self.identity = side, host, identity
         self.tools: TrafficTools | None = None
+        self.path: TrafficPath | None = None
+        """How its host reaches the other end; asked only when no connection was made."""
         self.output: Output | None = None
         self.started: float | None = None
         self.listening = False

@@ -26,6 +26,8 @@ class Limits:
     """On top of the planned seconds, for the whole run."""
     settle: float = 0.3
     """For the other end to say what an end has noticed of it."""
+    path: float = 3.0
+    """For both hosts to look up the route to each other."""
     stop: float = 3.0
     """For both children to end."""
     counters: float = 3.0

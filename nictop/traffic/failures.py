@@ -21,7 +21,7 @@ from nictop.traffic.plan import Plan
 Kind = Literal[
     "timeout", "prohibited", "no_neighbour", "no_route", "refused", "busy", "address_in_use", "cannot_bind",
     "control_message", "interrupted", "option", "stall", "black_hole", "start", "deadline", "unreachable", "tools",
-    "duplicate", "other",
+    "duplicate", "filtered", "other",
 ]  # fmt: skip
 
 NEIGHBOUR_TIME = 1.0
@@ -37,6 +37,7 @@ _SAID: tuple[tuple[str, Kind], ...] = (
     ("address already in use", "address_in_use"),
     ("cannot assign requested address", "cannot_bind"),
     ("connection refused", "refused"),
+    ("connect to server: invalid argument", "no_route"),
     ("network is unreachable", "no_route"),
     ("timed out", "timeout"),
     ("unable to receive", "control_message"),
@@ -69,8 +70,18 @@ class Failure:
     sentence: str
     """What happened, and what to do next; clean."""
     commands: tuple[str, ...] = ()
-    """Lines for a root shell on `host`: they open the port for the length of the run."""
+    """Lines for a root shell on `host`."""
     host: str = ""
+    opens: bool = False
+    """They open the port, and close it again by themselves after the run."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """Possible causes beside firewalls, in words."""
+
+    excluded: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 def kind_of(text: str, seconds: float) -> Kind:
@@ -95,17 +106,20 @@ def failure(
     firewalls: Firewalls | None = None,
     clients: Firewalls | None = None,
     listens: bool = False,
+    examined: Examined | None = None,
 ) -> Failure:
     """An error text of a generator, `seconds` after its start. `link`: the server's, by name; `firewalls`: those of its
     host (see `opening`); `clients`: those of the client's; `listens`: a server is known to listen, so that nobody but
-    a firewall can refuse. What it does not know it names as a possibility."""
+    a firewall can refuse; `examined`: what both hosts say beside that. What it does not know it names as a possibility.
+    """
     kind = kind_of(text, seconds)
     where, server, client = f"{plan.server.address} port {plan.port}", clean(plan.server.host), clean(plan.client.host)
     said = clean(text)[:200]
     sentences: dict[Kind, str] = {
         "timeout": f"nothing answered at {where}",
         "prohibited": f"the way to {where} was refused at once, as a firewall or a prohibit route does",
-        "no_neighbour": f"no neighbour answers for {plan.server.address}: another VLAN, or the NIC of {server} is deaf",
+        "no_neighbour": f"no neighbour answers for {plan.server.address}: it may be in another VLAN, or not receive "
+        "broadcast frames",
         "no_route": f"{client} has no route to {plan.server.address}",
         "refused": f"{server} refused the connection at {where}: the server had ended, or something else refuses it",
         "busy": f"another client is being served at {where}: {said}",
@@ -121,12 +135,12 @@ def failure(
         sentences["refused"] = f"connections to {where} are reset, though the server listens there and was not asked"
     sentence = sentences.get(kind, said or "it ended without a word")
     if by_firewall:
-        sentence += possible(plan, kind, firewalls, clients)
+        sentence += possible(plan, kind, firewalls, clients, examined or Examined())
     opens = opening(plan, link, firewalls) if by_firewall else ()
-    return Failure(kind, sentence, opens, plan.server.host if opens else "")
+    return Failure(kind, sentence, opens, plan.server.host if opens else "", bool(opens))
 
 
-def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None) -> str:
+def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None, examined: Examined) -> str:
     """What is ruled out, and what is left: each end's firewalls as they were found, and what no probe can see."""
     server, client = clean(plan.server.host), clean(plan.client.host)
     excluded, left = [], []
@@ -142,13 +156,13 @@ def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firew
         elif found is None or found.unreadable:
             left.append(f"a firewall on {host}")
         else:
-            excluded.append(f"no firewall on {host} ({hook})")
+            excluded.append(f"firewall of {host} ({hook})")
     left.append("a firewall between the hosts")
-    if kind == "timeout":
-        left += [f"the route of {server} back to {plan.client.address}", f"rp_filter on {server}"]
-    elif kind == "prohibited":
-        left += ["a prohibit route", "a neighbour that did not answer a moment ago"]
-    ruled_out = f" ({', '.join(excluded)})" if excluded else ""
+    if kind == "prohibited":
+        left.append("a prohibit route of a router")
+    excluded += examined.excluded
+    left += examined.left
+    ruled_out = f"; excluded: {', '.join(excluded)}" if excluded else ""
     return f"{ruled_out}; possible: {', '.join(left)}"
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from nictop.model.wording.text import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.assembly import Heard, first_after, has_told, result_of, zero
-from nictop.traffic.endings import SEEN_FROM_AFAR, first_cause, hung, why, without_result
+from nictop.traffic.endings import NOT_CONNECTED, SEEN_FROM_AFAR, first_cause, hung, why, without_result
 from nictop.traffic.ends import RunEnd
 from nictop.traffic.events import Event, Finished, Limits, Measured, RunFailed, RunStopped, Sockets, Stage
 from nictop.traffic.failures import Failure
@@ -192,7 +192,8 @@ class Run:
                 patience = min(patience, alone + stall)
             line = await self._lines.next(min(hard, patience))
             if line is None:
-                raise RunFailed(hung(self._so_far(), self._limits, moved, time.monotonic() - begun))
+                seconds = time.monotonic() - begun
+                raise await self._failed(partial(hung, limits=self._limits, moved=moved, seconds=seconds))
             for event in self._sort(line):
                 yield event
                 if isinstance(event, Measured) and not event.interval.sends and event.interval.bits_per_second > 0:
@@ -202,7 +203,7 @@ class Run:
                 alone = time.monotonic()
         for end in sorted(self._client_first, key=lambda end: not end.failed):
             if end.failed or end.problems:
-                raise RunFailed(why(self._so_far(), end))
+                raise await self._failed(partial(why, end=end))
         if not any(end.totals for end in self._ends.values()):
             raise RunFailed(without_result(self._so_far()))
 
@@ -215,17 +216,47 @@ class Run:
         for end, other in (self._client_first, self._client_first[::-1]):
             over = end.ended is not None or end.failed
             if over and (end.failed or end.problems) and other.ended is None:
-                raise RunFailed(await self._cause(end, other))
+                raise await self._failed(partial(why, end=await self._first_to_fail(end, other)))
 
-    async def _cause(self, end: RunEnd, other: RunEnd) -> Failure:
-        """Why an end failed. Where it only noticed what had happened to the other one, that is waited for a moment."""
+    async def _failed(self, reason: Callable[[Heard], Failure]) -> RunFailed:
+        """The reason; where no connection was made, with what both hosts say of the route to each other."""
+        found = reason(self._so_far())
+        if found.kind in NOT_CONNECTED:
+            await self._look_up_paths()
+            found = reason(self._so_far())
+        return RunFailed(found)
+
+    async def _look_up_paths(self) -> None:
+        """Asks both hosts; what does not answer in time leaves the end without a path."""
+        deadline = time.monotonic() + self._limits.path
+        waiting = {}
+        for end, here, there in (
+            (self._ends["client"], self.plan.client, self.plan.server),
+            (self._ends["server"], self.plan.server, self.plan.client),
+        ):
+            name = f"{end.identity}-path"
+            waiting[name] = end
+            address = there.address.partition("%")[0]
+            await self._hosts[end.host].ask(
+                TrafficRequest(name, "path", address=address, source=here.address, ifindex=here.ifindex or 0)
+            )
+        while waiting:
+            line = await self._lines.next(deadline)
+            if line is None:
+                return
+            if line.id in waiting:
+                waiting.pop(line.id).path = line.path
+            self._sort(line)
+
+    async def _first_to_fail(self, end: RunEnd, other: RunEnd) -> RunEnd:
+        """The end that tells why. Where it only noticed what had happened to the other one, that is waited for."""
         deadline = time.monotonic() + self._limits.settle
         while why(self._so_far(), end).kind in SEEN_FROM_AFAR and other.ended is None:
             line = await self._lines.next(deadline)
             if line is None:
                 break
             self._sort(line)
-        return why(self._so_far(), other if other.failed and not end.failed else end)
+        return other if other.failed and not end.failed else end
 
     # ------------------------------------------------------------------------------------------------ what is heard
 

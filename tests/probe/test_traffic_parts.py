@@ -36,6 +36,7 @@ from nictop.probe.socket_diagnosis import (
     read_inodes,
 )
 from nictop.probe.traffic_child import LONGEST_LINE, TrafficChild, end_now
+from nictop.probe.traffic_path import read_path
 from nictop.probe.traffic_requests import TrafficWish, is_address, name_of
 from nictop.wire.codec import decode, encode_request
 from tests.support.probe import alive, wait_until
@@ -454,3 +455,42 @@ def test_a_flood_is_told_from_a_report() -> None:
 def test_connections_are_what_was_asked_for() -> None:
     made = Connections([], Greeting(bytes(16), 0, 1, 99, 3.0, reverse=True, bitrate=5))
     assert (made.sockets, made.reverse, made.length, made.seconds, made.bitrate) == ([], True, 99, 3.0, 5)
+
+
+# ------------------------------------------------------------------------------------------- the route to the other end
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {}, {"address": "192.0.2.1"}, {"address": "192.0.2.1", "source": "2001:db8::1"},
+        {"address": "x", "source": "192.0.2.2"}, {"address": "192.0.2.1", "source": "192.0.2.2", "ifindex": -1},
+        {"address": "192.0.2.1", "source": "192.0.2.2", "ifindex": True},
+    ],
+)  # fmt: skip
+def test_a_path_needs_two_addresses_of_one_version(fields: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"address and source|ifindex"):
+        TrafficWish({"id": "a", "action": "path", **fields})
+
+
+def test_an_address_of_nobody_has_no_known_route() -> None:
+    """The kernel refuses it as it does where there is no route."""
+    found = read_path("127.0.0.1", "192.0.2.77")
+    assert (found.route, found.ifindex, found.unreadable) == ("", None, {})
+
+
+def test_the_route_of_loopback() -> None:
+    assert read_path("127.0.0.1", "127.0.0.1").route == "local"
+
+
+def test_rp_filter_of_a_nic_and_of_all(tmp_path: Path) -> None:
+    name = socket.if_indextoname(1)
+    for one, value in (("all", 2), (name, 1)):
+        folder = tmp_path / "sys/net/ipv4/conf" / one
+        folder.mkdir(parents=True)
+        (folder / "rp_filter").write_text(f"{value}\n")
+    assert read_path("127.0.0.1", "127.0.0.1", 1, str(tmp_path)).rp_filter == 2
+    (tmp_path / "sys/net/ipv4/conf/all/rp_filter").write_text("strict\n")
+    found = read_path("127.0.0.1", "127.0.0.1", 1, str(tmp_path))
+    assert found.rp_filter is None and found.unreadable["rp_filter"].reason == "malformed"
+    assert read_path("127.0.0.1", "127.0.0.1", 2**31 - 1).unreadable["rp_filter"].reason == "vanished"

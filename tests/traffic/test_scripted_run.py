@@ -19,7 +19,7 @@ from tests.support.sources import ScriptedSource
 from tests.traffic.plans import PLAN, captured, complaint, tools
 
 QUICK = Limits(
-    check=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, stop=0.2, counters=0.05, ports=3
+    check=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05, ports=3
 )  # fmt: skip
 """Seconds; what is waited for in vain in these tests is waited for this long."""
 

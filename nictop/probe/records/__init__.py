@@ -70,7 +70,7 @@ from nictop.probe.records.management import (
     Profile,
 )
 from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
-from nictop.probe.records.traffic import TrafficLine, TrafficRequest, TrafficSocket, TrafficTools
+from nictop.probe.records.traffic import TrafficLine, TrafficPath, TrafficRequest, TrafficSocket, TrafficTools
 
 __all__ = [
     "CHANNEL_COUNTERS",
@@ -137,6 +137,7 @@ __all__ = [
     "Sriov",
     "Thread",
     "TrafficLine",
+    "TrafficPath",
     "TrafficRequest",
     "TrafficSocket",
     "TrafficTools",

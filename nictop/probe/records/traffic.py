@@ -11,12 +11,14 @@ from nictop.probe.records.firewalls import Firewalls
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or look for one generator of traffic. A probe answers each with `TrafficLine`s of the same id."""
+    """Start, stop or look for one generator of traffic, or look up a route. A probe answers each with `TrafficLine`s of
+    the same id."""
 
     id: str
     """Chosen by the asker, unique among the children that run: printable ASCII, 1 to 64 characters."""
-    action: Literal["check", "start", "stop"]
-    """check: which generators are there ("tools"). start: one child. stop: end that child; it says "exit" then."""
+    action: Literal["check", "start", "stop", "path"]
+    """check: which generators are there ("tools"). start: one child. stop: end that child; it says "exit" then. path:
+    how this host reaches `address` from `source` ("path")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
@@ -26,13 +28,17 @@ class TrafficRequest:
     """1 to 65535. server: to listen at; client: to connect to."""
     address: str | None = None
     """Numeric IPv4 or IPv6, with a zone where it needs one (``fe80::1%ens3``). server: to bind to, None: any;
-    client: the server's."""
+    client: the server's; path: the other end's."""
     deadline: float = 0.0
     """Seconds from the start, above 0 and at most 86400: the child is ended then, whatever it does."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
     """Seconds, 0.1 to 60."""
+    source: str = ""
+    """path: this end's address."""
+    ifindex: int = 0
+    """path: the NIC that is meant to receive from `address`; 0: not known."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,32 @@ class TrafficTools:
     """What may keep a client out; None: an older probe does not say."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty: an iperf3 that hangs, fails or is no iperf3."""
+
+
+@dataclass(frozen=True)
+class TrafficPath:
+    """How a host reaches an address, and whether it takes packets from there. RTM_GETROUTE, RTM_GETNEIGH,
+    net.ipv4.conf.*.rp_filter."""
+
+    address: str
+    source: str
+    """As asked."""
+    route: str = ""
+    """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast, unreachable, prohibit,
+    blackhole, throw; none: there is no route; "": not known, or `source` is no address of this host."""
+    ifindex: int | None = None
+    """NIC that it leaves by."""
+    gateway: str | None = None
+    """None: on-link."""
+    neighbour: str = ""
+    """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8) names it: reachable,
+    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": not known."""
+    neighbour_address: str | None = None
+    """Its MAC address."""
+    rp_filter: int | None = None
+    """In force on the NIC that was asked about: 0 off, 1 strict, 2 loose. None: IPv6, or not known."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is empty."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +151,15 @@ class TrafficLine:
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
-    kind: Literal["tools", "started", "listening", "output", "sockets", "exit", "failed"]
+    kind: Literal["tools", "path", "started", "listening", "output", "sockets", "exit", "failed"]
     text: str = ""
     """output: one line without its end; failed: a sentence."""
     stream: Literal["stdout", "stderr"] | None = None
     """output: where it was written to."""
     tools: TrafficTools | None = None
     """tools: the answer to a check."""
+    path: TrafficPath | None = None
+    """path: the answer to that."""
     pid: int | None = None
     """started: of the child, which is also the id of its process group and session."""
     arguments: tuple[str, ...] = ()
