@@ -141,7 +141,7 @@ def failure(
 
 
 def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None, examined: Examined) -> str:
-    """What is ruled out, and what is left: each end's firewalls as they were found, and what no probe can see."""
+    """What is left, and what is ruled out: each end's firewalls as they were found, and what no probe can see."""
     server, client = clean(plan.server.host), clean(plan.client.host)
     excluded, left = [], []
     for host, found, hook in ((server, firewalls, "input"), (client, clients, "output")):
@@ -163,7 +163,7 @@ def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firew
     excluded += examined.excluded
     left += examined.left
     ruled_out = f"; excluded: {', '.join(excluded)}" if excluded else ""
-    return f"{ruled_out}; possible: {', '.join(left)}"
+    return f"; possible: {', '.join(left)}{ruled_out}"
 
 
 def opening(plan: Plan, link: str | None, firewalls: Firewalls | None = None) -> tuple[str, ...]:
