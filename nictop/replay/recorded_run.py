@@ -39,6 +39,7 @@ class RecordedRun:
     def __init__(self, playback: Playback, marks: RunMarks) -> None:
         self.marks = marks
         self._playback, self._recording = playback, playback.recording
+        self._picture: RunPicture | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -67,8 +68,9 @@ class RecordedRun:
         return "the recording does not say what the generators were asked to do: it began later than the run"
 
     def picture(self) -> RunPicture | None:
-        """At the moment that it was advanced to; None: it has not begun, or cannot be told."""
-        return None if self._watching is None else self._watching.picture(self._over or self._now)
+        """At the moment that it was advanced to; None: it has not begun, or cannot be told. While it advances the one
+        of before: where the axis begins is known when everything is read."""
+        return self._picture
 
     async def advance(self, now: float) -> None:
         """To a moment, seconds as in the recording; back means from the beginning again."""
@@ -90,6 +92,7 @@ class RecordedRun:
                 await asyncio.sleep(0)
         self._now = now
         self._finish(last)
+        self._picture = None if self._watching is None else self._watching.picture(self._over or self._now)
 
     # ----------------------------------------------------------------------------------------------- what is heard
 
