@@ -1,9 +1,10 @@
 """Links: what rtnetlink says of them, with addresses, default routes and virtual functions, and what only sysfs has.
 
 Reads rtnetlink dumps (links with VF information, addresses, routes of both families) through the codec in `netlink`,
-and per link the files addr_assign_type and dev_port of /sys/class/net/NAME/. Yields `Link` records without their
-ethtool part. In a network namespace /sys may belong to another one: its files are used only where their ifindex is that
-of the link, and a parent device is found through /sys/bus, which knows no namespaces.
+the routes between addresses of subnets that links share (`subnet_routes`), and per link the files addr_assign_type and
+dev_port of /sys/class/net/NAME/. Yields `Link` records without their ethtool part. In a network namespace /sys may
+belong to another one: its files are used only where their ifindex is that of the link, and a parent device is found
+through /sys/bus, which knows no namespaces.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from nictop.probe.rtnetlink import (
     RTM_GETLINK,
     RTM_GETROUTE,
 )
+from nictop.probe.subnet_routes import with_subnet_routes
 from nictop.probe.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
 
 TABLES = (254, 253)
@@ -58,7 +60,7 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
         addresses = read_addresses(netlink, failed)
         routes = read_default_routes(netlink, failed)
     links = {link.ifindex: link for link in found if link is not None}
-    return tuple(
+    complete = tuple(
         read_from_sysfs(
             replace(
                 links[ifindex],
@@ -68,7 +70,8 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
             sys,
         )
         for ifindex in sorted(links)
-    ), failed
+    )
+    return with_subnet_routes(complete), failed
 
 
 def dump(

@@ -11,7 +11,7 @@ import struct
 from typing import Literal
 
 from nictop.probe.link_messages import Attributes, number
-from nictop.probe.netlink import iterate, unsigned
+from nictop.probe.netlink import iterate, pack, unsigned
 from nictop.probe.records import Address, DefaultRoute
 from nictop.probe.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 
@@ -34,7 +34,7 @@ ADDRESS_FLAGS = (
     (0x800, "stable-privacy"),
 )
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
-RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 4, 5, 6, 9, 15, 18
+RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 1, 2, 4, 5, 6, 9, 15, 18
 RTN_UNICAST = 1
 FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
 FR_ACT_TO_TBL = 1
@@ -113,6 +113,20 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
         hops.append((ifindex, dict(iterate(value[offset + RTNEXTHOP.size : offset + length]))))
         offset += (length + 3) & ~3
     return hops
+
+
+def route_query(family: int, peer: bytes, source: bytes | None) -> bytes:
+    """Payload of the RTM_GETROUTE that asks for the route to one address, from one of this host's or from none."""
+    bits = 8 * len(peer)
+    header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
+    return header + pack(RTA_DST, peer) + (pack(RTA_SRC, source) if source is not None else b"")
+
+
+def parse_outgoing_link(payload: bytes) -> int | None:
+    """ifindex by which the route of an RTM_NEWROUTE leaves; None: it is no way out (unreachable, prohibited, local)."""
+    if len(payload) < RTMSG.size or payload[7] != RTN_UNICAST:
+        return None
+    return number(dict(iterate(payload[RTMSG.size :])), RTA_OIF) or None
 
 
 def is_policy_rule(payload: bytes) -> bool:

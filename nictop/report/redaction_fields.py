@@ -58,6 +58,7 @@ WORDS: dict[str, frozenset[str]] = {
     "LinkChange": frozenset(("name", "operstate")),
     "Address": ALL,
     "DefaultRoute": ALL,
+    "SubnetRoute": ALL,
     "VirtualFunction": ALL,
     "Queue": ALL,
     "Napi": ALL,

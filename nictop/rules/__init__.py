@@ -22,6 +22,7 @@ from nictop.rules import pci as _pci
 from nictop.rules import pcie as _pcie
 from nictop.rules import processors as processors
 from nictop.rules import profile_bindings as profile_bindings
+from nictop.rules import shared_subnets as shared_subnets
 from nictop.rules import softirqs as softirqs
 from nictop.rules import sriov as _sriov
 from nictop.rules import steering as steering

@@ -1,15 +1,12 @@
-"""Addresses and default routes that get into each other's way."""
+"""Addresses and default routes that get into each other's way; for subnets of two NICs see `shared_subnets`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
-from ipaddress import IPv4Network
 
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.nics import is_nic, nics
-from nictop.rules.persistence import sysctl_fixes
+from nictop.rules.nics import is_nic
 from nictop.rules.profile_fixes import global_addresses, modify
 from nictop.rules.quoting import command
 from nictop.rules.registry import Family, Said, host_rule
@@ -172,84 +169,3 @@ def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profi
     )
     drop, back = command("ip", "route", "del", *words), command("ip", "route", "add", *words)
     yield Fix("here", "take this default route away", (drop,), False, (back,), note)
-
-
-@host_rule(
-    FAMILY,
-    "warning",
-    yields_to=("address_on_a_lower_link",),
-    needs=("settings.policy_rules", "settings.sysctl"),
-    uses=("addresses",),
-)
-def two_links_in_one_subnet(host: Watched) -> Said:
-    """Two NICs have addresses in the same IPv4 subnet, so that all of its traffic leaves by one of them.
-
-    Linux answers ARP for any of its addresses on any NIC and sends by the first route that fits: packets to one NIC are
-    answered by the other, and a comparison of two NICs measures one. Of a subnet inside another one, the narrower is
-    preferred for all that it contains.
-
-    Reported for NICs that are up and whose prefixes overlap, unless arp_filter is on, routing policy rules exist, or
-    both belong to a bond, bridge or VRF.
-
-    Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; esnet/iperf#1099, #263; haos#5003.
-    """
-    settings = host.inventory.settings
-    if settings.policy_rules or settings.sysctl.get("net.ipv4.conf.all.arp_filter"):
-        return
-    networks = sorted(_networks(host), key=lambda one: (one[0], one[1], one[2].ifindex))
-    widest: tuple[int, int, Link] | None = None
-    for start, end, link in networks:
-        if widest is not None and start <= widest[1] and link.ifindex != widest[2].ifindex:
-            yield _overlap(host, widest[2], link, same=(start, end) == widest[:2])
-        if widest is None or end > widest[1]:
-            widest = (start, end, link)
-
-
-def _networks(host: Watched) -> Iterator[tuple[int, int, Link]]:
-    """(First address, last address, link) of every subnet of a NIC that is up, each once per link."""
-    sysctl = host.inventory.settings.sysctl
-    for link in nics(host):
-        if link.carrier is not True or sysctl.get(f"net.ipv4.conf.{link.name}.arp_filter"):
-            continue
-        spans = {span for one in global_addresses(link) if (span := subnet(one.address, one.prefix_length)) is not None}
-        for first, last in spans:
-            yield first, last, link
-
-
-@lru_cache(maxsize=4096)
-def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
-    """First and last address as numbers; None: no subnet that anybody else could be in."""
-    try:
-        network = IPv4Network(f"{address}/{prefix_length}", strict=False)
-    except ValueError:
-        return None
-    if not 0 < prefix_length < 31:
-        return None
-    return int(network.network_address), int(network.broadcast_address)
-
-
-def _overlap(host: Watched, one: Link, other: Link, *, same: bool) -> Finding:
-    first, second = sorted((one, other), key=lambda link: link.ifindex)
-    return Finding(
-        rule="two_links_in_one_subnet",
-        severity="warning",
-        host=host.name,
-        subject=second.name,
-        title=f"is in the same subnet as {first.name}: one of them carries it all"
-        if same
-        else f"has a subnet that overlaps that of {first.name}",
-        evidence=tuple(
-            Evidence(
-                f"addresses of {link.name}",
-                ", ".join(f"{address.address}/{address.prefix_length}" for address in global_addresses(link)),
-                "ip address",
-            )
-            for link in (first, second)
-        ),
-        why="Answers leave by the other NIC than the question came in, and measurements show the wrong NIC.",
-        fixes=(
-            Fix("here", "put them into different subnets", (), True, note="The only way that needs no further care."),
-            *sysctl_fixes(host, "net.ipv4.conf.all.arp_filter", 1),
-        ),
-        ifindex=second.ifindex,
-    )

@@ -44,7 +44,7 @@ WITHOUT: dict[str, Callable[[Link], Link]] = {
 """Source of a part of links → links without it."""
 FIELDS: dict[str, tuple[type, tuple[str, ...]]] = {
     "ethtool": (Ethtool, tuple(one.name for one in dataclasses.fields(Ethtool) if one.name != "unreadable")),
-    "links": (Link, ("address_assignment", "channels")),
+    "links": (Link, ("address_assignment", "channels", "subnet_routes")),
     "pci": (
         records.PciFunction,
         ("driver", "enabled", "numa_node", "driver_override", "physical_function", "sriov", "link", "parent_link"),

@@ -49,7 +49,7 @@ from nictop.probe.records.ethtool import (
     Rss,
 )
 from nictop.probe.records.firewalls import FilterChain, Firewalls
-from nictop.probe.records.links import Address, Channel, DefaultRoute, Link, Napi, Queue, VirtualFunction
+from nictop.probe.records.links import Address, Channel, DefaultRoute, Link, Napi, Queue, SubnetRoute, VirtualFunction
 from nictop.probe.records.machine import (
     ForwardingEntry,
     Interrupt,
@@ -135,6 +135,7 @@ __all__ = [
     "Services",
     "Settings",
     "Sriov",
+    "SubnetRoute",
     "Thread",
     "TrafficLine",
     "TrafficPath",

@@ -37,6 +37,20 @@ class DefaultRoute:
 
 
 @dataclass(frozen=True)
+class SubnetRoute:
+    """Where packets leave to a peer in a subnet of two links. RTM_GETROUTE, ``ip route get PEER from SOURCE``."""
+
+    source: str
+    """Address of the link that the subnet belongs to."""
+    peer: str
+    """An address of the subnet that this host does not have: a gateway, or the first one."""
+    ifindex: int | None
+    """By which link packets with this source address leave; None: no route (unreachable, prohibited)."""
+    unbound: int | None = None
+    """The same for packets of sockets that are bound to no address."""
+
+
+@dataclass(frozen=True)
 class VirtualFunction:
     """What the physical function enforces for one VF. RTM_GETLINK with RTEXT_FILTER_VF: IFLA_VFINFO_LIST."""
 
@@ -169,6 +183,8 @@ class Link:
     """dev_port: which port of a multi-port function."""
     addresses: tuple[Address, ...] = ()
     default_routes: tuple[DefaultRoute, ...] = ()
+    subnet_routes: tuple[SubnetRoute, ...] = ()
+    """Only of links with a carrier that have addresses in one subnet with another such link."""
     virtual_functions: tuple[VirtualFunction, ...] = ()
     queues: tuple[Queue, ...] = ()
     """rx before tx, each by number."""
