@@ -222,7 +222,10 @@ def standby_runs_without_primary(host: Watched) -> Said:
                 Fix(
                     "libvirt",
                     "plug the virtual function in again",
-                    ("virsh attach-device <DOMAIN> <VF.XML> --live", "virsh domif-setlink <DOMAIN> <MAC> up"),
+                    (
+                        "virsh attach-device <DOMAIN> <VF.XML> --live",
+                        f"virsh domif-setlink <DOMAIN> {hardware_address(master)} up",
+                    ),
                     note="After a migration the target host must have a free virtual function.",
                 ),
             ),

@@ -12,6 +12,7 @@ from typing import Final
 from nictop.probe.records import Link
 from nictop.rules.below import has_linux_below, places_below
 from nictop.rules.finding import Evidence, Fix
+from nictop.rules.profile_fixes import bring_up, modify
 from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, pair_rule
 from nictop.rules.subjects import about_host, about_link
@@ -131,12 +132,14 @@ def _choose_address(port: Link, number: int) -> Fix:
     return Fix("here", f"set the address of VF {number}", (change,), False, (undo,), note)
 
 
-@pair_rule(FAMILY, "critical")
+@pair_rule(FAMILY, "critical", uses=("links.address_assignment",))
 def address_is_used_twice(hosts: Sequence[Watched]) -> Said:
     """Two watched machines have NICs with the same MAC address.
 
     nictop compares the addresses of all links with hardware behind them that are up. Cloned guests keep the address of
-    their template, and addresses that systemd derives (MACAddressPolicy=persistent) are equal where the machine-id is.
+    their template, addresses that systemd derives (MACAddressPolicy=persistent) are equal where the machine-id is, and
+    an address may have been set that is another NIC's own. The NIC to change is the one whose address is not its
+    permanent one (IFLA_PERM_ADDRESS, addr_assign_type); where that does not tell them apart, the one found later.
 
     Silent when the two are one machine that is watched twice (same boot), and about bridges, veths and other links
     without hardware, whose addresses never leave the machine by themselves.
@@ -149,26 +152,45 @@ def address_is_used_twice(hosts: Sequence[Watched]) -> Said:
             if link.address and _is_hardware_in_use(link):
                 seen.setdefault(link.address, []).append((host, link))
     for address, places in seen.items():
-        first, link = places[0]
-        others = [(host, one) for host, one in places[1:] if not is_same_machine(host, first)]
+        ranked = sorted(places, key=lambda place: _is_overridden(place[1]))
+        host, link = ranked[-1]
+        others = [(one, theirs) for one, theirs in ranked[:-1] if not is_same_machine(one, host)]
         if not others:
             continue
-        names = ", ".join(f"{one.name} of {host.name}" for host, one in others)
-        cloned = any(_have_one_machine_id(first, host) for host, _ in others)
+        names = ", ".join(f"{theirs.name} of {one.name}" for one, theirs in others)
+        cloned = any(_have_one_machine_id(host, one) for one, _ in others)
         yield about_link(
             "address_is_used_twice",
             "critical",
-            others[0][0],
-            others[0][1],
-            f"has the same MAC address as {link.name} of {first.name}",
+            host,
+            link,
+            f"has the same MAC address as {others[0][1].name} of {others[0][0].name}",
             evidence=(
                 Evidence("address", address, "ip link"),
-                Evidence("also used by", names if len(others) > 1 else f"{link.name} of {first.name}", "ip link"),
+                *_own_address(link),
+                Evidence("also used by", names, "ip link"),
                 Evidence("machine-id", "the same" if cloned else "different", "/etc/machine-id"),
             ),
             why="Switches send frames to whoever spoke last: both lose packets in turns, or one has no connection.",
-            fixes=_duplicate_fixes(others[0][0], others[0][1], cloned=cloned),
+            fixes=_duplicate_fixes(host, link, cloned=cloned),
         )
+
+
+def _is_overridden(link: Link) -> bool:
+    """Somebody gave it another address than the one that its hardware, or the hypervisor, has for it."""
+    if link.permanent_address is not None:
+        return link.permanent_address != link.address
+    return link.address_assignment not in ("permanent", None)
+
+
+def _own_address(link: Link) -> tuple[Evidence, ...]:
+    if not _is_overridden(link):
+        return ()
+    if link.permanent_address is not None:
+        return (Evidence("permanent address", link.permanent_address, f"ethtool -P {link.name}"),)
+    return (
+        Evidence("how it was given", link.address_assignment or "", f"/sys/class/net/{link.name}/addr_assign_type"),
+    )
 
 
 def _is_hardware_in_use(link: Link) -> bool:
@@ -182,6 +204,16 @@ def _have_one_machine_id(one: Watched, other: Watched) -> bool:
 
 
 def _duplicate_fixes(host: Watched, link: Link, *, cloned: bool) -> tuple[Fix, ...]:
+    change = command("ip", "link", "set", "dev", link.name, "address")
+    undo = f"{change} {word(link.address or '')}"
+    own = link.permanent_address
+    if own is not None and own != link.address:
+        note = "Ends connections over this link."
+        title = "take its permanent address again until the next reboot"
+        return (
+            Fix("here", title, (f"{change} {word(own)}",), False, (undo,), note),
+            *_permanent_in_profile(host, link),
+        )
     fixes = []
     if cloned:
         note = "Everything that goes by the machine-id changes: DHCP leases, the journal's folder."
@@ -189,10 +221,26 @@ def _duplicate_fixes(host: Watched, link: Link, *, cloned: bool) -> tuple[Fix, .
     for place in places_below(host.inventory.platform):
         note = "A guest that was copied keeps the addresses of its template: let the hypervisor make new ones."
         fixes.append(Fix(place, "give its adapter another address", (), True, (), note))
-    change = f"{command('ip', 'link', 'set', 'dev', link.name, 'address')} <MAC>"
-    undo = command("ip", "link", "set", "dev", link.name, "address", link.address or "")
-    fixes.append(Fix("here", "take another one until the next reboot", (change,), False, (undo,)))
+    note = "Any address that nobody else has, as 02:…"
+    fixes.append(Fix("here", "take another one until the next reboot", (f"{change} <MAC>",), False, (undo,), note))
     return tuple(fixes)
+
+
+def _permanent_in_profile(host: Watched, link: Link) -> tuple[Fix, ...]:
+    """Where a NetworkManager profile sets the address."""
+    profile = host.profiles.active(link)
+    if profile is None or profile.external or profile.cloned_mac_address in (None, "", "preserve", "permanent"):
+        return ()
+    name = "802-3-ethernet.cloned-mac-address"
+    return (
+        Fix(
+            "here",
+            "and in its profile",
+            (modify(host, profile, name, "permanent"), bring_up(host, profile)),
+            True,
+            (modify(host, profile, name, profile.cloned_mac_address or ""), bring_up(host, profile)),
+        ),
+    )
 
 
 @pair_rule(FAMILY, "warning", needs=("platform",))
