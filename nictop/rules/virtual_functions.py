@@ -6,11 +6,12 @@ Reads nothing; rules about `VirtualFunction`, `Link` and `ForwardingEntry`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
-from nictop.probe.records import Link
+from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.quoting import command
+from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.virtual_function_facts import (
     NO_ADDRESS,
@@ -27,6 +28,8 @@ REPRESENTOR = re.compile(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
 """phys_port_name of a virtual function's representor, net/devlink/port.c."""
 LEGACY_SWITCHES = frozenset(("igb", "ixgbe", "i40e", "ice"))
 """Drivers whose embedded switch delivers to the physical function only what is for addresses it has been told."""
+TAKING_DRIVERS = ("ixgbe", "i40e", "ice")
+"""Drivers of physical functions that let an untrusted virtual function take the very address that they have set."""
 MOST_ADDRESSES = 16
 """Commands that are printed at most."""
 
@@ -42,7 +45,8 @@ def vf_keeps_its_old_address(host: Watched) -> Said:
     no address has been set.
 
     Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_ndo_set_vf_mac: "Reload the VF driver to make this change
-    effective").
+    effective"; igb_set_vf_mac_addr refuses any address to a virtual function that is not trusted, ip-link(8) says
+    "Cannot assign requested address"), ixgbe_sriov.c and i40e_virtchnl_pf.c, which let it take the one that was set.
     """
     for port, function in host.used_virtual_functions:
         if not function.address or function.address == NO_ADDRESS:
@@ -50,8 +54,6 @@ def vf_keeps_its_old_address(host: Watched) -> Said:
         for link in own_links(host, port, function.number):
             if link.address in (function.address, None) or not is_up(link) or link.master is not None:
                 continue
-            change = command("ip", "link", "set", "dev", link.name, "address", function.address)
-            back = command("ip", "link", "set", "dev", link.name, "address", link.address or "")
             yield Finding(
                 "vf_keeps_its_old_address",
                 "warning",
@@ -64,20 +66,49 @@ def vf_keeps_its_old_address(host: Watched) -> Said:
                 ),
                 "The NIC delivers frames for the address that the physical function has set; those for the old one do "
                 "not arrive.",
-                (
-                    Fix("here", "take the address over", (change,), False, (back,), "Ends connections over this link."),
-                    set_vf_fix(
-                        "here",
-                        "or let the port have the old one",
-                        port,
-                        function.number,
-                        "mac",
-                        link.address or "",
-                        undo=("mac", function.address),
-                    ),
-                ),
+                tuple(_address_fixes(host, port, function, link)),
                 link.ifindex,
             )
+
+
+def _address_fixes(host: Watched, port: Link, function: VirtualFunction, link: Link) -> Iterator[Fix]:
+    change, back = (
+        command("ip", "link", "set", "dev", link.name, "address", address or "")
+        for address in (function.address, link.address)
+    )
+    trust = [
+        command("ip", "link", "set", port.name, "vf", str(function.number), "trust", value) for value in ("on", "off")
+    ]
+    driver = link_driver(port)
+    rebind = tuple(_rebind(host, link))
+    if driver == "igb" and function.trust is not True:
+        note = "igb refuses the address to an untrusted VF. Trust may be switched off again afterwards."
+        if function.trust is not None:
+            title = "trust the VF, and take the address over"
+            yield Fix("here", title, (trust[0], change), False, (back, trust[1]), note)
+        yield from rebind
+    elif driver in TAKING_DRIVERS or driver == "igb" or not rebind:
+        yield Fix("here", "take the address over", (change,), False, (back,))
+        yield from rebind
+    else:
+        yield from rebind
+        yield Fix("here", "or take the address over", (change,), False, (back,), "Some drivers refuse it.")
+    old = link.address or ""
+    title = "or let the port have the old one"
+    yield set_vf_fix("here", title, port, function.number, "mac", old, undo=("mac", function.address or ""))
+
+
+def _rebind(host: Watched, link: Link) -> Iterator[Fix]:
+    """The driver asks for the address anew when it is bound."""
+    function = host.functions.get(link.pci_address or "")
+    if function is None or function.driver is None:
+        return
+    folder = f"/sys/bus/pci/drivers/{function.driver}"
+    lines = tuple(
+        f"{command('echo', function.address)} > {word(f'{folder}/{change}')}" for change in ("unbind", "bind")
+    )
+    note = "The link goes and comes back; addresses that no manager of networks sets are lost."
+    yield Fix("here", "bind its driver anew, which takes the address that its port has set", lines, False, (), note)
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
