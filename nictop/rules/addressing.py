@@ -147,12 +147,14 @@ def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profi
     if profile is not None and not profile.external:
         again = command("nmcli", "device", "reapply", link.name)
         before = "-1" if profile.ipv4.route_metric is None else str(profile.ipv4.route_metric)
+        # nmcli forgets the gateway of a profile without a default route
+        gateway = ("ipv4.gateway", profile.ipv4.gateway) if profile.ipv4.gateway else ()
         yield Fix(
             "here",
             "give this NIC no default route",
             (modify(host, profile, "ipv4.never-default", "yes"), again),
             True,
-            (modify(host, profile, "ipv4.never-default", "no"), again),
+            (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
         )
         yield Fix(
             "here",
@@ -167,5 +169,6 @@ def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profi
     note = (
         "For good: netplan dhcp4-overrides: use-routes: false, networkd [DHCPv4] UseGateway=no, ifupdown: no gateway."
     )
-    drop, back = command("ip", "route", "del", *words), command("ip", "route", "add", *words)
+    # append: with an equal metric there is a default route, which add would refuse
+    drop, back = command("ip", "route", "del", *words), command("ip", "route", "append", *words)
     yield Fix("here", "take this default route away", (drop,), False, (back,), note)

@@ -60,6 +60,12 @@ def rps_fixes(host: Watched, link: Link, *, off: bool = False) -> tuple[Fix, ...
     return fix, udev_fix(link, "rps", assignments)
 
 
+def is_steered(link: Link) -> bool:
+    """Receive packet steering lets several CPUs work on what each receive queue gets."""
+    masks = [parse_cpu_mask(queue.rps_cpus) or () for queue in link.queues if queue.direction == "rx"]
+    return bool(masks) and all(len(mask) > 1 for mask in masks)
+
+
 def _rps_file(link: Link, number: int) -> str:
     return word(f"/sys/class/net/{link.name}/queues/rx-{number}/rps_cpus")
 

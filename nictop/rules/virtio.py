@@ -10,7 +10,7 @@ from nictop.rules.finding import Evidence, Fix, Place
 from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
-from nictop.rules.steering import hot_cpu, rps_fixes
+from nictop.rules.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.subjects import about_link, hardware_address, is_used, more_queues_outside
 from nictop.rules.watched import Watched, link_driver
 
@@ -59,12 +59,15 @@ def hypervisor_offers_one_queue(host: Watched) -> Said:
 
     nictop reads ethtool -l: at most one combined channel, on a guest with several CPUs. It is a note; it becomes a
     warning when the CPU that serves the queue was busy with interrupts and softirqs in three samples one after another.
-    A single queue is enough for most guests (hotsos#988). The commands per hypervisor: RHEL network tuning guide,
+    A single queue is enough for most guests (hotsos#988). Silent where receive packet steering (rps_cpus) hands the
+    packets to several CPUs. The commands per hypervisor: RHEL network tuning guide,
     Proxmox' text on multiqueue, KubeVirt's networkInterfaceMultiqueue.
     """
     for link in host.links_where(drivers=("virtio_net",)):
         channels = link.ethtool.channels
         if channels is None or not is_used(link) or channels.max_combined != 1 or host.online_cpus < 2:
+            continue
+        if is_steered(link):
             continue
         hot = hot_cpu(host, link)
         evidence = [

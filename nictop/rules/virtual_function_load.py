@@ -12,6 +12,7 @@ from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.quoting import command, word
 from nictop.rules.registry import Said, host_rule
+from nictop.rules.steering import is_steered
 from nictop.rules.virtual_function_facts import is_virtual_function, own_links, set_vf_fix
 from nictop.rules.watched import SAMPLES, Watched
 
@@ -175,7 +176,8 @@ def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
     nictop compares the channels in use, which are all that are offered, with the CPUs, while the link carries 10 000
     packets per second or more and a CPU spends more than half of its time in softirqs.
 
-    Silent without that load: few queues are enough for most guests.
+    Silent without that load: few queues are enough for most guests. Silent, too, where receive packet steering
+    (rps_cpus) hands the packets to several CPUs.
 
     Known from the kernel's iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
     """
@@ -183,7 +185,7 @@ def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
         return
     for link in host.links:
         channels = link.ethtool.channels
-        if channels is None or not is_virtual_function(host, link):
+        if channels is None or not is_virtual_function(host, link) or is_steered(link):
             continue
         most = max(channels.max_combined or 0, channels.max_rx or 0)
         now = max(channels.combined or 0, channels.rx or 0)

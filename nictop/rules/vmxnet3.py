@@ -10,7 +10,7 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity, Skipped
 from nictop.rules.persistence import ethtool_fixes
 from nictop.rules.registry import Said, host_rule
-from nictop.rules.steering import hot_cpu, rps_fixes
+from nictop.rules.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.subjects import about_link, is_used
 from nictop.rules.watched import DriverCounter, Watched
 
@@ -132,11 +132,14 @@ def vmxnet3_has_one_queue(host: Watched) -> Said:
 
     nictop reads ethtool -l. The driver takes as many queues as there are CPUs when it is loaded (a power of two, at
     most eight), when MSI-X works and the virtual hardware offers RSS (VMware KB 2020567, Linux 2.6.37 and later). It is
-    a note; a warning when the CPU behind the queue was busy with packets in three samples one after another.
+    a note; a warning when the CPU behind the queue was busy with packets in three samples one after another. Silent
+    where receive packet steering (rps_cpus) hands the packets to several CPUs.
     """
     for link in vmxnet3_links(host):
         channels = link.ethtool.channels
         if channels is None or host.online_cpus < 2 or (channels.rx or 0) + (channels.combined or 0) != 1:
+            continue
+        if is_steered(link):
             continue
         hot = hot_cpu(host, link)
         messages = [

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -15,6 +16,7 @@ from nictop.rules import Finding
 from tests.support.managed_host import findings, type_in, watched
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.typed_fixes import Host, Place, fix_of, found, nic
 
 GENERATED = "profile_is_generated"
 NIC = "ens37"
@@ -222,6 +224,109 @@ def test_a_clone_with_the_address_of_another_nic(manager: PrivateNetworkManager)
     assert set(found) == {("profile_names_a_missing_mac_address", NIC)}
     type_in(manager, found["profile_names_a_missing_mac_address", NIC].fixes[0].commands)
     assert findings(manager) == {}
+
+
+@contextmanager
+def dressed(*links: str) -> Iterator[Place]:
+    """A NetworkManager that makes no profiles by itself, whose veths the rules take for NICs of the machine."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    with private_networkmanager(*links, no_auto_default="*") as manager:
+        nics = {link: nic(slot=number) for number, link in enumerate(links, start=1)}
+        yield Place("namespace", Host("", {"links": nics}), manager)
+
+
+def cured(place: Place, rule: str, subject: str, title: str = "", **filled: str) -> None:
+    """The commands of the fix are typed, and the finding is gone."""
+    finding = found((place,), rule, subject)
+    assert finding is not None
+    type_in(place.manager, fix_of(finding, title).commands, **filled)
+    place.manager.wait_for(lambda: found((place,), rule, subject) is None)
+
+
+def test_a_generated_name_that_was_kept(manager: PrivateNetworkManager) -> None:
+    """Its profile was saved under the name that NetworkManager had made up."""
+    (uuid,) = manager.profiles()
+    manager.nmcli("con", "mod", uuid, "ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
+    manager.nmcli("con", "up", uuid)
+    type_in(manager, only(manager, "profile_still_called_wired_connection").fixes[0].commands)
+    assert findings(manager) == {}
+
+
+@pytest.mark.parametrize("title", ["make a new profile with a static address"])
+def test_no_profile_at_all(title: str) -> None:
+    with dressed(NIC) as place:
+        place.manager.wait_for(lambda: place.manager.device_state(NIC) == DISCONNECTED)
+        cured(place, "no_profile_matches", NIC, title, ADDRESS="192.0.2.9/24")
+        assert addresses(place.manager) == ["192.0.2.9/24"]
+
+
+def test_networking_is_switched_on_again() -> None:
+    with dressed(NIC) as place:
+        place.manager.nmcli("networking", "off")
+        cured(place, "networking_is_switched_off", "")
+
+
+def test_a_nic_that_was_left_alone() -> None:
+    with dressed(NIC) as place:
+        place.manager.nmcli("device", "set", NIC, "managed", "no")
+        place.manager.wait_for(lambda: found((place,), "link_is_unmanaged", NIC))
+        cured(place, "link_is_unmanaged", NIC)
+
+
+def test_a_profile_for_the_name_of_before() -> None:
+    with dressed(NIC) as place:
+        place.manager.namespace.run(["ip", "link", "property", "add", "dev", NIC, "altname", "ens5"])
+        static = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
+        place.manager.nmcli("con", "add", "type", "ethernet", "ifname", "ens5", "con-name", "ens5", *static)
+        cured(place, "configuration_names_an_old_name", NIC)
+        assert addresses(place.manager) == ["192.0.2.9/24"]
+
+
+@contextmanager
+def two_nics(*profiles: tuple[str, ...]) -> Iterator[Place]:
+    """Joined by a bridge, with a profile each."""
+    names = ("ens37", "ens38")
+    with dressed(*names) as place:
+        manager = place.manager
+        manager.namespace.run(["sh", "-ec", "ip link add farsw type bridge; ip link set dev farsw up"])
+        for name, words in zip(names, profiles, strict=True):
+            manager.namespace.run(["ip", "link", "set", "dev", f"far{name}", "master", "farsw"])
+            manager.nmcli("con", "add", "type", "ethernet", "ifname", name, "con-name", name, *words)
+            manager.wait_for(lambda name=name: manager.device_state(name) == ACTIVATED)  # type: ignore[misc]
+        yield place
+
+
+def static(address: str, gateway: str, *more: str) -> tuple[str, ...]:
+    return ("ipv4.method", "manual", "ipv4.addresses", address, "ipv4.gateway", gateway, *more)
+
+
+@pytest.mark.parametrize("title", ["give this NIC no default route", "keep it as the second choice"])
+def test_two_default_routes(title: str) -> None:
+    with two_nics(static("192.0.2.9/24", "192.0.2.1"), static("198.51.100.9/24", "198.51.100.1")) as place:
+        finding = found((place,), "second_default_route", "ens38")
+        cured(place, "second_default_route", "ens38", title)
+        assert finding is not None
+        type_in(place.manager, fix_of(finding, title).undo)
+        place.manager.wait_for(lambda: found((place,), "second_default_route", "ens38"))
+
+
+@pytest.mark.parametrize("family", ["IPv4 alone", "and IPv6"])
+def test_two_nics_in_one_subnet(family: str) -> None:
+    """The profile gets the routes and rules, which are there at once; the undo takes them away."""
+    profiles = [static(f"192.0.2.{number}/24", "192.0.2.1") for number in (9, 10)]
+    if family == "and IPv6":
+        more = ("ipv6.method", "manual", "ipv6.addresses")
+        profiles = [(*words, *more, f"2001:db8::{number}/64") for words, number in zip(profiles, (9, 10), strict=True)]
+    with two_nics(*profiles) as place:
+        finding = found((place,), "two_links_in_one_subnet", "ens38")
+        assert finding is not None and finding.severity == "warning"
+        assert sum("ip route get" in one.source for one in finding.evidence) == (2 if family == "and IPv6" else 1)
+        cured(place, "two_links_in_one_subnet", "ens38")
+        assert found((place,), "two_links_in_one_subnet", "ens37") is None
+        type_in(place.manager, finding.fixes[0].undo)
+        place.manager.wait_for(lambda: found((place,), "two_links_in_one_subnet", "ens38"))
 
 
 def test_networking_off_is_not_taken_for_missing_profiles(manager: PrivateNetworkManager) -> None:

@@ -1,9 +1,10 @@
 """A real NetworkManager on a bus of its own, in a network namespace: it sees no link of this machine and writes nothing
 outside.
 
-Inside, /run, /etc/NetworkManager and /var/lib/NetworkManager are empty file systems in memory, the host name is a copy
-(UTS namespace), resolv.conf is left alone, and /sys is read-only, so that NetworkManager does not wait for udev. Links
-whose names begin with ``far`` are left unmanaged: other ends of veth pairs.
+Inside, /run, /etc/NetworkManager and /var/lib/NetworkManager are empty file systems in memory, what is written to /etc
+stays in memory, too, the host name is a copy (UTS namespace), resolv.conf is left alone, and /sys is read-only, so that
+NetworkManager does not wait for udev. Links whose names begin with ``far`` are left unmanaged: other ends of veth
+pairs.
 """
 
 from __future__ import annotations
@@ -64,8 +65,14 @@ unmanaged-devices=interface-name:far*
 
 HOLD = """set -e
 mount --make-rprivate /
+mount -t tmpfs -o mode=755 nictop /run
+mkdir /run/etc /run/work
+if ! mount -t overlay -o lowerdir=/etc,upperdir=/run/etc,workdir=/run/work nictop /etc 2>/dev/null; then
+  cp -a /etc/. /run/etc/
+  mount --bind /run/etc /etc
+fi
 for place in "$@"; do mount -t tmpfs -o mode=755 nictop "$place"; done
-mount -o remount,bind,ro /sys
+test -n "$WRITABLE_SYS" || mount -o remount,bind,ro /sys
 mkdir -p /etc/NetworkManager/conf.d /etc/NetworkManager/system-connections
 echo ready
 exec cat
@@ -100,9 +107,10 @@ class Bus:
 
 
 class PrivateNetworkManager:
-    """`namespace`: where it works. `start` and `stop` may be called again and again; `remove` ends everything."""
+    """`namespace`: where it works. `start` and `stop` may be called again and again; `remove` ends everything.
+    `writable_sys`: for a place in which it is not started."""
 
-    def __init__(self, namespace: Namespace, *, no_auto_default: str = "") -> None:
+    def __init__(self, namespace: Namespace, *, no_auto_default: str = "", writable_sys: bool = False) -> None:
         self.namespace = namespace
         self._directory = tempfile.TemporaryDirectory(prefix="nictop-")
         directory = Path(self._directory.name)
@@ -114,6 +122,7 @@ class PrivateNetworkManager:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
+            env={**os.environ, "WRITABLE_SYS": "1" if writable_sys else ""},
         )
         assert self._holder.stdout is not None
         if self._holder.stdout.readline() != b"ready\n":

@@ -1,0 +1,510 @@
+"""Commands that rules print are typed into a shell, and the finding is gone in a new inventory.
+
+Every rule that prints a command for a Linux host is here, in another file that types it (`TYPED_ELSEWHERE`), or in the
+table of those of which nothing can be typed in a namespace (`NOT_TYPED`), with the reason.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import socket
+from dataclasses import dataclass
+
+import pytest
+
+from nictop.rules import diagnose
+from tests.support.namespaces import why_impossible
+from tests.support.networkmanager import why_no_networkmanager
+from tests.support.probe import LIMIT, wait_until
+from tests.support.rule_cases import RULES as DATA
+from tests.support.rule_cases import watched
+from tests.support.typed_fixes import Host, Place, fix_of, found, function, nic, places
+
+LINUX = ("here", "peer", "hypervisor")
+MAC, OTHER_MAC = "02:00:00:00:00:01", "02:00:00:00:00:99"
+PEER = "nsenter --net=/proc/$OTHER/ns/net"
+PAIR = "ip link add v1 type veth peer name far1; ip link set dev far1 up; ip link set dev v1 up"
+BETWEEN = f"ip link add v1 type veth peer name p1 netns $OTHER; {PEER} ip link set dev p1 up; ip link set dev v1 up"
+TWO_IN_ONE_SUBNET = """
+ip link add sw type bridge; ip link set dev sw up
+for i in 1 2; do
+  ip link add v$i type veth peer name far$i; ip link set dev far$i master sw up; ip link set dev v$i up
+  ip address add 192.0.2.1$i/24 dev v$i
+done
+"""
+GUEST = {"hypervisor": "kvm"}
+CPUS = {"online_cpus": "0-1"}
+"""As many as rps_cpus surely takes here, where it is asked for more than one."""
+PORT, VF = "0000:3b:00.0", "0000:3b:02.0"
+
+
+def port(**said: object) -> dict[str, object]:
+    """The netdev of a physical function with one virtual function."""
+    one = {"number": 0, "address": MAC, "spoof_check": True, "trust": False, "link_state": "auto", **said}
+    return nic("i40e", bus="pci", device=PORT, pci_address=PORT, virtual_functions=[one])
+
+
+def port_functions(driver: str = "vfio-pci") -> dict[str, object]:
+    """The physical function and its virtual one, which a guest has."""
+    sriov = {"total_vfs": 8, "num_vfs": 1, "autoprobe": True, "virtual_functions": [VF]}
+    return {PORT: function("i40e", sriov=sriov, sriov_capable=True), VF: function(driver, physical_function=PORT)}
+
+
+def guest_vf(slot: str = "0000:01:00.0") -> dict[str, object]:
+    """The same one inside the guest."""
+    return nic("iavf", device=slot, pci_address=slot)
+
+
+def one_queue(driver: str, **channels: int) -> dict[str, object]:
+    none = dict.fromkeys(("rx", "tx", "other", "combined", "max_rx", "max_tx", "max_other", "max_combined"))
+    return nic(driver, ethtool={"channels": {**none, **channels}})
+
+
+@dataclass(frozen=True)
+class Case:
+    rule: str
+    subject: str
+    hosts: tuple[Host, ...]
+    fix: str = ""
+    """Title; empty: the first that is typed on a watched host."""
+    meanwhile: str = ""
+    """What happens elsewhere before it is typed: a shell line on the first host."""
+    named: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule}{f'-{self.named}' if self.named else ''}"
+
+
+LOAD = {"links": {"v1": {"rx_packets": 200_000, "tx_packets": 200_000}}, "cpus": {"0": {"softirq": 80, "idle": 20}}}
+CASES = (
+    Case(
+        "two_links_in_one_subnet",
+        "v2",
+        (Host(TWO_IN_ONE_SUBNET, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
+    ),
+    Case(
+        "two_links_in_one_subnet",
+        "v2",
+        (
+            Host(
+                f"{TWO_IN_ONE_SUBNET} echo 1 > /proc/sys/net/ipv4/conf/all/arp_filter",
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+            ),
+        ),
+        named="arp_filter alone did not help",
+    ),
+    Case(
+        "two_links_in_one_subnet",
+        "v2",
+        (
+            Host(
+                TWO_IN_ONE_SUBNET.replace("192.0.2.1$i/24 dev v$i", "2001:db8::1$i/64 dev v$i nodad"),
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+                ipv6=True,
+            ),
+        ),
+        named="IPv6",
+    ),
+    Case(
+        "two_links_in_one_subnet",
+        "v1",
+        (
+            Host(
+                f"{TWO_IN_ONE_SUBNET} ip route add 192.0.2.0/24 dev v2 table 7; ip rule add from 192.0.2.12 table 7",
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+            ),
+        ),
+        named="ARP",
+    ),
+    Case(
+        "second_default_route",
+        "v2",
+        (
+            Host(
+                """
+                for i in 1 2; do
+                  ip link add v$i type veth peer name far$i; ip link set dev far$i up; ip link set dev v$i up
+                  ip address add 10.0.$i.2/24 dev v$i; ip route append default via 10.0.$i.1 dev v$i metric 100
+                done
+                """,
+                {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+            ),
+        ),
+    ),
+    Case(
+        "address_on_a_lower_link",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 master br0; "
+                "ip address add 192.0.2.1/24 dev v1",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "address_is_a_duplicate",
+        "v1",
+        (
+            Host("true", ipv6=True),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add 2001:db8::10/64 dev v1",
+                {"links": {"v1": nic()}},
+                ipv6=True,
+            ),
+        ),
+        meanwhile="ip address del 2001:db8::10/64 dev p1",
+    ),
+    Case(
+        "configured_link_is_down",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 down; mkdir -p /etc/network; "
+                "printf 'auto v1\\niface v1 inet static\\n  address 192.0.2.1/24\\n' > /etc/network/interfaces",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "mtu_differs_in_one_subnet",
+        "v1",
+        (
+            Host("true", {"links": {"p1": nic()}}),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add 192.0.2.2/24 dev v1; "
+                "ip link set dev v1 mtu 9000",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "offloads_are_off",
+        "v1",
+        (Host(f"{PAIR}; ethtool -K v1 tso off gso off gro off", {"links": {"v1": nic("virtio_net")}}),),
+    ),
+    Case(
+        "standby_runs_without_primary",
+        "br0",
+        (
+            Host(
+                f"{PAIR}; ip link add br0 type bridge; ip link set dev br0 up; ip link set dev v1 master br0; "
+                "ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set dev v2 master br0",
+                {"links": {"br0": nic("net_failover", 3), "v1": nic("virtio_net"), "v2": nic("iavf", 2)}},
+            ),
+        ),
+    ),
+    Case(
+        "traffic_avoids_the_virtual_function",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev far2 up; "
+                f"ip link set dev v1 address {MAC}; ip link set dev v2 address {MAC}",
+                {"links": {"v1": nic("hv_netvsc"), "v2": nic("mlx5_core", 2, master="v1")}},
+            ),
+        ),
+    ),
+    Case(
+        "representor_is_down",
+        "v2",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2",
+                {
+                    "links": {"v1": port(), "v2": {**port(), "physical_port": "pf0vf0", "switch_id": "01"}},
+                    "pci": port_functions(),
+                },
+            ),
+        ),
+    ),
+    Case(
+        "port_of_virtual_functions_is_down",
+        "v1",
+        (Host(f"{PAIR}; ip link set dev v1 down", {"links": {"v1": port()}, "pci": port_functions()}),),
+    ),
+    Case(
+        "vf_has_no_carrier",
+        "v1",
+        (
+            Host("true", {"links": {"p1": port()}, "pci": port_functions()}),
+            Host(
+                f"{BETWEEN}; {PEER} ip link set dev p1 down; ip link set dev v1 address {MAC}",
+                {"links": {"v1": guest_vf()}, "platform": GUEST},
+            ),
+        ),
+    ),
+    Case(
+        "vf_mtu_exceeds_the_port",
+        "v1",
+        (
+            Host("true", {"links": {"p1": port()}, "pci": port_functions()}),
+            Host(
+                f"{BETWEEN}; ip link set dev v1 address {MAC} mtu 9000",
+                {"links": {"v1": guest_vf()}, "platform": GUEST},
+            ),
+        ),
+    ),
+    Case(
+        "vf_keeps_its_old_address",
+        "v2",
+        (
+            Host(
+                f"{PAIR}; ip link add v2 type veth peer name far2; ip link set dev far2 up; ip link set dev v2 up",
+                {"links": {"v1": port(), "v2": guest_vf(VF)}, "pci": port_functions("iavf")},
+            ),
+        ),
+    ),
+    Case(
+        "address_is_used_twice",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip link set dev v1 address {MAC}",
+                {"links": {"v1": nic(permanent_address="02:00:00:00:00:99")}},
+            ),
+            Host(f"{PAIR}; ip link set dev v1 address {MAC}", {"links": {"v1": nic(permanent_address=MAC)}}),
+        ),
+    ),
+    Case(
+        "virtual_functions_are_not_persistent",
+        PORT,
+        (Host(PAIR, {"links": {"v1": port()}, "pci": port_functions()}),),
+    ),
+    Case(
+        "single_queue_without_rps",
+        "v1",
+        (Host(PAIR, {"links": {"v1": nic()}, "platform": CPUS}, LOAD),),
+    ),
+    Case(
+        "rps_repeats_what_rss_does",
+        "v1",
+        (
+            Host(
+                f"{PAIR.replace('add v1', 'add v1 numrxqueues 2')}; ethtool -L v1 rx 2; "
+                "for i in 0 1; do echo 3 > /sys/class/net/v1/queues/rx-$i/rps_cpus; done",
+                {"links": {"v1": nic()}, "platform": CPUS},
+            ),
+        ),
+    ),
+    Case(
+        "vmxnet3_has_one_queue",
+        "v1",
+        (Host(PAIR, {"links": {"v1": one_queue("vmxnet3", rx=1, tx=1)}, "platform": {**CPUS, **GUEST}}),),
+    ),
+    Case(
+        "hypervisor_offers_one_queue",
+        "v1",
+        (
+            Host(
+                PAIR,
+                {"links": {"v1": one_queue("virtio_net", combined=1, max_combined=1)}, "platform": {**CPUS, **GUEST}},
+            ),
+        ),
+    ),
+    Case(
+        "vf_offers_fewer_queues_than_needed",
+        "v1",
+        (
+            Host(
+                PAIR,
+                {"links": {"v1": one_queue("iavf", combined=1, max_combined=1)}, "platform": {**CPUS, **GUEST}},
+                LOAD,
+            ),
+        ),
+    ),
+)
+
+IRQ = "interrupts belong to the whole machine, and no link of a namespace has any"
+WHOLE = "a setting of the whole machine, which a namespace does not have"
+SRIOV = "ip link set … vf: no link of a namespace has virtual functions"
+LOOKS = "its commands look for the cause, which only a person can remove"
+ETHTOOL = "no link of a namespace has what this ethtool option sets"
+SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
+NOT_TYPED = {
+    "profile_failed": LOOKS,
+    "networkd_failed": LOOKS,
+    "transmit_queue_timed_out": LOOKS,
+    "own_frames_come_back": LOOKS,
+    "carrier_flaps": LOOKS,
+    "drops_are_no_loss": LOOKS,
+    "pcie_link_is_below_its_ability": LOOKS,
+    "processor_is_saturated_by_softirq": LOOKS,
+    "vf_drops_at_its_port": LOOKS,
+    "vmxnet3_finds_no_memory": LOOKS,
+    "configuration_names_a_missing_link": "ifup is not there, and which NIC is meant is known after it was renamed",
+    "one_processor_takes_all_interrupts": IRQ,
+    "nothing_spreads_interrupts": IRQ,
+    "irqbalance_doubles_up_queues": IRQ,
+    "interrupts_are_on_another_numa_node": IRQ,
+    "connection_table_overflows": WHOLE,
+    "neighbour_table_overflows": WHOLE,
+    "backlog_drops_packets": WHOLE,
+    "softirq_budget_runs_out": WHOLE,
+    "clock_is_held_back": WHOLE,
+    "iommu_is_off": "the kernel's command line, after a reboot",
+    "machine_id_is_cloned": "ends with a reboot",
+    "function_has_no_driver": "modprobe and packages of the machine",
+    "firmware_was_not_loaded": "modprobe and packages of the machine",
+    "function_is_reserved_for_passthrough": SYSFS,
+    "reserved_function_carries_this_session": SYSFS,
+    "iommu_group_is_shared": SYSFS,
+    "virtual_functions_were_not_made": SYSFS,
+    "no_virtual_functions_offered": "the firmware of the card (mstconfig)",
+    "hyperv_channels_share_one_processor": "writes to a vmbus device in sysfs",
+    "embedded_switch_misses_bridged_guests": "the probe reads what is in a NIC itself of PCI functions only",
+    "rss_table_leaves_queues_out": ETHTOOL,
+    "more_queues_than_the_load_needs": ETHTOOL,
+    "queues_share_interrupts": ETHTOOL,
+    "multiqueue_is_not_used": ETHTOOL,
+    "more_queues_than_processors": ETHTOOL,
+    "receive_ring_overflows": ETHTOOL,
+    "hyperv_ring_is_full": ETHTOOL,
+    "vmxnet3_receive_ring_runs_dry": ETHTOOL,
+    "vmxnet3_transmit_ring_is_full": ETHTOOL,
+    "fragmented_udp_is_torn_apart": ETHTOOL,
+    "duplex_is_half": ETHTOOL,
+    "speed_is_below_what_both_ends_can": ETHTOOL,
+    "autonegotiation_is_off": ETHTOOL,
+    "flow_control_holds_it_back": ETHTOOL,
+    "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
+    "vhost_thread_is_saturated": "qm of Proxmox VE",
+    "vf_address_is_random": SRIOV,
+    "vf_has_no_administrative_address": SRIOV,
+    "vf_link_is_disabled": SRIOV,
+    "vf_filter_stops_a_bridge": SRIOV,
+    "vlan_inside_a_port_vlan": SRIOV,
+    "vf_may_not_change_its_address": SRIOV,
+    "vf_has_no_room_for_more_addresses": SRIOV,
+    "vf_sends_foreign_addresses": SRIOV,
+    "vf_rate_is_limited": SRIOV,
+}
+"""Rule → why none of its commands can be typed in a namespace."""
+
+WITH_NETWORKMANAGER = "tests.rules.test_profiles_with_networkmanager"
+TYPED_ELSEWHERE = {
+    "profile_is_generated": "test_renamed_with_an_address",
+    "profile_still_called_wired_connection": "test_a_generated_name_that_was_kept",
+    "no_profile_of_this_name": "test_any_name_of_a_profile_can_be_pasted",
+    "dhcp_never_answered": "test_dhcp_that_never_answers",
+    "two_profiles_compete": "test_two_profiles_of_one_name",
+    "profile_does_not_connect_by_itself": "test_disconnected_by_hand",
+    "profile_names_a_missing_interface": "test_any_name_of_a_profile_can_be_pasted",
+    "profile_names_a_missing_mac_address": "test_a_clone_with_the_address_of_another_nic",
+    "no_profile_matches": "test_no_profile_at_all",
+    "networking_is_switched_off": "test_networking_is_switched_on_again",
+    "link_is_unmanaged": "test_a_nic_that_was_left_alone",
+    "configuration_names_an_old_name": "test_a_profile_for_the_name_of_before",
+    "second_default_route": "test_two_default_routes",
+    "two_links_in_one_subnet": "test_two_nics_in_one_subnet",
+}
+"""Rule → the test with a real NetworkManager."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
+    """On a real kernel; what takes the commands back is typed, too, and has to be taken."""
+    reason = why_impossible() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    with places(case.hosts) as made:
+        wait_until(lambda: found(made, case.rule, case.subject))
+        finding = found(made, case.rule, case.subject)
+        assert finding is not None
+        if case.meanwhile:
+            made[0].type_in([case.meanwhile])
+        place = next(one for one in made if one.name == finding.host)
+        fix = fix_of(finding, case.fix)
+        assert not any("'<" in line for line in fix.commands), fix
+        where = place if fix.where == "here" else next(one for one in made if one is not place)
+        where.type_in(fix.commands)
+        wait_until(lambda: found(made, case.rule, case.subject) is None)
+        if fix.undo:
+            where.type_in(fix.undo)
+
+
+def test_packets_take_the_nic_of_their_address() -> None:
+    """Counted at the NICs, both ways: not only what the kernel says of its routes."""
+    reason = why_impossible() or why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(reason)
+    there = Host("ip link add sw type bridge; ip link set dev sw up; ip address add 192.0.2.1/24 dev sw")
+    here = Host(
+        f"""
+        for i in 1 2; do
+          ip link add v$i type veth peer name p$i netns $OTHER
+          {PEER} ip link set dev p$i master sw up
+          ip link set dev v$i up; ip address add 192.0.2.1$i/24 dev v$i
+        done
+        """,
+        {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}},
+    )
+    with places((there, here)) as (far, near):
+
+        def shares() -> tuple[float, float]:
+            """Of datagrams between the address of v2 and the peer, those that v2 sent and received."""
+            for one in (far, near):
+                one.manager.run(["ip", "neigh", "flush", "all"])
+            before = counted(near)
+            echoed(far, near, "192.0.2.1", "192.0.2.12")
+            sent, received = (after - first for after, first in zip(counted(near), before, strict=True))
+            return sent / DATAGRAMS, received / DATAGRAMS
+
+        assert shares()[0] < 0.5, "the first NIC carries what is sent"
+        near.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
+        assert shares()[0] < 0.5, "and still does with arp_filter"
+        finding = found((near,), "two_links_in_one_subnet", "v2")
+        assert finding is not None
+        near.type_in(fix_of(finding, "").commands)
+        assert found((near,), "two_links_in_one_subnet", "v2") is None
+        sent, received = shares()
+        assert sent >= 1 and received >= 1
+
+
+DATAGRAMS = 50
+
+
+def echoed(far: Place, near: Place, there: str, here: str) -> None:
+    """Datagrams from one address to the other, each answered."""
+    with (
+        far.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as server,
+        near.manager.namespace.inside(lambda: socket.socket(type=socket.SOCK_DGRAM)) as client,
+    ):
+        server.bind((there, 0))
+        client.bind((here, 0))
+        for one in (server, client):
+            one.settimeout(LIMIT)
+        for _ in range(DATAGRAMS):
+            client.sendto(b"x", server.getsockname())
+            server.sendto(*server.recvfrom(16))
+            client.recv(16)
+
+
+def counted(place: Place) -> tuple[int, int]:
+    """Packets sent and received by v2."""
+    (link,) = json.loads(place.manager.run(["ip", "-j", "-s", "link", "show", "dev", "v2"]))
+    return link["stats64"]["tx"]["packets"], link["stats64"]["rx"]["packets"]
+
+
+# --------------------------------------------------------------------------------------------------- none is forgotten
+
+
+def rules_with_commands() -> set[str]:
+    """Rules of whose cases one prints a command for a Linux host."""
+    printed = set()
+    for path in DATA.glob("*/*.json"):
+        cases = json.loads(path.read_text()).get("fires", ()) if path.parent.name != "bases" else ()
+        for case in cases:
+            for finding in diagnose([watched(host) for host in case["hosts"]]).findings:
+                if any(fix.where in LINUX and fix.commands for fix in finding.fixes):
+                    printed.add(finding.rule)
+    return printed
+
+
+def test_every_rule_with_a_command_is_typed_or_says_why_not() -> None:
+    typed = {case.rule for case in CASES} | set(TYPED_ELSEWHERE)
+    assert typed.isdisjoint(NOT_TYPED)
+    assert rules_with_commands() == typed | set(NOT_TYPED)
+    elsewhere = importlib.import_module(WITH_NETWORKMANAGER)
+    assert all(hasattr(elsewhere, test) for test in TYPED_ELSEWHERE.values())

@@ -1,0 +1,138 @@
+"""What a rule prints is typed into a shell of a network namespace, and its finding has to be gone afterwards.
+
+A namespace has veths where a machine has NICs. `Host.dress` is what the inventory of the real probe gets on top, in
+the notation of a JSON merge patch: which links are NICs, of which driver, and what an SR-IOV card says of its virtual
+functions; never what the typed commands change. Everything else is what the probe read before and after.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from nictop.probe.records import Hello, Inventory, Line
+from nictop.rules import RULES, Finding, Fix, Watched, diagnose
+from tests.support.inside import inventory_inside
+from tests.support.namespaces import Namespace
+from tests.support.networkmanager import PrivateNetworkManager
+from tests.support.rule_cases import HELLO, counters_of, merged, watched_after
+
+Dress = dict[str, Any]
+TYPED_PLACES = ("here", "peer")
+
+
+def nic(driver: str = "e1000e", slot: int = 1, **more: Any) -> Dress:
+    """A veth as a NIC in a PCI slot."""
+    address = f"0000:{slot:02x}:00.0"
+    said = {"driver": {"driver": driver, "version": "", "firmware": "", "bus_info": address}}
+    link: Dress = {"kind": None, "bus": "pci", "device": address, "pci_address": address, "ethtool": said}
+    dressed: Dress = merged({**link, "lower": None, "lower_namespace": None}, more)
+    return dressed
+
+
+def function(driver: str, **more: Any) -> Dress:
+    """The PCI function of such a NIC."""
+    ids = {"class_code": 0x020000, "vendor_id": 0x8086, "device_id": 0x1572, "revision": 1}
+    return {**ids, "subsystem_vendor_id": None, "subsystem_device_id": None, "driver": driver, "enabled": True, **more}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A namespace as a host."""
+
+    set_up: str
+    """Shell lines, run before anything is looked at."""
+    dress: Dress = field(default_factory=dict)
+    """Merged into the inventory; links by name, PCI functions by address."""
+    per_second: Dress = field(default_factory=dict)
+    """Counters under load, see `rule_cases`."""
+    ipv6: bool = False
+    """IPv6 is not switched off, so that links change by themselves for some seconds."""
+
+
+@dataclass
+class Place:
+    """A host that is there."""
+
+    name: str
+    host: Host
+    manager: PrivateNetworkManager
+
+    @property
+    def pid(self) -> str:
+        """Of a process inside."""
+        return self.manager.prefix[1].partition("=")[2]
+
+    def type_in(self, lines: Iterable[str]) -> None:
+        """Exactly as printed."""
+        for line in lines:
+            self.manager.run(["bash", "-c", line])
+
+    def watched(self) -> Watched:
+        """After a new inventory."""
+        return dressed(inventory_inside(self.manager), self.host, self.name)
+
+
+def dressed(inventory: Inventory, host: Host, name: str) -> Watched:
+    said: Dress = msgspec.to_builtins(inventory)
+    names = {link["name"]: link for link in said["links"]}
+    addresses = {one["address"]: one for one in said["pci"]}
+    patch = dict(host.dress)
+    for link, change in patch.pop("links", {}).items():
+        names[link].update(merged(names[link], _resolved(change, names)))
+    for address, change in patch.pop("pci", {}).items():
+        addresses[address] = merged(addresses.get(address, {"address": address}), change)
+    said = merged({**said, "pci": list(addresses.values())}, patch)
+    if host.per_second:
+        said["time"] = 0.0  # as the counters begin
+    whole = msgspec.convert(said, Inventory, strict=False)
+    hello = msgspec.convert({**HELLO, "hostname": name, "boot_id": name}, Hello)
+    indexes = {link.name: link.ifindex for link in whole.links}
+    loads = counters_of({"per_second": host.per_second}, indexes, whole) if host.per_second else []
+    lines = [Line(hello=hello), Line(inventory=whole), *(Line(counters=counters) for counters in loads)]
+    return watched_after(lines, name)
+
+
+def _resolved(change: Dress, names: dict[str, Dress]) -> Dress:
+    """Masters by name, as in rule cases."""
+    master = change.get("master")
+    return {**change, "master": names[master]["ifindex"]} if isinstance(master, str) else change
+
+
+@contextmanager
+def places(hosts: Sequence[Host]) -> Iterator[tuple[Place, ...]]:
+    """Namespaces that are set up, the second with ``$OTHER`` as the id of a process in the first."""
+    with ExitStack() as stack:
+        made: list[Place] = []
+        for number, host in enumerate(hosts):
+            namespace = Namespace()
+            stack.callback(namespace.remove)
+            if not host.ipv6:
+                namespace.silence()
+            manager = PrivateNetworkManager(namespace, writable_sys=True)
+            stack.callback(manager.remove)
+            other = made[0].pid if made else ""
+            environment = {"OTHER": other, "PATH": os.environ["PATH"]}
+            words = [f"{name}={value}" for name, value in environment.items()]
+            manager.run(["env", *words, "bash", "-ec", host.set_up])
+            made.append(Place("ab"[number], host, manager))
+        yield tuple(made)
+
+
+def found(places: Sequence[Place], rule: str, subject: str) -> Finding | None:
+    """What the rule says of the subject now; its check must have been made."""
+    rules = [RULES[rule]]
+    diagnosis = diagnose([place.watched() for place in places], rules)
+    assert not any(one.reason.startswith("the rule failed") for one in diagnosis.skipped), diagnosis.skipped
+    return next((one for one in diagnosis.findings if one.subject == subject), None)
+
+
+def fix_of(finding: Finding, title: str) -> Fix:
+    """The first fix that is typed on a watched host, or the one of that title."""
+    fixes = [one for one in finding.fixes if one.where in TYPED_PLACES and one.commands]
+    return next(one for one in fixes if not title or one.title == title)
