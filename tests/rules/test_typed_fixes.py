@@ -15,6 +15,7 @@ import pytest
 
 from nictop.rules import Fix, diagnose
 from tests.support.namespaces import why_impossible
+from tests.support.networkd import running_networkd, why_no_networkd
 from tests.support.networkmanager import why_no_networkmanager
 from tests.support.probe import LIMIT, wait_until
 from tests.support.rule_cases import RULES as DATA
@@ -439,6 +440,26 @@ def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
 def only_writes_files(fix: Fix) -> bool:
     """Below /etc, which stays in memory: what keeps a setting at the next boot."""
     return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in fix.commands)
+
+
+def test_systemd_networkd_keeps_source_based_routing() -> None:
+    """The drop-in of its .network file, read by a real one."""
+    reason = why_no_networkd()
+    if reason is not None:
+        pytest.skip(reason)
+    network = "[Match]\\nName=v$i\\n[Network]\\nAddress=192.0.2.1$i/24\\nGateway=192.0.2.1\\nLinkLocalAddressing=no\\n"
+    joined = TWO_IN_ONE_SUBNET.replace(
+        "ip address add 192.0.2.1$i/24 dev v$i", f'printf "{network}" > $files/1$i.network'
+    )
+    set_up = f"files=/run/systemd/network; mkdir -p $files\n{joined}"
+    host = Host(set_up, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}})
+    with places([host], writable_sys=False) as (place,), running_networkd(place.manager, "v1", "v2"):
+        # the link that was set up first carries it all
+        said = [found((place,), "two_links_in_one_subnet", link) for link in ("v1", "v2")]
+        (finding,) = [one for one in said if one is not None]
+        place.type_in(fix_of(finding, "keep it in a drop-in of its .network file").commands)
+        place.type_in(["sysctl -w net.ipv4.conf.all.arp_filter=1"])
+        wait_until(lambda: found((place,), "two_links_in_one_subnet", finding.subject) is None, pause=0.05)
 
 
 def test_packets_take_the_nic_of_their_address() -> None:

@@ -105,7 +105,7 @@ def _resolved(change: Dress, names: dict[str, Dress]) -> Dress:
 
 
 @contextmanager
-def places(hosts: Sequence[Host]) -> Iterator[tuple[Place, ...]]:
+def places(hosts: Sequence[Host], *, writable_sys: bool = True) -> Iterator[tuple[Place, ...]]:
     """Namespaces that are set up, the second with ``$OTHER`` as the id of a process in the first."""
     with ExitStack() as stack:
         made: list[Place] = []
@@ -114,7 +114,7 @@ def places(hosts: Sequence[Host]) -> Iterator[tuple[Place, ...]]:
             stack.callback(namespace.remove)
             if not host.ipv6:
                 namespace.silence()
-            manager = PrivateNetworkManager(namespace, writable_sys=True)
+            manager = PrivateNetworkManager(namespace, writable_sys=writable_sys)
             stack.callback(manager.remove)
             other = made[0].pid if made else ""
             environment = {"OTHER": other, "PATH": os.environ["PATH"]}
