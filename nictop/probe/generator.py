@@ -2,7 +2,8 @@
 
 Asked by `records.TrafficRequest`, answers with `records.TrafficLine`s. A generator is an iperf3 or the built-in one
 (`built_in_traffic`), each a `TrafficChild` that lives no longer than its deadline, its asker and the probe. Its lines
-are passed on as they come, its TCP sockets are read meanwhile (`socket_diagnosis`). Loaded at the first request only.
+are passed on as they come; its TCP sockets (`socket_diagnosis`) and the busiest threads of the host (`busy_threads`)
+are read meanwhile. Loaded at the first request only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import select
 import time
 
+from nictop.probe.busy_threads import BusyThreadReader
 from nictop.probe.iperf3_command import find_iperf3, iperf3_arguments
 from nictop.probe.listening import read_listening
 from nictop.probe.socket_diagnosis import SocketDiagnosis
@@ -55,6 +57,8 @@ class Generator:
         self.failure = ""
         self.next_look = now
         self.next_sockets: float | None = None
+        self.next_threads: float | None = None
+        self.threads: BusyThreadReader | None = None
         self._lines, self._bytes, self._counted = float(LINES), float(BYTES), now
 
     def may_print(self, lines: list[str], now: float) -> bool:
@@ -152,6 +156,8 @@ class Generators:
                     moments.append(generator.next_look)
                 if generator.next_sockets is not None:
                     moments.append(generator.next_sockets)
+                if generator.next_threads is not None:
+                    moments.append(generator.next_threads)
         return min(moments, default=None)
 
     def pause(self, paused: bool) -> None:
@@ -240,6 +246,10 @@ class Generators:
             command = [printable(word) for word in generator.command]
             self._line(generator.wish.id, "started", now, pid=generator.child.pid, arguments=command)
             generator.next_sockets = now + generator.wish.interval if generator.wish.sockets else None
+            if generator.wish.threads:
+                generator.threads = BusyThreadReader(generator.child.pid, self._proc)
+                generator.threads.begin()
+                generator.next_threads = now + generator.threads.interval
 
     def _take_answer(self, generator: Generator, lines: list[str], now: float) -> None:
         kind, what = ANSWERS[generator.wish.action]
@@ -268,6 +278,12 @@ class Generators:
             if sockets or unreadable is not None:
                 moment = time.monotonic()
                 self._line(wish.id, "sockets", moment, dispensable=True, sockets=sockets, unreadable=unreadable)
+
+        if generator.threads is not None and generator.next_threads is not None and now >= generator.next_threads:
+            seconds, threads, why = generator.threads.read()
+            moment = time.monotonic()
+            generator.next_threads = moment + generator.threads.interval
+            self._line(wish.id, "threads", moment, dispensable=True, seconds=seconds, threads=threads, unreadable=why)
 
     def _end(self, generator: Generator, text: str, now: float) -> None:
         if generator.wish.action == "start" and generator.started:

@@ -32,7 +32,7 @@ class TrafficWish:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex = "", 0
-        self.deadline, self.interval, self.sockets = 0.0, SLOWEST, False
+        self.deadline, self.interval, self.sockets, self.threads = 0.0, SLOWEST, False, False
         if self.action == "start":
             self._take_start(request)
         elif self.action == "path":
@@ -69,6 +69,10 @@ class TrafficWish:
             raise ValueError("sockets is not true or false")
         self.sockets = sockets
         self.interval = max(FASTEST, _seconds(request, "interval", SLOWEST)) if sockets else SLOWEST
+        threads = request.get("threads", False)
+        if not isinstance(threads, bool):
+            raise ValueError("threads is not true or false")
+        self.threads = threads
 
 
 def name_of(request: Mapping[str, object]) -> str:

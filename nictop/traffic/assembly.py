@@ -21,13 +21,14 @@ from nictop.model.ceiling import (
 from nictop.model.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
-from nictop.traffic.bottleneck import ABOVE_CEILING, bottleneck
+from nictop.traffic.bottleneck import bottleneck
 from nictop.traffic.ends import RunEnd, socket_figures, socket_retransmits
-from nictop.traffic.facts import facts, receive_queues
+from nictop.traffic.facts import NicSetup, facts, nic_setup
 from nictop.traffic.failures import Failure
 from nictop.traffic.flow_picture import with_sockets
 from nictop.traffic.generators import Side
 from nictop.traffic.host import RunHost
+from nictop.traffic.judgement import ABOVE_CEILING
 from nictop.traffic.load import HostLoad, HostRole, host_load
 from nictop.traffic.measured import Total
 from nictop.traffic.plan import Place, Plan
@@ -87,9 +88,9 @@ def result_of(heard: Heard) -> Result:
         notes=differences(tools["client"], tools["server"]) if both and plan.generator == "iperf3" else (),
         clock_uncertainty=_uncertainty(heard),
     )
-    queues = {place.host: _queues(snapshots.get(place.host), place) for place in (plan.client, plan.server)}
-    held_back = bottleneck(result, {host: number for host, number in queues.items() if number is not None})
-    return replace(result, bottleneck=held_back, notes=(*result.notes, *_notes(result)))
+    return replace(
+        result, bottleneck=bottleneck(result, _setups(plan, snapshots)), notes=(*result.notes, *_notes(result))
+    )
 
 
 def run_ceiling(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
@@ -225,9 +226,23 @@ def _loads(heard: Heard, flows: Sequence[Flow], axis: float | None) -> tuple[Hos
                 snapshot=host.snapshot,
                 bits_per_second=goodput or None,
                 ifindex=place.ifindex if place is not None else None,
+                readings=[line for end in heard.ends.values() if end.host == name for line in end.threads],
+                pids=_pids(heard, host),
             )
         )
     return tuple(found)
+
+
+def _pids(heard: Heard, host: RunHost) -> frozenset[int]:
+    """Processes of both ends that run on the machine of a host: it may have two names."""
+
+    def machine(name: str) -> str:
+        known = heard.hosts.get(name)
+        hello = known.snapshot.hello if known is not None else None
+        return (hello.boot_id if hello is not None else "") or name
+
+    here = machine(host.name)
+    return frozenset(end.pid for end in heard.ends.values() if end.pid is not None and machine(end.host) == here)
 
 
 def _roles(heard: Heard) -> list[tuple[str, HostRole, Place | None]]:
@@ -271,9 +286,15 @@ def _size(total: Total | None) -> float:
     return total.bytes if total.bytes is not None else total.bits_per_second * total.seconds / 8
 
 
-def _queues(snapshot: Snapshot | None, place: Place) -> int | None:
-    link = snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
-    return receive_queues(link) if link is not None else None
+def _setups(plan: Plan, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetup]:
+    """Of the chosen NICs, by host."""
+    found = {}
+    for place in (plan.client, plan.server):
+        snapshot = snapshots.get(place.host)
+        link = snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
+        if snapshot is not None and link is not None:
+            found[place.host] = nic_setup(link, snapshot)
+    return found
 
 
 def _notes(result: Result) -> tuple[str, ...]:

@@ -45,15 +45,20 @@ class RunEnd:
         self.totals: list[Total] = []
         self.details: list[Detail] = []
         self.sockets: list[tuple[float, tuple[TrafficSocket, ...]]] = []
+        self.threads: list[TrafficLine] = []
+        """Readings of the busiest threads of its host."""
+        self.pid: int | None = None
 
     def take(self, line: TrafficLine) -> tuple[Interval, ...]:
         """One line of its child; the intervals that it completes."""
         if line.kind == "started":
-            self.started = line.time
+            self.started, self.pid = line.time, line.pid
         elif line.kind == "listening":
             self.listening = True
         elif line.kind == "sockets":
             self.sockets.append((line.time, line.sockets))
+        elif line.kind == "threads":
+            self.threads.append(line)
         elif line.kind == "output" and self.output is not None:
             if line.stream == "stderr":
                 self.complaints.append(line.text[:500])
@@ -122,10 +127,18 @@ def socket_figures(end: RunEnd, since: float, until: float) -> SocketFigures | N
         rtt=round(median(one.rtt for one in every)),
         snd_mss=min(one.snd_mss for one in every),
         congestion_window=round(median(sum(one.congestion_window for one in sockets) for _, sockets in inside)),
+        send_window=_send_window(inside),
         window_limited=_share(first, last, "window_limited"),
         buffer_limited=_share(first, last, "buffer_limited"),
         congestion_control=last[0].congestion_control or None,
     )
+
+
+def _send_window(inside: list[tuple[float, tuple[TrafficSocket, ...]]]) -> int | None:
+    """Of all connections together, median; None: a kernel before Linux 5.4."""
+    offered = [[one.send_window for one in sockets] for _, sockets in inside]
+    known = [sum(filter(None, windows)) for windows in offered if None not in windows]
+    return round(median(known)) if known else None
 
 
 def socket_retransmits(end: RunEnd, since: float, until: float) -> int | None:

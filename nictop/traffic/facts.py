@@ -1,4 +1,5 @@
-"""What a comparison must know of the set-up of a run: kernel, NIC, queues, offloads, versions of both ends.
+"""What a comparison must know of the set-up of a run: kernel, NIC, queues, offloads, versions of both ends; and of a
+NIC what may hold a run back.
 
 Reads nothing; takes the snapshots and the tools of both hosts. Values are raw words of the machines.
 """
@@ -6,12 +7,16 @@ Reads nothing; takes the snapshots and the tools of both hosts. Values are raw w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, TrafficTools
 from nictop.traffic.generators import Side
 from nictop.traffic.plan import Plan
 from nictop.traffic.tools import iperf3_version, version_words
+
+MOST_LINKS = 64
+"""That a link sends through: a bridge may have thousands of ports."""
 
 OFFLOADS = (
     "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw",
@@ -53,6 +58,32 @@ def facts(plan: Plan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, Tr
     if mtus:
         found["mtu"] = str(min(mtus))
     return found
+
+
+@dataclass(frozen=True)
+class NicSetup:
+    """The chosen NIC of a host."""
+
+    queues: int | None = None
+    """Receive queues in use; None: the driver does not say."""
+    qdiscs: tuple[tuple[str, str], ...] = ()
+    """(link, kind of its root qdisc): of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
+
+
+def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
+    """The setup of a link of this host."""
+    passed = [link]
+    for one in passed:  # grows while it is walked
+        below = [other for other in snapshot.links.values() if other.master == one.ifindex and _sends_for(other, one)]
+        if one.kind != "veth" and one.lower is not None and one.lower_namespace is None:
+            below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
+        passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
+    return NicSetup(receive_queues(link), tuple((one.name, one.qdisc) for one in passed if one.qdisc is not None))
+
+
+def _sends_for(port: Link, master: Link) -> bool:
+    """Of a bridge the taps of virtual machines do not."""
+    return port.bus is not None or master.kind in ("bond", "team")
 
 
 def receive_queues(link: Link) -> int | None:

@@ -82,6 +82,8 @@ class SocketFigures:
     buffer_limited: float | None
     """The same for the own send buffer."""
     congestion_control: str | None = None
+    send_window: int | None = None
+    """Bytes that the receiver offered, of all streams, median; None: not known (Linux before 5.4)."""
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,7 @@ class Run:
                 address=self.plan.server.address,
                 deadline=self.plan.seconds + self._limits.grace + self._limits.listen,
                 sockets=self.plan.protocol == "tcp",
+                threads=True,
                 interval=self.plan.interval,
             )
         )

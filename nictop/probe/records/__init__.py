@@ -70,7 +70,14 @@ from nictop.probe.records.management import (
     Profile,
 )
 from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
-from nictop.probe.records.traffic import TrafficLine, TrafficPath, TrafficRequest, TrafficSocket, TrafficTools
+from nictop.probe.records.traffic import (
+    BusyThread,
+    TrafficLine,
+    TrafficPath,
+    TrafficRequest,
+    TrafficSocket,
+    TrafficTools,
+)
 
 __all__ = [
     "CHANNEL_COUNTERS",
@@ -86,6 +93,7 @@ __all__ = [
     "THREAD_TIMES",
     "VF_COUNTERS",
     "Address",
+    "BusyThread",
     "ChangeLine",
     "ChangeRequest",
     "Channel",

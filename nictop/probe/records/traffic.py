@@ -39,6 +39,8 @@ class TrafficRequest:
     """path: this end's address."""
     ifindex: int = 0
     """path: the NIC that is meant to receive from `address`; 0: not known."""
+    threads: bool = False
+    """True: a "threads" line about once a second, of all processes of this host."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +145,32 @@ class TrafficSocket:
 
 
 @dataclass(frozen=True)
+class BusyThread:
+    """What one thread of the host used between two readings (see `busy_threads`)."""
+
+    tid: int
+    pid: int
+    name: str
+    """comm: as its owner set it."""
+    user: int
+    """USER_HZ ticks in that time."""
+    system: int
+    cpu: int | None
+    """That it last ran on; None: this is a process with several threads that have not been read one by one yet."""
+    generator: bool = False
+    """It belongs to the generator that this line is about."""
+
+
+@dataclass(frozen=True)
 class TrafficLine:
     """Something about the generator `id`. In this order for each child: "started", then "listening" (a server's), then
-    "output" and "sockets", at last one "exit"; or one "failed" instead of "started". "failed" after "started" is said
-    ahead of the "exit" and is the reason why the probe ended the child."""
+    "output", "sockets" and "threads", at last one "exit"; or one "failed" instead of "started". "failed" after
+    "started" is said ahead of the "exit" and is the reason why the probe ended the child."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
-    kind: Literal["tools", "path", "started", "listening", "output", "sockets", "exit", "failed"]
+    kind: Literal["tools", "path", "started", "listening", "output", "sockets", "threads", "exit", "failed"]
     text: str = ""
     """output: one line without its end; failed: a sentence."""
     stream: Literal["stdout", "stderr"] | None = None
@@ -171,4 +190,8 @@ class TrafficLine:
     signal: int | None = None
     """exit: number of the signal that ended it."""
     unreadable: Unreadable | None = None
-    """sockets: why there are none."""
+    """sockets: why there are none; threads: why some may be missing."""
+    threads: tuple[BusyThread, ...] = ()
+    """threads: those of this host that used most CPU since the reading before, the first one most."""
+    seconds: float | None = None
+    """threads: since the reading before."""
