@@ -116,7 +116,7 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, window 130 segments, MSS 1448, cubic",
         "held back": "the sender's core",
-        "path": "proven: a: ens4 carried it; b: ens5 carried it",
+        "path": "verified: a: ens4 carried it; b: ens5 carried it",
         "client": "a: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
         "20 % in softirq",
         "server": "b: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
@@ -133,7 +133,7 @@ def test_sentences_of_a_failed_run_begin_with_the_failure_and_what_to_type() -> 
 
 def test_a_path_that_is_not_proven_is_told_once_and_named_as_the_reason() -> None:
     told = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
-    assert [one.text for one in told] == [f"NOT proven: {VLAN_FAILED.sentence}", "the path is not proven"]
+    assert [one.text for one in told] == [f"NOT verified: {VLAN_FAILED.sentence}", "the path is not verified"]
 
 
 def test_both_directions_and_datagrams() -> None:
@@ -167,7 +167,7 @@ def test_text_of_a_run_at_80_columns() -> None:
         "goodput      5.00 Gb/s arrived at b, 53 % of the ceiling",
         "ceiling      9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "held back    the wire",
-        "path         proven: a: ens4 carried it; b: ens5 carried it",
+        "path         verified: a: ens4 carried it; b: ens5 carried it",
         "",
         "CPU            busy  per Gb/s  user  system  softirq  steal     hottest",
         "client a  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
@@ -294,8 +294,8 @@ def test_a_refusal_tells_every_reason() -> None:
 def test_a_reason_of_several_runs_is_told_once() -> None:
     a = [result(proof=VLAN_FAILED), result(), result(proof=VLAN_FAILED)]
     text = comparison_text(compare(a, [result()] * 3), ("A", "B"), 120)
-    assert text.count("the path is not proven") == 1
-    assert f"✖ no verdict A 1, A 3: the path is not proven: {VLAN_FAILED.sentence}" in text
+    assert text.count("the path is not verified") == 1
+    assert f"✖ no verdict A 1, A 3: the path is not verified: {VLAN_FAILED.sentence}" in text
 
 
 def test_the_run_in_the_middle_tells_what_held_a_set_up_back() -> None:

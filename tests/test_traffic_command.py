@@ -92,7 +92,7 @@ def test_a_comparison_on_one_machine_gets_no_verdict_but_its_figures(state: Path
 def test_text_and_progress_are_ascii_where_the_streams_are(state: Path) -> None:
     done = traffic(state, *QUICK, PYTHONIOENCODING="ascii", NO_COLOR="1")
     assert done.returncode == 0 and done.stdout.isascii() and done.stderr.isascii()
-    assert "! not ranked the path is not proven" in done.stdout and " -> " in done.stdout
+    assert "! not ranked the path is not verified" in done.stdout and " -> " in done.stdout
     assert asked(state, *QUICK, "--ascii").stdout.isascii()
     assert asked(state, *QUICK, "--format", "markdown").stdout.startswith("## nictop traffic\n")
 
@@ -146,7 +146,7 @@ def test_without_the_rights_for_namespaces_it_is_loopback(state: Path, rights: t
     )
     assert done.returncode == 0, done.stderr
     assert f"self-test over loopback ({why}" in done.stderr
-    assert " lo 127.0.0.1 → " in done.stdout and "NOT proven: both ends are on one machine" in done.stdout
+    assert " lo 127.0.0.1 → " in done.stdout and "NOT verified: both ends are on one machine" in done.stdout
 
 
 # ------------------------------------------------------------------------------------------------------- exit codes

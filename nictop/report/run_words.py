@@ -26,7 +26,7 @@ Kind = Literal[
 names."""
 
 DIRECTIONS = {"forward": "client to server", "reverse": "server to client", "bidirectional": "both directions at once"}
-PATHS: dict[Verdict, str] = {"proven": "proven", "failed": "NOT proven", "unknown": "not known"}
+PATHS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
 
 
 class Sentence(NamedTuple):

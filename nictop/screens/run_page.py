@@ -54,7 +54,7 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, ascii_on
     before = ""
     for kind, text in sentences:
         shown = ascii_text(clean(text)) if ascii_only else clean(text)
-        style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("proven") else "")
+        style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("verified") else "")
         for number, part in enumerate(wrap(shown, max(10, cells - LABEL - 2))):
             label = kind if number == 0 and kind != before else ""
             lines.append(((f" {label:<{LABEL}}", "dim"), (part, style)))

@@ -266,7 +266,14 @@ def _proof(heard: Heard, flows: Sequence[Flow]) -> Proof:
         for name, host in heard.hosts.items()
     }
     expected = {host: (pair[0], pair[1]) for host, pair in moved.items()}
-    return proof(heard.plan, watched, expected, carried_for_each_byte(framing, flows))
+    return proof(
+        heard.plan,
+        watched,
+        expected,
+        carried_for_each_byte(framing, flows),
+        headers=carried_for_each_byte(framing, ()),
+        failed=heard.failure is not None,
+    )
 
 
 def carried_for_each_byte(framing: Framing, flows: Sequence[Flow]) -> float:

@@ -142,7 +142,7 @@ def _cpu_words(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues:
     if foreign >= FOREIGN:
         more = f"; the generator {_listed(own)}" if own else ""
         soft = f"; softirq {units.percentage(cpu.softirq)}" if cpu.softirq >= MINOR else ""
-        return f"{full}, shared with another process: {_listed(others)}{more}{soft}"
+        return f"{full}, shared with other processes: {_listed(others)}{more}{soft}"
     if own:
         return f"{full} ({_split(cpu)}): the generator's thread {_listed(own[:1])}{packets(result, flow)}"
     busy = load.busy
@@ -171,7 +171,7 @@ def _listed(threads: Iterable[ThreadLoad]) -> str:
 
 
 def _named(thread: ThreadLoad) -> str:
-    return f"{clean(thread.name)} (pid {thread.pid})"
+    return f"{clean(thread.name)} (pid {thread.pid}{', the other end' if thread.other_end else ''})"
 
 
 def all_cpus(result: Result, flow: Flow) -> Judgement:

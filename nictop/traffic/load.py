@@ -93,7 +93,9 @@ class ThreadLoad:
     cpus: tuple[int, ...] = ()
     """That it was seen on, the most frequent first; (): a process with several threads, not read one by one."""
     generator: bool = False
-    """It belongs to the generator of the run."""
+    """It belongs to the generator that this host has as an end of the run."""
+    other_end: bool = False
+    """It belongs to the generator of the other end, which runs on the same machine."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,8 @@ def thread_loads(
             threads[tid].pid,
             sum(cpus.values()) / (seconds * clock_ticks),
             tuple(cpu for cpu, _ in sorted(cpus.items(), key=lambda pair: -pair[1]) if cpu is not None),
-            threads[tid].generator or threads[tid].pid in pids,
+            threads[tid].generator,
+            not threads[tid].generator and threads[tid].pid in pids,
         )
         for tid, cpus in used.items()
     ]

@@ -1,7 +1,10 @@
 """Which NIC carried the bytes of a run: the counters of every netdev before and after it, on every watched host.
 
-Reads nothing. `proof(plan, hosts, expected)` compares the steps of `Counters.links` with the payload that arrived. A
-counter may leave out headers or count the work of a segmenting NIC, so that shares are judged, not bytes.
+Reads nothing. `proof(plan, hosts, expected)` compares the steps of `Counters.links` with the payload that arrived, and
+those of the receiver with those of the sender. A counter may leave out headers or count the work of a segmenting NIC,
+so that shares are judged, not bytes: the receiver must count at least `CARRIED` of the payload, and at most what the
+sender counted, with the headers of all segments, `MORE` of that and `BACKGROUND`. What lies outside is not verified. Of
+a run that failed nothing is: what was under way then is in no interval.
 """
 
 from __future__ import annotations
@@ -23,6 +26,10 @@ CARRIED = 0.9
 """Share of the payload from which a NIC is said to have carried the run: nothing that carried it counts less."""
 PARTLY = 0.1
 """Share above which a NIC had a part in it."""
+MORE = 0.05
+"""Share of what was sent that a receiver may count besides: other packets of its network, FCS and VLAN tags."""
+BACKGROUND = 4 << 20
+"""Bytes that it may, of a short or slow run."""
 FOREIGN = 1.15
 """Share, headers included, above which there was other traffic too: acknowledgements of the other direction and
 retransmissions stay below."""
@@ -87,10 +94,17 @@ class Proof:
 
 
 def proof(
-    plan: Plan, hosts: Mapping[str, Watched], expected: Mapping[str, tuple[float, float]], overhead: float = 1.05
+    plan: Plan,
+    hosts: Mapping[str, Watched],
+    expected: Mapping[str, tuple[float, float]],
+    overhead: float = 1.05,
+    *,
+    headers: float = 1.05,
+    failed: bool = False,
 ) -> Proof:
     """`expected`: end's host → bytes of payload that it received and sent during the run, what was omitted included.
-    `overhead`: bytes that a netdev counts for each byte of payload (1.05: segments of 1448 bytes)."""
+    `overhead`: bytes that a netdev counts for each byte of payload that arrived (1.05: segments of 1448 bytes);
+    `headers`: the same for each that was sent, lost or not; `failed`: the run did not come to its end."""
     ends = tuple(
         _host_proof(place, hosts.get(place.host), expected.get(place.host, (0.0, 0.0)), overhead)
         for place in (plan.client, plan.server)
@@ -98,12 +112,42 @@ def proof(
     if _one_machine(plan, hosts):
         measures = "both ends are on one machine: it measures that machine, and no NIC"
         return Proof("failed", measures, ends, one_machine=True)
+    if not failed:
+        ends = tuple(_bounded(one, ends, expected, headers) for one in ends)
     verdicts = {one.verdict for one in ends}
     verdict: Verdict = "failed" if "failed" in verdicts else "unknown" if "unknown" in verdicts else "proven"
     most = max((max(pair) for pair in expected.values()), default=0.0)
     others = [host for host in hosts if host not in (plan.client.host, plan.server.host)]
     observed = [one for host in others for one in _observed(hosts[host], most)]
-    return Proof(verdict, "; ".join(one.sentence for one in ends), ends, tuple(observed))
+    sentence = "; ".join(one.sentence for one in ends)
+    if failed and verdict == "proven":
+        verdict = "unknown"
+        sentence = f"the run failed, and what was under way then is not among what arrived: {sentence}"
+    return Proof(verdict, sentence, ends, tuple(observed))
+
+
+def _bounded(
+    end: HostProof, ends: Sequence[HostProof], expected: Mapping[str, tuple[float, float]], headers: float
+) -> HostProof:
+    """An end, not verified when it received more than the other one can have sent. That one may count the headers of a
+    large packet once, which its NIC cuts into segments, and this one those of each segment."""
+    other = next((one for one in ends if one is not end), end)
+    if end.verdict != "proven" or other.verdict != "proven" or not expected.get(end.host, (0.0, 0.0))[0]:
+        return end
+    into, out = end.carried[0], other.carried[0]
+    most = (out.sent or 0.0) * headers * (1 + MORE) + BACKGROUND
+    if (into.received or 0.0) <= most:
+        return end
+    here, there = clean(end.host), clean(other.host)
+    return HostProof(
+        end.host,
+        "unknown",
+        None,
+        f"{here}: {into.name} received {units.bytes_(into.received)}, and {out.name} of {there} sent "
+        f"{units.bytes_(out.sent)}, with headers at most {units.bytes_(most)}: other traffic to {here}, or counters of "
+        "another time",
+        end.carried,
+    )
 
 
 def _one_machine(plan: Plan, hosts: Mapping[str, Watched]) -> bool:

@@ -146,7 +146,7 @@ def _objections(result: Result) -> Sequence[str]:
     if result.proof is None:
         found.append("nobody looked which NIC carried it")
     elif result.proof.verdict != "proven":
-        found.append(f"the path is not proven: {result.proof.sentence}")
+        found.append(f"the path is not verified: {result.proof.sentence}")
     for load in result.hosts:
         host = clean(load.host)
         if load.role == "observer":

@@ -71,7 +71,7 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
         assert kept.result.goodput == pytest.approx(47.8e6, rel=0.1)
         assert "arrived at b" in runs.sentences()
-        assert "proven" in runs.sentences()
+        assert "verified" in runs.sentences()
         assert title(runs).startswith(" a nictopt → b nictopt")
         assert [one.identity for _, one in kept_runs(kept_here).runs] == [kept.identity]
         assert runs.generators() == []

@@ -179,9 +179,15 @@ def receiver(*threads: ThreadLoad, full: tuple[BusyCpu, ...] = (SPLIT,)) -> Resu
 
 def test_another_process_on_the_receivers_cpu_is_named() -> None:
     assert bottleneck(receiver(LOOP, OWN)) == (
-        "the receiver's CPU 1 on b: 100 % busy, shared with another process: yes (pid 812) 52 %; "
+        "the receiver's CPU 1 on b: 100 % busy, shared with other processes: yes (pid 812) 52 %; "
         "the generator iperf3 (pid 900) 46 %; softirq 5.0 %"
     )
+
+
+def test_the_generator_of_the_other_end_is_told_as_such() -> None:
+    """Two names of one machine, or two namespaces."""
+    other = replace(OWN, pid=901, other_end=True, generator=False)
+    assert "shared with other processes: iperf3 (pid 901, the other end) 46 %; the" in bottleneck(receiver(OWN, other))
 
 
 def test_a_full_cpu_of_the_generator_alone_is_its_own() -> None:

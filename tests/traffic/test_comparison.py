@@ -97,7 +97,7 @@ def test_cpu_for_each_gigabit_is_compared_too() -> None:
         ),
         ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: the hypervisor took 10 % of its CPU time (steal)"),
         ({"hosts": (load("a", busy=None), load("b", "server"))}, "a: its CPUs were not counted"),
-        ({"proof": Proof("failed", "a: ens3 carried it")}, "the path is not proven: a: ens3 carried it"),
+        ({"proof": Proof("failed", "a: ens3 carried it")}, "the path is not verified: a: ens3 carried it"),
         ({"proof": None}, "nobody looked which NIC carried it"),
         ({"failure": Failure("stall", "the link died")}, "the run failed: the link died"),
         ({"flows": ()}, "the receiver's total is not known"),

@@ -166,6 +166,59 @@ def test_small_segments_are_no_foreign_traffic() -> None:
     assert not found.hosts[0].foreign
 
 
+@pytest.mark.parametrize(
+    ("sent", "received", "verdict"),
+    [
+        (1.05, 1.05, "proven"),
+        (1.002, 1.05, "proven"),
+        (1.05, 1.001, "proven"),
+        (1.3, 1.05, "proven"),
+        (1.05, 1.3, "unknown"),
+        (1.01, 2.0, "unknown"),
+    ],
+)
+def test_a_receiver_counts_no_more_than_was_sent(sent: float, received: float, verdict: str) -> None:
+    """One end may count the headers of each segment, the other one those of a large packet that its NIC cuts."""
+    watched = {"a": host("a", {4: sent}, nic(4)), "b": host("b", {4: received}, nic(4))}
+    found = proof(PLAN, watched, EXPECTED)
+    assert (found.verdict, found.hosts[0].verdict, found.hosts[1].verdict) == (verdict, "proven", verdict)
+
+
+def test_both_figures_are_told_of_a_receiver_that_counted_more() -> None:
+    found = proof(PLAN, {"a": plain("a"), "b": host("b", {4: 1.4}, nic(4))}, EXPECTED)
+    assert found.sentence == (
+        "a: ens4 carried 1001 MiB; b: ens4 received 1.30 GiB, and ens4 of a sent 1001 MiB, with headers at most "
+        "1.08 GiB: other traffic to b, or counters of another time"
+    )
+    assert found.hosts[1].path is None and not found.hosts[1].foreign
+
+
+def test_a_run_in_both_directions_is_bounded_in_both() -> None:
+    both = {"a": (float(GB), float(GB)), "b": (float(GB), float(GB))}
+    assert proof(PLAN, {"a": plain("a"), "b": plain("b")}, both).verdict == "proven"
+    found = proof(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": plain("b")}, both)
+    assert [one.verdict for one in found.hosts] == ["unknown", "proven"]
+    assert "a: ens4 received 1.40 GiB, and ens4 of b sent 1001 MiB" in found.sentence
+
+
+def test_a_small_run_beside_the_usual_packets_of_a_network() -> None:
+    """ARP, router advertisements, the connection of the probe itself."""
+    watched = {"a": host("a", {4: 0.0012}, nic(4)), "b": host("b", {4: 0.0018}, nic(4))}
+    assert proof(PLAN, watched, {"a": (0.0, 1e6), "b": (1e6, 0.0)}).verdict == "proven"
+
+
+def test_a_run_that_failed_has_no_verdict() -> None:
+    """What was under way then is in no interval."""
+    found = proof(PLAN, {"a": plain("a"), "b": plain("b")}, EXPECTED, failed=True)
+    assert found.verdict == "unknown"
+    assert found.sentence == (
+        "the run failed, and what was under way then is not among what arrived: a: ens4 carried 1001 MiB; "
+        "b: ens4 carried 1001 MiB"
+    )
+    elsewhere = host("a", {3: 1.05, 4: 0.001}, nic(3), nic(4))
+    assert proof(PLAN, {"a": elsewhere, "b": plain("b")}, EXPECTED, failed=True).verdict == "failed"
+
+
 def test_what_was_not_counted_is_unknown() -> None:
     none = Watched(None, None, plain("a").snapshot)
     assert client(none)[0].verdict == "unknown"

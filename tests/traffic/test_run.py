@@ -242,7 +242,7 @@ async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
         result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse")
         assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
         assert result.proof is not None and result.proof.verdict == "failed"
-        assert result.why_not_ranked[0].startswith("the path is not proven: both ends are on one machine")
+        assert result.why_not_ranked[0].startswith("the path is not verified: both ends are on one machine")
 
 
 async def test_a_run_that_goes_by_another_nic_is_caught() -> None:
