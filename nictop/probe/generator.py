@@ -170,6 +170,9 @@ class Generators:
     def end_all(self) -> None:
         """End every child, and wait for it. Takes a moment."""
         end_now([generator.child for generator in [*self._running.values(), *self._lookups.values()]])
+        for generator in self._running.values():
+            if generator.threads is not None:
+                generator.threads.close()
         self._running.clear()
         self._lookups.clear()
         self._diagnosis.close()
@@ -292,6 +295,8 @@ class Generators:
         generator.child.terminate(now)
 
     def _finish(self, generator: Generator, now: float) -> None:
+        if generator.threads is not None:
+            generator.threads.close()
         status, number = generator.child.reap()
         name = generator.wish.id
         if generator.wish.action in ANSWERS:

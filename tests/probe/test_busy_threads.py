@@ -139,6 +139,25 @@ def test_dear_readings_become_rare(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reader.interval == pytest.approx(0.1 / MOST_CPU)
 
 
+def test_files_of_processes_that_ended_are_closed(tmp_path: Path, clock: list[float]) -> None:
+    def opened() -> list[str]:
+        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+        return sorted(
+            str(link.readlink()) for link in links if link.is_symlink() and str(tmp_path) in str(link.readlink())
+        )
+
+    for pid in (1, 20):
+        write(tmp_path, stat(pid, "yes", 0, 0))
+    reader = BusyThreadReader(1, str(tmp_path))
+    reader.begin()
+    assert opened() == [f"{tmp_path}/{pid}/stat" for pid in (1, 20)]
+    (tmp_path / "20").rename(tmp_path / "gone")
+    reader.read()
+    assert opened() == [f"{tmp_path}/1/stat"]
+    reader.close()
+    assert opened() == []
+
+
 @pytest.fixture
 def hog() -> Iterator[subprocess.Popen[str]]:
     """A real busy loop on one CPU."""

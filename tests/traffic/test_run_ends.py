@@ -164,6 +164,26 @@ async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> No
     assert f": the link of {WIRE} on " in run.result.failure.sentence
 
 
+async def test_the_path_of_a_run_whose_cable_was_pulled_is_not_verified(
+    pair_with_sshd: tuple[Pair, dict[str, Sshd]],
+) -> None:
+    """Two machines by their boot ids; what was under way when the link went down is in no interval."""
+    both, _ = pair_with_sshd
+    await back(both)
+    try:
+        with Traced(both, both.plan(time=60), SHORT) as run:
+            await run.until("first byte")
+            both.server.run(["ip", "link", "set", WIRE, "down"])
+            await ended(run)
+    finally:
+        await asyncio.to_thread(restore_link, both)
+    assert run.result is not None and run.result.failure is not None
+    proof = run.result.proof
+    assert proof is not None and not proof.one_machine
+    assert proof.verdict == "unknown" and proof.sentence.startswith("the run failed, and what was under way then is")
+    assert run.result.bottleneck == ""
+
+
 def restore_link(both: Pair) -> None:
     """Set the server's end up, and wait until the next run finds the link as this one did."""
     both.server.run(["ip", "link", "set", WIRE, "up"])
