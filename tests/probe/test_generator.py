@@ -705,6 +705,7 @@ def test_what_is_not_understood_is_said() -> None:
             ({"deadline": 0}, "deadline is not"),
             ({"deadline": 1e9}, "deadline is not"),
             ({"sockets": True, "interval": -1}, "interval is not"),
+            ({"threads": 1}, "threads is not true or false"),
             ({"arguments": "--reverse"}, "arguments is not"),
             ({"arguments": ["--logfile", "x"]}, "does not pass '--logfile'"),
             ({"arguments": ["--logf=x"]}, "does not pass '--logf=x'"),
@@ -720,6 +721,28 @@ def test_what_is_not_understood_is_said() -> None:
             line = said(probe, "failed", "started")
             assert word in line.text, (change, line)
         assert not [pid for pid in probe.children() if os.getsid(pid) == pid]
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_threads_are_told_while_one_runs(ends: Ends, generator: str) -> None:
+    """Of all processes of the host, its own among them."""
+    client, server = ends
+    server.ask(start("server", generator, address=IPV4[1]))
+    said(server, "listening")
+    busy = ("-t", "30") if generator == "iperf3" else ("--time", "30")
+    client.ask(start("client", generator, *busy, address=IPV4[1], threads=True))
+    pid = said(client, "started").pid
+    while True:
+        line = said(client, "threads", name="client")
+        assert line.seconds and line.seconds > 0 and line.unreadable is None
+        own = [one for one in line.threads if one.generator]
+        if own:
+            break
+    assert {one.name[:4] for one in own} <= {"iper", "pyth", "nict"} and pid is not None
+    assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own)
+    assert all(one.user + one.system > 0 for one in line.threads) and len(line.threads) <= 16
+    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    said(client, "exit")
 
 
 def test_limit_of_generators() -> None:

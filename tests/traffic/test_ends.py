@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Clock, Counters, Line, TrafficLine, TrafficSocket
+from nictop.probe.records import BusyThread, Clock, Counters, Line, TrafficLine, TrafficSocket, Unreadable
 from nictop.traffic.built_in import BuiltInOutput
 from nictop.traffic.ends import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.host import RunHost
 from nictop.traffic.iperf3 import Iperf3Output
-from nictop.traffic.load import host_load, series
+from nictop.traffic.load import ThreadLoad, host_load, series, thread_loads
 from nictop.traffic.measured import Detail, Interval, Problem, Total
 from tests.model.hosts import HELLO, counters, link_counters
 from tests.support.arbitrary import arbitrary
@@ -101,7 +101,14 @@ def test_figures_are_those_of_the_data_connections() -> None:
     for time, moved, again in ((1.0, 10**6, 2), (2.0, 10**7, 5), (3.0, 10**8, 9), (9.0, 10**9, 99)):
         control = socket(1, 400, snd_mss=500, rtt=9)
         data = [
-            socket(inode, moved, retransmits=again, busy_time=int(time * 1e6), window_limited=int(time * 4e5))
+            socket(
+                inode,
+                moved,
+                retransmits=again,
+                busy_time=int(time * 1e6),
+                window_limited=int(time * 4e5),
+                send_window=65536,
+            )
             for inode in (2, 3)
         ]
         found.take(TrafficLine(time, "run-c", "sockets", sockets=(control, *data)))
@@ -109,6 +116,7 @@ def test_figures_are_those_of_the_data_connections() -> None:
     assert figures is not None
     assert (figures.rtt, figures.snd_mss, figures.congestion_window) == (200, 1448, 20)
     assert figures.window_limited == pytest.approx(0.4) and figures.buffer_limited == 0
+    assert figures.send_window == 2 * 65536
     assert socket_retransmits(found, 0.5, 4.0) == 14
     assert socket_figures(found, 20.0, 30.0) is None and socket_retransmits(found, 0.5, 1.5) is None
 
@@ -187,6 +195,74 @@ def test_the_load_is_that_of_the_seconds_that_count() -> None:
     short = host_load("b", "server", records, (0.0, 0.9), offset=1002.0, snapshot=SNAPSHOT, bits_per_second=1.0)
     assert short.busy is None and [one.time for one in short.series] == [0.0, 2.0, 4.0]
     assert [one.dropped for one in found.packets] == [2, 2, 2] and short.packets == ()
+    (full,) = found.full
+    parts = (full.busy, full.softirq, full.user or 0.0, full.system or 0.0, full.steal or 0.0)
+    assert full.cpu == 0 and parts == pytest.approx((0.95, 0.8, 0.05, 0.0, 0.1))
+    assert found.busy_cpus == found.full and short.busy_cpus == ()
+    assert (found.send_drops, found.backlog_drops, found.threads) == (0, None, None)
+
+
+def test_packets_that_were_dropped_on_the_way_in_and_out() -> None:
+    records = [
+        counters(
+            time,
+            {4: link_counters(tx_dropped=int(time))},
+            cpus=dict.fromkeys(range(2), (int(time) * 50, 0, 0, int(time) * 50, 0, 0, 0, 0, 0, 0)),
+            softnet={0: (0, int(time), 0), 1: (0, 2**32 - 1 if time < 11 else 0, 0)},
+        )
+        for time in (10.0, 12.0)
+    ]
+    found = host_load(
+        "b", "server", records, (0.0, 2.0), offset=10.0, snapshot=SNAPSHOT, bits_per_second=1.0, ifindex=4
+    )
+    assert (found.send_drops, found.backlog_drops) == (2, 2)
+
+
+# ------------------------------------------------------------------------------------------------------------- threads
+
+YES = BusyThread(20, 20, "yes", 60, 10, 3)
+OWN = BusyThread(31, 30, "iperf3", 10, 30, 1, generator=True)
+
+
+def reading(time: float, *threads: BusyThread, seconds: float = 1.0, why: Unreadable | None = None) -> TrafficLine:
+    return TrafficLine(time, "run-s", "threads", threads=threads, seconds=seconds, unreadable=why)
+
+
+def test_threads_are_those_of_the_seconds_that_count() -> None:
+    found = end()
+    found.take(TrafficLine(9.0, "run-c", "started", pid=30))
+    moved = BusyThread(20, 20, "yes", 20, 0, 2)
+    for line in (
+        reading(10.4, BusyThread(9, 9, "before", 90, 0, 0)),
+        reading(11.6, YES, OWN),  # it lies in the window for the greater part
+        reading(12.6, moved, BusyThread(31, 30, "iperf3", 0, 20, 1, generator=True)),
+        reading(13.7, BusyThread(9, 9, "after", 90, 0, 0)),
+    ):
+        found.take(line)
+    assert thread_loads(found.threads, (11.0, 13.0), 100) == (
+        ThreadLoad("yes", 20, 0.45, (3, 2)),
+        ThreadLoad("iperf3", 30, 0.3, (1,), True),
+    )
+    assert found.pid == 30
+    assert thread_loads(found.threads, (20.0, 30.0), 100) is None and thread_loads([], (0.0, 9.0), 100) is None
+
+
+def test_threads_of_which_some_could_not_be_read_are_not_known() -> None:
+    """The one that fills a CPU may be among those that are missing."""
+    lines = [reading(11.0, YES), reading(12.0, YES, why=Unreadable("needs_root", "/proc: hidepid"))]
+    assert thread_loads(lines, (10.0, 12.0), 100) is None
+    assert thread_loads(lines[:1], (10.0, 12.0), 100) is not None
+
+
+def test_the_generator_of_the_other_end_on_the_same_machine() -> None:
+    (own, other) = thread_loads([reading(11.0, OWN, YES)], (10.0, 12.0), 100, frozenset((20, 30))) or ()
+    assert (own.name, own.generator, own.other_end) == ("yes", False, True)
+    assert (other.name, other.generator, other.other_end) == ("iperf3", True, False)
+
+
+def test_a_process_with_threads_that_were_not_read_one_by_one_is_on_no_cpu() -> None:
+    (found,) = thread_loads([reading(11.0, BusyThread(20, 20, "qemu", 300, 0, None))], (10.0, 12.0), 100) or ()
+    assert (found.share, found.cpus) == (3.0, ())
 
 
 def test_windows_are_never_shorter_than_a_second() -> None:
