@@ -1,8 +1,8 @@
 """What held a run back, in one sentence with its evidence, or what was excluded.
 
-Reads nothing; takes a `Result`. Looked for in the order in which one hides the next: the rate asked for, the wire, the
-hypervisor that gives time to others, a CPU or thread that is full, CPUs that all are, windows, losses, a qdisc. A cause
-is named only when its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise it is "not
+Reads nothing; takes a `Result`. Looked for in the order in which one hides the next: the rate asked for, the ceiling,
+the hypervisor that gives time to others, a CPU or thread that is full, CPUs that all are, windows, losses, a qdisc. A
+cause is named only when its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise it is "not
 determined": with what is possible and what is excluded, each with its figures. The network between the hosts and the
 hypervisor below a guest are named only when nothing on either host is left.
 """
@@ -62,10 +62,10 @@ def _ceiling(result: Result) -> Judgement:
     if share is None or ceiling is None:
         return Judgement()
     if share > ABOVE_CEILING:
-        return Judgement("", ("line rate (exceeded)",))
+        return Judgement("", ("ceiling (exceeded)",))
     if share < AT_CEILING:
-        return Judgement("", (f"line rate ({units.percentage(share)} of the ceiling)",))
-    return Judgement(f"the wire: {units.percentage(share)} of the ceiling, {ceiling.sentence}")
+        return Judgement("", (f"ceiling ({units.percentage(share)} of it)",))
+    return Judgement(f"the ceiling: {units.percentage(share)} of {ceiling.sentence}")
 
 
 def _not_determined(result: Result, flow: Flow, found: Judgement) -> str:

@@ -47,7 +47,7 @@ SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP tim
 @pytest.mark.parametrize(
     ("run", "sentence"),
     [
-        (result(9.40), "the wire: 100 % of the ceiling, 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps"),
+        (result(9.40), "the ceiling: 100 % of 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps"),
         (result(0.99, plan=replace(PLAN, bitrate=500_000_000, streams=2)), "the bitrate that was asked for: 1.00 Gb/s"),
         (
             result(hosts=(load("a", steal=0.4, hottest_busy=0.97), RECEIVES)),
@@ -78,7 +78,7 @@ SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP tim
         ),
         (
             result(),
-            "not determined; possible: windows and buffers of TCP (the sockets of a were not read); excluded: line",
+            "not determined; possible: windows and buffers of TCP (the sockets of a were not read); excluded: ceil",
         ),
         (
             result(ceiling=Ceiling(None, None, "no ceiling"), hosts=()),
@@ -93,8 +93,8 @@ def test_what_it_was(run: Result, sentence: str) -> None:
 def test_more_than_the_ceiling_is_no_answer() -> None:
     """Something else held it back, as a core does here."""
     assert bottleneck(result(11.0, hosts=(SENDS, RECEIVES))).startswith("the receiver's CPU 2 on b")
-    assert bottleneck(result(9.55, hosts=(SENDS, RECEIVES))).startswith("the wire: 101 % of the ceiling")
-    assert bottleneck(result(11.0)).partition("; excluded: ")[2].startswith("line rate (exceeded), steal")
+    assert bottleneck(result(9.55, hosts=(SENDS, RECEIVES))).startswith("the ceiling: 101 % of 9.41")
+    assert bottleneck(result(11.0)).partition("; excluded: ")[2].startswith("ceiling (exceeded), steal")
 
 
 def test_what_a_failed_run_reached_is_no_rate() -> None:
@@ -110,7 +110,7 @@ IDLE = (load("a", send_drops=0), load("b", "server", ring_drops=0, backlog_drops
 def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None:
     run = result(flows=FEW, sockets=(HELD,), hosts=IDLE)
     assert bottleneck(run, SETUPS) == (
-        NOTHING_LEFT + "line rate (53 % of the ceiling), steal (b 0 %, a 0 %), "
+        NOTHING_LEFT + "ceiling (53 % of it), steal (b 0 %, a 0 %), "
         "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (with them 14.7 Gb/s can be reached at "
         "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0, root qdisc (a fq_codel, b mq)"
