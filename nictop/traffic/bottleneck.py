@@ -1,10 +1,10 @@
 """What held a run back, in one sentence with its evidence, or what was excluded.
 
 Reads nothing; takes a `Result`. Looked for in the order in which one hides the next: the rate asked for, the ceiling,
-the hypervisor that gives time to others, a CPU or thread that is full, CPUs that all are, windows, losses, a qdisc. A
-cause is named only when its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise it is "not
-determined": with what is possible and what is excluded, each with its figures. The network between the hosts and the
-hypervisor below a guest are named only when nothing on either host is left.
+the hypervisor that gives time to others, a CPU or thread that is full, CPUs that all are, windows, losses. A cause is
+named only when its arithmetic gives the measured rate (`cpu_limits`, `path_limits`). Otherwise it is "not determined":
+with what is possible and what is excluded, each with its figures. The network between the hosts and the hypervisor
+below a guest are named only when nothing on either host is left.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     nics = setups or {}
     found = together(
         (
+            path_limits.qdiscs(flow, nics),
             _bitrate(result, flow),
             _ceiling(result),
             cpu_limits.steal(result, flow),
@@ -39,7 +40,6 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
             cpu_limits.all_cpus(result, flow),
             path_limits.windows(result, flow),
             path_limits.losses(result, flow, nics),
-            path_limits.qdiscs(result, flow, nics),
         )
     )
     if not found.cause:

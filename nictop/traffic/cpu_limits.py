@@ -176,11 +176,15 @@ def _named(thread: ThreadLoad) -> str:
 
 def all_cpus(result: Result, flow: Flow) -> Judgement:
     """Of an end, or of a hypervisor below one: an observer that runs virtual machines."""
+    possible = []
     for load in ends_of(result, flow):
         if load.busy is not None and load.busy.total >= FULL_HOST * load.busy.cores:
             others = [one for one in load.threads or () if not one.generator and one.share >= FOREIGN]
             more = f"; other processes: {_listed(others)}" if others else ""
-            return Judgement(f"the CPUs of {clean(load.host)}: {_busy_words(load)}{more}{packets(result, flow)}")
+            words = f"the CPUs of {clean(load.host)}: {_busy_words(load)}{more}"
+            if _wants_more(load):
+                return Judgement(f"{words}{packets(result, flow)}")
+            possible.append(f"{words}, though the run used little of them")
     seen = []
     for load in result.hosts:
         if load.role != "observer" or load.busy is None or not load.machines:
@@ -195,7 +199,18 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
             ]
             return Judgement(f"the hypervisor {clean(load.host)}: {_busy_words(load)}; the most for {', '.join(told)}")
         seen.append(f"{clean(load.host)} CPU {load.busy.hottest} at {units.percentage(load.busy.hottest_busy)}")
-    return Judgement("", (f"hypervisor CPU ({', '.join(seen)})",) if seen and not on_one_machine(result) else ())
+    excluded = (f"hypervisor CPU ({', '.join(seen)})",) if seen and not on_one_machine(result) else ()
+    return Judgement("", excluded, tuple(possible))
+
+
+def _wants_more(load: HostLoad) -> bool:
+    """The same as `_does_the_run` of all CPUs together: one thread uses one CPU at most."""
+    if load.threads is None or load.busy is None:
+        return True
+    own = sum(one.share for one in load.threads if one.generator)
+    others = [one for one in load.threads if not one.generator and one.share >= MINOR and not _is_softirq(one)]
+    fair = min(1.0, load.busy.cores / (len(others) + 1))
+    return own + load.busy.irq + load.busy.softirq >= STARVED * fair
 
 
 def _busy_words(load: HostLoad) -> str:

@@ -278,10 +278,11 @@ def _chosen(result: Result, host: str) -> Carried | None:
 # ------------------------------------------------------------------------------------------------------------- qdiscs
 
 
-def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
+def qdiscs(flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
     """Root queueing disciplines of both ends: that of the receiver holds its acknowledgements. Only their kinds are
     known, so that none is the cause."""
     excluded: list[str] = []
+    holding: list[str] = []
     possible: list[str] = []
     for host in dict.fromkeys((flow.sender, flow.receiver)):
         setup = setups.get(host)
@@ -291,9 +292,10 @@ def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
         for name, kind in setup.qdiscs:
             where = f"{clean(kind)} of {clean(name)} on {clean(host)}"
             if kind in HOLDING_QDISCS:
-                possible.insert(0, f"root qdisc {where}, which may hold back: tc -s qdisc show dev {word(name)}")
+                holding.append(f"root qdisc {where}, which may hold back: tc -s qdisc show dev {word(name)}")
             elif kind in UNREAD_QDISCS:
                 possible.append(f"root qdisc {where} (its limits are not read): tc -s qdisc show dev {word(name)}")
             else:
                 excluded.append(f"{clean(host)} {clean(kind)}")
-    return Judgement("", (f"root qdisc ({', '.join(dict.fromkeys(excluded))})",) if excluded else (), tuple(possible))
+    told = (f"root qdisc ({', '.join(dict.fromkeys(excluded))})",) if excluded else ()
+    return Judgement("", told, (*holding, *possible))

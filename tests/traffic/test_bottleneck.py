@@ -78,7 +78,7 @@ SLOW = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100, TCP tim
         ),
         (
             result(),
-            "not determined; possible: windows and buffers of TCP (the sockets of a were not read); excluded: ceil",
+            "not determined; possible: windows and buffers of TCP (the sockets of a were not read); excluded: root",
         ),
         (
             result(ceiling=Ceiling(None, None, "no ceiling"), hosts=()),
@@ -110,10 +110,10 @@ IDLE = (load("a", send_drops=0), load("b", "server", ring_drops=0, backlog_drops
 def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None:
     run = result(flows=FEW, sockets=(HELD,), hosts=IDLE)
     assert bottleneck(run, SETUPS) == (
-        NOTHING_LEFT + "ceiling (53 % of it), steal (b 0 %, a 0 %), "
+        NOTHING_LEFT + "root qdisc (a fq_codel, b mq), ceiling (53 % of it), steal (b 0 %, a 0 %), "
         "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (with them 14.7 Gb/s can be reached at "
-        "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0, root qdisc (a fq_codel, b mq)"
+        "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0"
     )
 
 
@@ -240,6 +240,10 @@ def test_other_processes_on_all_cpus_are_named() -> None:
     assert bottleneck(result(hosts=(load("a"), busy))) == (
         "the CPUs of b: 1.83 of 2 cores are busy, CPU 1 at 92 %; other processes: yes (pid 812) 52 %"
     )
+    little = (LOOP, replace(OWN, share=0.03))
+    idle = load("b", "server", threads=little, **{**TWO_CORES, "user": 1.5, "softirq": 0.01})
+    told = bottleneck(result(hosts=(load("a"), idle)))
+    assert told.startswith("not determined") and ", though the run used little of them" in told
 
 
 # -------------------------------------------------------------------------------------------------------- hypervisors
@@ -340,7 +344,7 @@ def test_losses_that_are_no_cause(figures: SocketFigures, retransmits: int, phra
 
 def test_losses_at_an_end_with_a_shaper_may_be_the_shapers() -> None:
     told = losing(1100, {**SETUPS, "a": NicSetup(None, (("ens4", "tbf"),))})
-    assert told.startswith("not determined; ") and "; possible: packet loss: retransmits 0.025 %" in told
+    assert told.startswith("not determined; ") and ", packet loss: retransmits 0.025 %" in told
     assert "root qdisc tbf of ens4 on a, which may hold back" in told
 
 

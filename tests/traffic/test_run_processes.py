@@ -1,4 +1,4 @@
-"""Processes of others beside a real run: one that fills the server's CPU is named, with its share."""
+"""What holds real runs back: a process of others that fills the server's CPU, a shaper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from nictop.traffic.result import Result
-from tests.traffic.pair import pair, why_not
+from tests.traffic.pair import WIRE, pair, why_not
 from tests.traffic.real_runs import carried_out
 
 REASON = why_not()
@@ -51,3 +51,18 @@ def _check_threads(result: Result, hog: int) -> None:
     assert told.cpus == (CPU,) and not told.generator and not told.other_end
     own = next(one for one in server.threads if one.generator)
     assert own.name.startswith("iperf3") and own.cpus == (CPU,)
+
+
+async def test_a_shaper_is_possible_and_the_network_is_not_named() -> None:
+    """And whatever else runs on this machine is not the cause."""
+    async with pair("50mbit") as both:
+        for _ in range(ATTEMPTS):
+            result, _ = await carried_out(both, time=3)
+            if result.bottleneck.startswith("not determined"):
+                break
+    assert result.failure is None
+    assert result.bottleneck.startswith(
+        f"not determined; possible: root qdisc tbf of {WIRE} on a, which may hold back: tc -s qdisc show dev {WIRE}, "
+        f"root qdisc tbf of {WIRE} on b, "
+    )
+    assert "between the hosts" not in result.bottleneck and "; excluded: " in result.bottleneck
