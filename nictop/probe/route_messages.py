@@ -11,7 +11,7 @@ import struct
 from typing import Literal
 
 from nictop.probe.link_messages import Attributes, number
-from nictop.probe.netlink import iterate, pack, unsigned
+from nictop.probe.netlink import iterate, pack, pack_u32, unsigned
 from nictop.probe.records import Address, DefaultRoute
 from nictop.probe.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
 
@@ -115,11 +115,13 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
     return hops
 
 
-def route_query(family: int, peer: bytes, source: bytes | None) -> bytes:
-    """Payload of the RTM_GETROUTE that asks for the route to one address, from one of this host's or from none."""
+def route_query(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
+    """Payload of the RTM_GETROUTE that asks for the route to one address, from one of this host's or from none.
+    `ifindex`: the link that it has to leave by, 0: any."""
     bits = 8 * len(peer)
     header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
-    return header + pack(RTA_DST, peer) + (pack(RTA_SRC, source) if source is not None else b"")
+    link = pack_u32(RTA_OIF, ifindex) if ifindex else b""
+    return header + pack(RTA_DST, peer) + (pack(RTA_SRC, source) if source is not None else b"") + link
 
 
 def parse_outgoing_link(payload: bytes) -> int | None:

@@ -11,15 +11,14 @@ import os
 import socket
 import struct
 
-from nictop.probe.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack, pack_u32
+from nictop.probe.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack
 from nictop.probe.records import TrafficPath, Unreadable
-from nictop.probe.route_messages import RTA_OIF, RTMSG, parse_gateway
+from nictop.probe.route_messages import RTA_OIF, RTMSG, parse_gateway, route_query
 from nictop.probe.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE
 from nictop.probe.sysfs import parse_integer, printable, read_text, why_unreadable
 
 PATIENCE = 1.0
 """Seconds for each answer of the kernel."""
-RTA_DST, RTA_SRC = 1, 2
 NDA_DST, NDA_LLADDR = 1, 2
 NDMSG = struct.Struct("=BxxxiHBB")
 """struct ndmsg: family, ifindex, state, flags, type."""
@@ -86,10 +85,7 @@ def _route(kernel: NetlinkSocket, family: int, address: str, source: str, zone: 
 
 
 def _look_up(kernel: NetlinkSocket, family: int, address: str, source: str, zone: int) -> tuple[str, int, str | None]:
-    bits = 128 if family == socket.AF_INET6 else 32
-    query = RTMSG.pack(family, bits, bits if source else 0, 0, 0, 0, 0, 0, 0) + pack(RTA_DST, _packed(family, address))
-    query += pack(RTA_SRC, _packed(family, source)) if source else b""
-    query += pack_u32(RTA_OIF, zone) if zone else b""
+    query = route_query(family, _packed(family, address), _packed(family, source) if source else None, zone)
     for kind, payload in kernel.request(RTM_GETROUTE, query):
         if kind == RTM_NEWROUTE and len(payload) >= RTMSG.size:
             attributes = dict(iterate(payload[RTMSG.size :]))
