@@ -10,12 +10,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
 from nictop.rules.sources import in_words, missing
 from nictop.rules.watched import Watched
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing since Python 3.11
 
 Family = Literal[
     "profiles and names",
@@ -48,62 +51,46 @@ class Rule:
     """First line of its explanation."""
     explanation: str
     """The whole docstring, unindented."""
-    yields_to: tuple[str, ...]
-    """Rules that name the cause better: when one of them has found the same subject of the same host, this one
-    is left out, so that one cause is reported once."""
-    needs: tuple[str, ...]
-    """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not be read the rule is
-    not asked, but skipped with the reason. Links are needed by all."""
-    uses: tuple[str, ...]
-    """Sources without which a finding could be missed: the rule is asked all the same, and named as skipped, too."""
-    messages_if: Callable[[Watched], bool] | None
-    """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
     ask: Callable[[Sequence[Watched]], Said]
     """Every finding about all hosts."""
     pairs: bool
     """It looks at several hosts together."""
+    yields_to: tuple[str, ...] = ()
+    """Rules that name the cause better: when one of them has found the same subject of the same host, this one
+    is left out, so that one cause is reported once."""
+    needs: tuple[str, ...] = ()
+    """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not be read the rule is
+    not asked, but skipped with the reason. Links are needed by all."""
+    uses: tuple[str, ...] = ()
+    """Sources without which a finding could be missed: the rule is asked all the same, and named as skipped, too."""
+    messages_if: Callable[[Watched], bool] | None = None
+    """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
 
 
-def host_rule(
-    family: Family,
-    severity: Severity,
-    *,
-    yields_to: tuple[str, ...] = (),
-    needs: tuple[str, ...] = (),
-    uses: tuple[str, ...] = (),
-    messages_if: Callable[[Watched], bool] | None = None,
-) -> Callable[[HostRule], HostRule]:
-    """Mark a function as a rule about each host by itself. `needs`, `uses`, `messages_if`: see `Rule`."""
+class Options(TypedDict, total=False):
+    """What a rule may say of itself beside family and severity; see `Rule`."""
+
+    yields_to: tuple[str, ...]
+    needs: tuple[str, ...]
+    uses: tuple[str, ...]
+    messages_if: Callable[[Watched], bool] | None
+
+
+def host_rule(family: Family, severity: Severity, **options: Unpack[Options]) -> Callable[[HostRule], HostRule]:
+    """Mark a function as a rule about each host by itself."""
 
     def mark(function: HostRule) -> HostRule:
         def ask(hosts: Sequence[Watched]) -> Said:
             for host in hosts:
                 yield from _judged(RULES[function.__name__], (host,), lambda seen: function(seen[0]))
 
-        _register(
-            function,
-            ask,
-            family=family,
-            severity=severity,
-            yields_to=yields_to,
-            needs=needs,
-            uses=uses,
-            messages_if=messages_if,
-        )
+        _register(function, family, severity, ask, pairs=False, options=options)
         return function
 
     return mark
 
 
-def pair_rule(
-    family: Family,
-    severity: Severity,
-    *,
-    yields_to: tuple[str, ...] = (),
-    needs: tuple[str, ...] = (),
-    uses: tuple[str, ...] = (),
-    messages_if: Callable[[Watched], bool] | None = None,
-) -> Callable[[PairRule], PairRule]:
+def pair_rule(family: Family, severity: Severity, **options: Unpack[Options]) -> Callable[[PairRule], PairRule]:
     """Mark a function as a rule about several hosts together; it is asked once, with all of them whose `needs` could
     be read."""
 
@@ -111,17 +98,7 @@ def pair_rule(
         def ask(hosts: Sequence[Watched]) -> Said:
             yield from _judged(RULES[function.__name__], hosts, function)
 
-        _register(
-            function,
-            ask,
-            family=family,
-            severity=severity,
-            yields_to=yields_to,
-            needs=needs,
-            uses=uses,
-            messages_if=messages_if,
-            pairs=True,
-        )
+        _register(function, family, severity, ask, pairs=True, options=options)
         return function
 
     return mark
@@ -132,23 +109,14 @@ RULES: dict[str, Rule] = {}
 
 
 def _register(
-    function: HostRule | PairRule,
-    ask: Callable[[Sequence[Watched]], Said],
-    *,
-    family: Family,
-    severity: Severity,
-    yields_to: tuple[str, ...],
-    needs: tuple[str, ...],
-    uses: tuple[str, ...],
-    messages_if: Callable[[Watched], bool] | None,
-    pairs: bool = False,
+    function: HostRule | PairRule, family: Family, severity: Severity, ask: PairRule, *, pairs: bool, options: Options
 ) -> None:
     explanation = inspect.getdoc(function) or ""
     name = function.__name__
     if name in RULES:
         raise ValueError(f"two rules are called {name}")
     summary = " ".join(explanation.split("\n\n")[0].split())
-    RULES[name] = Rule(name, family, severity, summary, explanation, yields_to, needs, uses, messages_if, ask, pairs)
+    RULES[name] = Rule(name, family, severity, summary, explanation, ask, pairs, **options)
 
 
 def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
