@@ -8,6 +8,7 @@ from __future__ import annotations
 from nictop.model.window import WINDOW
 from nictop.rules import activation as activation
 from nictop.rules import addressing as addressing
+from nictop.rules import duplicate_addresses as duplicate_addresses
 from nictop.rules import generated_profiles as generated_profiles
 from nictop.rules import hyperv as hyperv
 from nictop.rules import interrupts as interrupts

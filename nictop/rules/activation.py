@@ -59,7 +59,7 @@ def dhcp_never_answered(host: Watched) -> Said:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or global_addresses(link):
             continue
-        profile = _tried(host, link, device)
+        profile = tried_profile(host, link, device)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
         said = _dhcp_state(link, device)
@@ -79,7 +79,7 @@ def dhcp_never_answered(host: Watched) -> Said:
     yield from _networkd_waits(host)
 
 
-def _tried(host: Watched, link: Link, device: ManagedDevice) -> Profile | None:
+def tried_profile(host: Watched, link: Link, device: ManagedDevice) -> Profile | None:
     """The profile that is being activated; of a disconnected NIC the one that would be, had it not failed before."""
     active = host.profiles.active(link)
     if active is not None:
@@ -153,7 +153,12 @@ def _networkd_waits(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "critical", yields_to=("profile_is_generated", "dhcp_never_answered"), needs=("networkmanager",))
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=("profile_is_generated", "dhcp_never_answered", "ip_address_is_on_two_hosts"),
+    needs=("networkmanager",),
+)
 def profile_failed(host: Watched) -> Said:
     """NetworkManager tried to bring a profile up on a NIC and failed, for another reason than DHCP.
 
@@ -170,7 +175,7 @@ def profile_failed(host: Watched) -> Said:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or device.state not in (FAILED, DISCONNECTED):
             continue
-        profile = _tried(host, link, device)
+        profile = tried_profile(host, link, device)
         if profile is None or (device.state == DISCONNECTED and (profile.ipv4.method == "auto" or has_address(link))):
             continue
         lines = [command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")]

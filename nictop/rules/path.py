@@ -57,7 +57,7 @@ def carrier_flaps(host: Watched) -> Said:
         )
 
 
-@host_rule("link and path", "critical", uses=("addresses",))
+@host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
 def address_is_a_duplicate(host: Watched) -> Said:
     """An IPv6 address of this host is also used by another one, so that the kernel does not use it.
 

@@ -1,0 +1,35 @@
+"""What a rule says to type, typed in a network namespace: the finding is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.namespace_hosts import found, host_in, joined, type_fix
+from tests.support.namespaces import Namespace
+
+
+@pytest.fixture
+def other(namespace: Namespace) -> Iterator[Namespace]:
+    """A second namespace; skips where `namespace` does."""
+    made = Namespace()
+    yield made
+    made.remove()
+
+
+def test_an_address_that_both_ends_of_a_wire_have(namespace: Namespace, other: Namespace) -> None:
+    for end in (namespace, other):
+        end.silence()
+    joined(namespace, other)
+    for end in (namespace, other):
+        end.run(["ip", "address", "add", "192.0.2.1/24", "dev", "wire"])
+    other.run(["ip", "route", "add", "default", "via", "192.0.2.254"])
+    rule = "ip_address_is_on_two_hosts"
+    (finding,) = found(rule, host_in(namespace, "a"), host_in(other, "b"))
+    assert (finding.host, finding.subject) == ("b", "wire")
+    assert finding.title == "has the address 192.0.2.1, as wire of a has"
+    type_fix(other, finding, ADDRESS_PREFIX="192.0.2.2/24")
+    assert found(rule, host_in(namespace, "a"), host_in(other, "b")) == ()
+    assert "default via 192.0.2.254" in other.run(["ip", "route"])
+    assert "192.0.2.2/24" in other.run(["ip", "address", "show", "dev", "wire"])
