@@ -5,9 +5,9 @@ from __future__ import annotations
 from nictop.model.device_specs import names_device
 from nictop.model.link_configuration import place
 from nictop.model.networkmanager_words import DISCONNECTED, UNAVAILABLE, UNMANAGED
-from nictop.model.profile_match import is_off_by_hand
-from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.model.profile_match import is_made_up, is_off_by_hand
+from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.nics import (
     is_nic,
     is_waiting_vf,
@@ -17,6 +17,7 @@ from nictop.rules.nics import (
     state_evidence,
     without_profile,
 )
+from nictop.rules.path import plug_in_fixes
 from nictop.rules.profile_fixes import (
     bring_up,
     has_address,
@@ -264,38 +265,71 @@ def profile_does_not_connect_by_itself(host: Watched) -> Said:
         )
 
 
-@host_rule(FAMILY, "info", yields_to=("profile_is_generated", "vf_has_no_carrier"), needs=("networkmanager",))
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=(
+        "profile_is_generated",
+        "vf_has_no_carrier",
+        "vf_link_is_disabled",
+        "port_of_virtual_functions_is_down",
+    ),
+    needs=("networkmanager",),
+)
 def link_down_profile_waits(host: Watched) -> Said:
-    """A NIC has no carrier, so its profile waits, and nmcli shows the profile without a device.
+    """A NIC that a profile is to set up has no carrier: its addresses cannot be reached until the link is back.
 
     nmcli con show fills its DEVICE column for active profiles only. An empty one does not mean that the profile does
     not belong to the NIC: it comes up by itself when the link does.
 
-    Reported for NICs in state unavailable that are switched on and have no carrier, with a profile that is bound to
-    them by name or MAC address and connects by itself. Silent about spare ports: a profile with DHCP that was never
-    up, as installers write one for every port.
+    Reported for NICs that are switched on and have no carrier, with a profile that is bound to them by name or MAC
+    address and was up before or has static addresses, or with an active one (ignore-carrier). Info: the profile
+    connects by hand only. Silent about spare ports: a profile with DHCP that was never up, as installers write one for
+    every port.
 
-    Source: NetworkManager src/core/devices/nm-device.c check_connection_available; openfollow#51.
+    Sources: NetworkManager src/core/devices/nm-device.c check_connection_available; NetworkManager.conf(5)
+    ignore-carrier; openfollow#51.
     """
     for link, device in managed_nics(host):
-        if device.state != UNAVAILABLE or link.carrier is not False:
+        said = _without_carrier(host, link, device) if link.carrier is False else None
+        if said is None:
             continue
-        waiting = [one.profile for one in host.profiles.proper(link) if not one.waits]
-        used = [one for one in waiting if one.timestamp or one.ipv4.method != "auto"]
-        bound = [one for one in used if one.interface_name or one.mac_address]
-        if not bound:
-            continue
+        profile, severity, title = said
+        state = link.ethtool.state
+        why_down = f", {state.extended_state}" if state is not None and state.extended_state else ""
         yield Finding(
             rule="link_down_profile_waits",
-            severity="info",
+            severity=severity,
             host=host.name,
             subject=link.name,
-            title=f"has no carrier; {shown(bound[0].id)} waits for it",
+            title=title,
             evidence=(
-                *profile_evidence(bound[0]),
+                *profile_evidence(profile),
                 state_evidence(device),
-                Evidence("carrier", "0", f"/sys/class/net/{link.name}/carrier"),
+                Evidence("carrier", f"0{why_down}", f"/sys/class/net/{link.name}/carrier"),
             ),
-            why="The profile belongs to this NIC, although nmcli shows no device beside it; it is not the trouble.",
+            why="What the profile sets cannot be used until the link is back. That nmcli shows no device beside the "
+            "profile follows from it.",
+            fixes=plug_in_fixes(host, link),
             ifindex=link.ifindex,
         )
+
+
+def _without_carrier(host: Watched, link: Link, device: ManagedDevice) -> tuple[Profile, Severity, str] | None:
+    """The profile that wants the NIC, how bad it is that it has no carrier, and the words for it."""
+    active = host.profiles.active(link)
+    if active is not None:
+        if active.external or is_made_up(active):
+            return None
+        return active, "warning", f"has no carrier, although {shown(active.id)} is up on it"
+    if device.state != UNAVAILABLE:
+        return None
+    used = [one for one in host.profiles.proper(link) if one.profile.timestamp or one.profile.ipv4.method != "auto"]
+    bound = [one for one in used if one.profile.interface_name or one.profile.mac_address]
+    for one in bound:
+        if not one.waits:
+            return one.profile, "warning", f"has no carrier; {shown(one.profile.id)} waits for it"
+    by_hand = [one.profile for one in bound if not one.profile.autoconnect or is_off_by_hand(device)]
+    if by_hand:
+        return by_hand[0], "info", f"has no carrier; {shown(by_hand[0].id)} connects by hand only"
+    return None

@@ -10,7 +10,9 @@ from nictop.model.wording.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.below import places_below
 from nictop.rules.finding import Evidence, Fix
+from nictop.rules.nics import address_evidence
 from nictop.rules.persistence import active_profile
+from nictop.rules.profile_fixes import has_address
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_link, hardware_address, used_links
@@ -104,16 +106,24 @@ def address_is_a_duplicate(host: Watched) -> Said:
 @host_rule(
     "link and path",
     "warning",
-    yields_to=("vf_has_no_carrier", "vf_link_is_disabled", "port_of_virtual_functions_is_down", "networkd_failed"),
+    yields_to=(
+        "vf_has_no_carrier",
+        "vf_link_is_disabled",
+        "port_of_virtual_functions_is_down",
+        "networkd_failed",
+        "link_down_profile_waits",
+    ),
     needs=("networkmanager",),
-    uses=("configuration",),
+    uses=("configuration", "addresses", "routes"),
 )
 def configured_link_is_down(host: Watched) -> Said:
     """A link that the configuration of this host wants is switched off, or has no carrier.
 
-    nictop looks at NICs that systemd-networkd, netplan or ifupdown configure with addresses, or that have a static
-    address, and that NetworkManager does not run (of those it speaks with their profile). Ports of bridges and bonds,
-    and links that no configuration names, are left alone. From systemd.network(5), netplan(5) and interfaces(5).
+    nictop looks at NICs that systemd-networkd, netplan or ifupdown configure with addresses, or that have an address or
+    a default route, and that NetworkManager does not run (of those it speaks with their profile; NICs that were set up
+    by hand are looked at here). Ports of bridges and bonds, and links that nothing names, are left alone.
+
+    Sources: systemd.network(5), netplan(5), interfaces(5).
     """
     wanted = _configured_names(host)
     for link in host.links:
@@ -121,10 +131,10 @@ def configured_link_is_down(host: Watched) -> Said:
             continue
         manager = host.inventory.networkmanager
         device = manager.devices.get(link.ifindex) if manager is not None else None
-        if device is not None and device.managed:
+        if device is not None and device.managed and not _set_up_by_hand(host, link):
             continue
         source = wanted.get(link.name)
-        if source is None and not (link.flags & IFF_UP and any(one.family == "ipv4" for one in link.addresses)):
+        if source is None and not (link.flags & IFF_UP and (has_address(link) or link.default_routes)):
             continue
         off = not link.flags & IFF_UP
         state = link.ethtool.state
@@ -132,6 +142,8 @@ def configured_link_is_down(host: Watched) -> Said:
         evidence = [Evidence("state", "switched off" if off else f"no carrier{why}", "RTM_GETLINK")]
         if source is not None:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
+        if has_address(link):
+            evidence.append(address_evidence(link))
         yield about_link(
             "configured_link_is_down",
             "warning",
@@ -144,6 +156,12 @@ def configured_link_is_down(host: Watched) -> Said:
             else "Nothing is connected to it, the other end is switched off, or the virtual cable is unplugged.",
             fixes=_bring_up(host, link, off=off),
         )
+
+
+def _set_up_by_hand(host: Watched, link: Link) -> bool:
+    """NetworkManager looks on: the addresses are not from a profile of its own."""
+    active = host.profiles.active(link)
+    return active.external if active is not None else has_address(link)
 
 
 def _configured_names(host: Watched) -> dict[str, str]:
@@ -163,6 +181,11 @@ def _bring_up(host: Watched, link: Link, *, off: bool) -> tuple[Fix, ...]:
         up = command("ip", "link", "set", "dev", link.name, "up")
         down = command("ip", "link", "set", "dev", link.name, "down")
         return (Fix("here", "switch it on", (up,), persistent=False, undo=(down,)),)
+    return plug_in_fixes(host, link)
+
+
+def plug_in_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
+    """How a link without a carrier gets one: the cable, or what stands for it below a guest."""
     plug: tuple[Fix, ...] = (
         (
             Fix("libvirt", "plug the virtual cable in", (f"virsh domif-setlink <DOMAIN> {hardware_address(link)} up",)),
