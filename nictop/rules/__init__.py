@@ -12,6 +12,7 @@ from nictop.rules import duplicate_addresses as duplicate_addresses
 from nictop.rules import generated_profiles as generated_profiles
 from nictop.rules import hyperv as hyperv
 from nictop.rules import interrupts as interrupts
+from nictop.rules import link_flags as link_flags
 from nictop.rules import links_without_profile as links_without_profile
 from nictop.rules import messages as messages
 from nictop.rules import mtu as mtu

@@ -29,9 +29,9 @@ from nictop.probe.records import (
     VirtualFunction,
 )
 
-UP = 0x1 | 0x40 | 0x10000
-"""IFF_UP, IFF_RUNNING, IFF_LOWER_UP."""
-DOWN = 0
+UP = 0x1 | 0x2 | 0x40 | 0x1000 | 0x10000
+"""IFF_UP, IFF_BROADCAST, IFF_RUNNING, IFF_MULTICAST, IFF_LOWER_UP."""
+DOWN = 0x1002
 
 HELLO = Hello(
     protocol=1,

@@ -431,6 +431,21 @@ def test_virtual_function_rows() -> None:
     assert ("Virtual function", "counters", "not offered by ens224's driver") in elsewhere
 
 
+def test_what_an_ethernet_link_has_switched_off() -> None:
+    def said(link: Link) -> dict[str, tuple[str, str]]:
+        snapshot = snapshot_of(inventory(1.0, links=(link,)))
+        row = next(row for row in device_tree(snapshot) if row.link is link)
+        facts = (fact for section in link_facts(row, snapshot) for fact in section.facts)
+        return {fact.label: (fact.text, fact.tone) for fact in facts if fact.label in ("ARP", "multicast")}
+
+    multicast, noarp = 0x1000, 0x80
+    assert said(replace(PF, flags=PF.flags | multicast)) == {}
+    assert said(replace(PF, flags=PF.flags & ~multicast | noarp)) == {
+        "ARP": ("off", "warn"),
+        "multicast": ("off", "warn"),
+    }
+
+
 def test_relations_between_links() -> None:
     host = live_host()
     assert ("Link", "ports", "veth0") in lines(host, "link:10")

@@ -33,3 +33,15 @@ def test_an_address_that_both_ends_of_a_wire_have(namespace: Namespace, other: N
     assert found(rule, host_in(namespace, "a"), host_in(other, "b")) == ()
     assert "default via 192.0.2.254" in other.run(["ip", "route"])
     assert "192.0.2.2/24" in other.run(["ip", "address", "show", "dev", "wire"])
+
+
+@pytest.mark.parametrize(("rule", "flag"), [("arp_is_off", "arp"), ("multicast_is_off", "multicast")])
+def test_a_flag_that_was_switched_off(namespace: Namespace, other: Namespace, rule: str, flag: str) -> None:
+    joined(namespace, other)
+    namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "wire"])
+    assert found(rule, host_in(namespace)) == ()
+    namespace.run(["ip", "link", "set", "dev", "wire", flag, "off"])
+    (finding,) = found(rule, host_in(namespace))
+    assert finding.subject == "wire"
+    type_fix(namespace, finding)
+    assert found(rule, host_in(namespace)) == ()

@@ -7,8 +7,20 @@ from __future__ import annotations
 
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.wording.sections import Fact, Section, section
-from nictop.model.wording.words import IFF_PROMISC, driver_name, is_virtual, on, reason, state_words, times
+from nictop.model.wording.words import (
+    IFF_MULTICAST,
+    IFF_NOARP,
+    IFF_PROMISC,
+    driver_name,
+    is_virtual,
+    on,
+    reason,
+    state_words,
+    times,
+)
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
+
+ARPHRD_ETHER = 1
 
 ASSIGNMENTS = {
     "permanent": "permanent",
@@ -48,7 +60,15 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
+    if link.type == ARPHRD_ETHER:
+        facts += _switched_off(link)
     return section("Link", facts)
+
+
+def _switched_off(link: Link) -> list[Fact]:
+    """What an Ethernet link does unless told otherwise; some kinds of virtual links never do."""
+    off = {"ARP": bool(link.flags & IFF_NOARP), "multicast": not link.flags & IFF_MULTICAST}
+    return [Fact(name, "off", "normal" if is_virtual(link) else "warn") for name, is_off in off.items() if is_off]
 
 
 def _settings(link: Link) -> list[Fact]:

@@ -17,7 +17,9 @@ Tone = Literal["normal", "dim", "good", "warn", "bad"]
 
 IFF_UP = 0x1
 IFF_LOOPBACK = 0x8
+IFF_NOARP = 0x80
 IFF_PROMISC = 0x100
+IFF_MULTICAST = 0x1000
 
 NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
 """Operstates in which an administratively enabled link does not pass packets; ``unknown`` is what lo and tun say."""
