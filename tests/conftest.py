@@ -70,6 +70,14 @@ def namespace() -> Iterator[Namespace]:
     made.remove()
 
 
+@pytest.fixture
+def other(namespace: Namespace) -> Iterator[Namespace]:
+    """A second one, for what goes between two."""
+    made = Namespace()
+    yield made
+    made.remove()
+
+
 @pytest.fixture(scope="session")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """``capture("guest")``: the root of the host captured in tests/data/guest.tar.gz, unpacked once per session."""

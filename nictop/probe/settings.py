@@ -1,7 +1,8 @@
 """Kernel settings around networking: sysctl, command line, processor frequencies, policy rules.
 
-Reads /proc/sys/net, /proc/sys/kernel, /proc/cmdline, /sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE.
-Yields one `Settings`. Nothing needs root. What this kernel or network namespace does not have is absent.
+Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp and netstat, /proc/cmdline, /sys/devices/system/cpu/cpufreq/ and
+the dump of RTM_GETRULE. Yields one `Settings`. Nothing needs root. What this kernel or network namespace does not have
+is absent.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ NAMES = (
     "net.core.rmem_max",
     "net.core.rps_sock_flow_entries",
     "net.core.wmem_max",
+    "net.ipv4.conf.all.arp_announce",
     "net.ipv4.conf.all.arp_filter",
     "net.ipv4.conf.all.arp_ignore",
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.ip_forward",
     "net.ipv4.tcp_timestamps",
 )
-LINK_NAMES = ("arp_filter", "arp_ignore", "rp_filter")
+LINK_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 """Of each link with an IPv4 address, below net.ipv4.conf."""
 POLICY = re.compile(r"policy[0-9]{1,5}", re.ASCII)
 LARGEST_LIST = 4096
@@ -41,6 +43,8 @@ WORD = re.compile(r"""(?:"[^"]*"?|[^\s"])+""")
 """Of the kernel's command line: double quotes keep blanks together."""
 SECRET = re.compile(r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE)
 """``@`` stands before the host in ``netroot=iscsi:user:password@host`` and in URLs."""
+LARGEST_COUNTERS = 16 * 1024
+"""Bytes of /proc/net/snmp and netstat: a few hundred names and numbers of at most 20 digits."""
 LARGEST_COMMAND_LINE = 16 * 1024
 """Bytes; the kernel's own bound is 2048 on x86 and at most 4096 elsewhere, a boot configuration may add to it."""
 
@@ -59,10 +63,12 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     rules = read_policy_rules()
     if isinstance(rules, Unreadable) and rules.reason != "not_offered":
         unreadable["policy_rules"] = rules
-    counted = read_text(os.path.join(proc, "net/snmp"), LARGEST_COMMAND_LINE)
+    counted = read_text(os.path.join(proc, "net/snmp"), LARGEST_COUNTERS)
+    dropped = read_text(os.path.join(proc, "net/netstat"), LARGEST_COUNTERS)
     settings = Settings(
         sysctl=sysctl,
         reassembly=parse_reassembly(counted) if isinstance(counted, str) else {},
+        reverse_path_drops=parse_reverse_path_drops(dropped) if isinstance(dropped, str) else None,
         congestion_control=congestion,
         command_line=parse_command_line(command) or None,
         policy_rules=rules if isinstance(rules, int) else None,
@@ -72,15 +78,21 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
 
 
 def parse_reassembly(text: str) -> dict[str, int]:
-    """The numbers of IPv4 reassembly in /proc/net/snmp: a line of names, then one of values, both behind ``Ip:``."""
-    lines = [line.split()[1:] for line in text.splitlines() if line.startswith("Ip:")]
+    """The numbers of IPv4 reassembly in /proc/net/snmp."""
+    return parse_protocol(text, "Ip:", ("ReasmReqds", "ReasmOKs", "ReasmFails"))
+
+
+def parse_reverse_path_drops(text: str) -> int | None:
+    """``IPReversePathFilter`` of /proc/net/netstat (Linux 2.6.38): packets that rp_filter dropped."""
+    return parse_protocol(text, "TcpExt:", ("IPReversePathFilter",)).get("IPReversePathFilter")
+
+
+def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[str, int]:
+    """Numbers of one protocol in a file of counters: a line of names, then one of values, both behind ``Ip:``."""
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith(protocol)]
     if len(lines) != 2 or len(lines[0]) != len(lines[1]):
         return {}
-    return {
-        name: int(value)
-        for name, value in zip(*lines)
-        if name in ("ReasmReqds", "ReasmOKs", "ReasmFails") and value.isascii() and value.isdecimal()
-    }
+    return {name: int(value) for name, value in zip(*lines) if name in wanted and value.isascii() and value.isdecimal()}
 
 
 def read_sysctl(links: Iterable[Link], switches: Folder) -> dict[str, int]:

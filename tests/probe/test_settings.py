@@ -6,6 +6,7 @@ import json
 import shutil
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,13 @@ from nictop.probe.settings import (
     parse_command_line,
     parse_cpus,
     parse_reassembly,
+    parse_reverse_path_drops,
     read_policy_rules,
     read_settings,
 )
+from tests.support.namespace_hosts import joined
 from tests.support.namespaces import Namespace
+from tests.support.probe import wait_until
 
 FRA_IIFNAME = 3
 READ = """
@@ -85,6 +89,24 @@ def test_links_with_addresses_and_dots_in_a_namespace(namespace: Namespace) -> N
     assert found.sysctl["net.ipv4.conf.a.b.c.rp_filter"] == 2
     assert found.sysctl["net.ipv4.ip_forward"] == 1
     assert not any("bare0" in name for name in found.sysctl)
+
+
+def test_what_strict_rp_filter_drops_is_counted(namespace: Namespace, other: Namespace) -> None:
+    for end in (namespace, other):
+        end.silence()
+    for number, wire in enumerate(("one", "two")):
+        joined(namespace, other, wire)
+        namespace.run(["ip", "address", "add", f"198.51.{number}.1/24", "dev", wire])
+        other.run(["ip", "address", "add", f"198.51.{number}.2/24", "dev", wire])
+    namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/two/rp_filter"])
+    namespace.run(["ip", "route", "add", "198.51.1.2/32", "dev", "one"])
+    assert inside(namespace).reverse_path_drops == 0
+    # the kernel does not answer ARP, either, where it would drop what comes next
+    address = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", "two"]))[0]["address"]
+    other.run(["ip", "neighbour", "add", "198.51.1.1", "lladdr", address, "dev", "two"])
+    send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('198.51.1.1', 9))"
+    other.run([sys.executable, "-c", send])
+    wait_until(lambda: inside(namespace).reverse_path_drops == 1)
 
 
 def test_policy_rules_in_a_namespace(namespace: Namespace) -> None:
@@ -237,6 +259,13 @@ def test_reassembly() -> None:
     assert parse_reassembly("Ip: ReasmFails ReasmOKs\nIp: 1\n") == {}
     with open("/proc/net/snmp") as file:
         assert set(parse_reassembly(file.read())) == {"ReasmReqds", "ReasmOKs", "ReasmFails"}
+
+
+def test_drops_of_rp_filter() -> None:
+    assert parse_reverse_path_drops("TcpExt: A IPReversePathFilter\nTcpExt: 1 7\nIpExt: A\nIpExt: 1\n") == 7
+    assert parse_reverse_path_drops("TcpExt: A\nTcpExt: 1\n") is None
+    with open("/proc/net/netstat") as file:
+        assert parse_reverse_path_drops(file.read()) is not None
 
 
 @given(st.text(max_size=200))

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.namespace_hosts import found, host_in, joined, type_fix
 from tests.support.namespaces import Namespace
-
-
-@pytest.fixture
-def other(namespace: Namespace) -> Iterator[Namespace]:
-    """A second namespace; skips where `namespace` does."""
-    made = Namespace()
-    yield made
-    made.remove()
 
 
 def test_an_address_that_both_ends_of_a_wire_have(namespace: Namespace, other: Namespace) -> None:

@@ -5,6 +5,7 @@ Reads nothing; yields sections of raw text.
 
 from __future__ import annotations
 
+from nictop.model.ipv4_conf import ipv4_conf, ipv4_conf_words
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.wording.sections import Fact, Section, section
 from nictop.model.wording.words import (
@@ -147,9 +148,18 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
         facts.append(Fact("alias", link.alias))
     failed = _whole_source(snapshot, "addresses")
     facts += [_address(one) for one in link.addresses] or [Fact("address", failed or "none", "dim")]
+    conf = _ipv4_conf(link, snapshot)
+    if conf:
+        facts.append(Fact("IPv4 and ARP", conf))
     failed = _whole_source(snapshot, "routes")
     facts += [_route(one) for one in link.default_routes] or [Fact("default route", failed or "none", "dim")]
     return section("Addresses", facts)
+
+
+def _ipv4_conf(link: Link, snapshot: Snapshot) -> str:
+    """Settings that are not the kernel's own."""
+    inventory = snapshot.inventory
+    return ipv4_conf_words(ipv4_conf(link, inventory.settings)) if inventory is not None else ""
 
 
 def _whole_source(snapshot: Snapshot, source: str) -> str:

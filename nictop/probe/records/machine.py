@@ -151,8 +151,9 @@ class Settings:
 
     sysctl: dict[str, int] = field(default_factory=dict)
     """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries, rmem_max, wmem_max,
-    ``net.ipv4.conf.all.arp_filter`` and rp_filter and arp_ignore (the same per link that has an IPv4 address:
-    ``net.ipv4.conf.LINK.arp_filter``, the link's name as it is; the kernel takes the larger one of all and LINK),
+    ``net.ipv4.conf.all.arp_filter``, arp_announce, arp_ignore and rp_filter (the same per link that has an IPv4
+    address: ``net.ipv4.conf.LINK.arp_filter``, the link's name as it is; which of both counts: see
+    `nictop.model.ipv4_conf`),
     ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
     congestion_control: str | None = None
     """net.ipv4.tcp_congestion_control"""
@@ -166,4 +167,6 @@ class Settings:
     """Routing policy rules beyond the kernel's own three (local, main, default), IPv4. RTM_GETRULE."""
     reassembly: dict[str, int] = field(default_factory=dict)
     """ReasmReqds (fragments received), ReasmOKs and ReasmFails since boot, IPv4. /proc/net/snmp"""
+    reverse_path_drops: int | None = None
+    """Packets that rp_filter dropped since boot, IPv4. IPReversePathFilter in /proc/net/netstat"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

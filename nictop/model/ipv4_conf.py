@@ -1,0 +1,53 @@
+"""What the kernel does with IPv4 and ARP on one link: the larger one of net.ipv4.conf.all and net.ipv4.conf.LINK.
+
+Reads nothing. Kernel: Documentation/networking/ip-sysctl.rst.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nictop.probe.records import Link, Settings
+
+STRICT, LOOSE = 1, 2
+"""Values of rp_filter: the route back to the sender must leave by the same link, by any link."""
+
+
+@dataclass(frozen=True)
+class Ipv4Conf:
+    """Values that apply to a link; None: not known."""
+
+    rp_filter: int | None
+    """0 off, 1 strict, 2 loose (RFC 3704)."""
+    arp_filter: int | None
+    """1: answers ARP only where the route back leaves by the same link."""
+    arp_ignore: int | None
+    """0: answers ARP for the addresses of all links; 1: for its own only; 2: and only to its own subnet."""
+    arp_announce: int | None
+    """0: may ask with the address of another link; 2: with its own."""
+
+
+def ipv4_conf(link: Link, settings: Settings) -> Ipv4Conf:
+    """What applies to `link`. The probe reads the values of links with an IPv4 address."""
+
+    def larger(name: str) -> int | None:
+        own = settings.sysctl.get(f"net.ipv4.conf.{link.name}.{name}")
+        every = settings.sysctl.get(f"net.ipv4.conf.all.{name}")
+        return None if own is None or every is None else max(own, every)
+
+    return Ipv4Conf(larger("rp_filter"), larger("arp_filter"), larger("arp_ignore"), larger("arp_announce"))
+
+
+RP_FILTER = {0: "off", STRICT: "strict", LOOSE: "loose"}
+
+
+def ipv4_conf_words(conf: Ipv4Conf) -> str:
+    """``rp_filter 1 (strict), arp_ignore 1``: what is known and not 0; "" when nothing is."""
+    values = {
+        "rp_filter": conf.rp_filter,
+        "arp_filter": conf.arp_filter,
+        "arp_ignore": conf.arp_ignore,
+        "arp_announce": conf.arp_announce,
+    }
+    words = {"rp_filter": f" ({RP_FILTER[conf.rp_filter]})" if conf.rp_filter in RP_FILTER else ""}
+    return ", ".join(f"{name} {value}{words.get(name, '')}" for name, value in values.items() if value)
