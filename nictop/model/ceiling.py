@@ -58,14 +58,25 @@ class Framing:
 
 
 @dataclass(frozen=True)
+class Shaper:
+    """How a queueing discipline counts a packet: its Ethernet header, but no VLAN tag, preamble, FCS and gap."""
+
+    overhead: int = 0
+    """Bytes that it adds to each one."""
+    smallest: int = 0
+    """Bytes that each one counts at least."""
+
+
+@dataclass(frozen=True)
 class Limit:
     """Something that lets only so much through."""
 
     bits_per_second: float
-    """On the wire, preamble and gap included."""
+    """On the wire, preamble and gap included; of a shaper: as it counts."""
     words: str
     """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; clean."""
     end: End | None = None
+    shaper: Shaper | None = None
 
 
 @dataclass(frozen=True)
@@ -82,39 +93,42 @@ class Ceiling:
     """The lowest one."""
 
 
-def payload_and_wire(framing: Framing) -> tuple[int, int]:
-    """Bytes of payload in one message that fills a packet (UDP: one datagram), and bytes that it takes on the wire.
+def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[int, int]:
+    """Bytes of payload in one message that fills a packet (UDP: one datagram), and bytes that it takes on the wire, or
+    that a shaper counts for it.
 
     (0, wire) when nothing fits: an MTU or MSS that leaves no room after the headers.
     """
     header = IP_HEADER[framing.ip_version]
     if framing.protocol == "udp":
-        return _datagram(framing, header)
+        return _datagram(framing, header, shaper)
     options = TIMESTAMPS if framing.timestamps else 0
     room = framing.mtu - header - TCP_HEADER
     segment = room if framing.mss is None else min(room, framing.mss)
     payload = max(0, segment - options)
-    return payload, _frame(payload + options + TCP_HEADER + header, framing.vlan_tags)
+    return payload, _frame(payload + options + TCP_HEADER + header, framing.vlan_tags, shaper)
 
 
-def _frame(packet: int, tags: int) -> int:
+def _frame(packet: int, tags: int, shaper: Shaper | None) -> int:
+    if shaper is not None:
+        return max(shaper.smallest, packet + ETHERNET_HEADER + shaper.overhead)
     return max(SHORTEST_FRAME, packet + ETHERNET_HEADER + VLAN_TAG * tags + FCS) + PREAMBLE + GAP
 
 
-def _datagram(framing: Framing, header: int) -> tuple[int, int]:
+def _datagram(framing: Framing, header: int, shaper: Shaper | None) -> tuple[int, int]:
     """One datagram; a longer one than fits is cut into fragments of a multiple of eight bytes."""
     room = framing.mtu - header
     payload = max(0, room - UDP_HEADER) if framing.length is None else framing.length
     rest = payload + UDP_HEADER
     if rest <= room:
-        return payload, _frame(rest + header, framing.vlan_tags)
+        return payload, _frame(rest + header, framing.vlan_tags, shaper)
     header += FRAGMENT_HEADER if framing.ip_version == 6 else 0
     step = (framing.mtu - header) // 8 * 8
     if step <= 0:
-        return 0, _frame(framing.mtu, framing.vlan_tags)
+        return 0, _frame(framing.mtu, framing.vlan_tags, shaper)
     full, last = divmod(rest, step)
-    wire = full * _frame(step + header, framing.vlan_tags)
-    return payload, wire + (_frame(last + header, framing.vlan_tags) if last else 0)
+    wire = full * _frame(step + header, framing.vlan_tags, shaper)
+    return payload, wire + (_frame(last + header, framing.vlan_tags, shaper) if last else 0)
 
 
 def goodput(bits_per_second: float, framing: Framing) -> float:
@@ -125,18 +139,21 @@ def goodput(bits_per_second: float, framing: Framing) -> float:
 
 def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = ()) -> Ceiling:
     """The ceiling that the lowest limit makes; `unknown`: why there is none, when no limit is known."""
-    payload, wire = payload_and_wire(framing)
+    payload, _ = payload_and_wire(framing)
     if not payload:
         return Ceiling(None, None, f"no ceiling: an MTU of {framing.mtu} leaves no room for payload")
     if not limits:
         reasons = "; ".join(dict.fromkeys(unknown)) or "no link speed is known"
         return Ceiling(None, None, f"no ceiling: {reasons}")
-    lowest = min(limits, key=lambda limit: limit.bits_per_second)
-    reach = lowest.bits_per_second * payload / wire
+
+    def messages(limit: Limit) -> float:
+        """Per second."""
+        return limit.bits_per_second / 8 / payload_and_wire(framing, limit.shaper)[1]
+
+    lowest = min(limits, key=messages)
+    reach = messages(lowest) * payload * 8
     words = (lowest.words, *framing_words(framing))
-    return Ceiling(
-        reach, lowest.bits_per_second / 8 / wire, f"{units.bits_per_second(reach)}: {', '.join(words)}", lowest
-    )
+    return Ceiling(reach, messages(lowest), f"{units.bits_per_second(reach)}: {', '.join(words)}", lowest)
 
 
 def framing_words(framing: Framing) -> tuple[str, ...]:
@@ -167,9 +184,11 @@ def ethernet_words(megabits: int) -> str:
 def end_limits(
     snapshot: Snapshot, ifindex: int, rates: Mapping[End, int] | None = None, *, sends: bool = True
 ) -> tuple[tuple[Limit, ...], str]:
-    """What a netdev and the function that carries it let through, and why nothing is known ("" when something is).
+    """What a netdev, its queueing discipline and the function that carries it let through, and why nothing is known (""
+    when something is).
 
-    `rates`: Mb/s that physical functions hold their VFs to (see `transmit_rates`); they hold only what the VF `sends`.
+    `rates`: Mb/s that physical functions hold their VFs to (see `transmit_rates`). They and queueing disciplines hold
+    only what the end `sends`.
     """
     link = snapshot.links.get(ifindex)
     host = clean(snapshot.host)
@@ -185,8 +204,25 @@ def end_limits(
     held = (rates or {}).get(end)
     if held and sends:
         limits.append(Limit(held * 1e6, f"VF held to {units.bits_per_second(held * 1e6)} by its host", end))
+    if sends:
+        limits += _shapers(snapshot.host, link)
+        limits += _shapers(snapshot.host, device) if device is not link else []
     limits += _pcie(snapshot, device, end)
     return tuple(limits), "" if limits else f"{host}: {why}"
+
+
+def _shapers(host: str, link: Link) -> list[Limit]:
+    """Queueing disciplines that limit all that a link sends."""
+    return [
+        Limit(
+            one.rate,
+            f"{clean(link.name)} of {clean(host)} limited to {units.bits_per_second(one.rate)} by {clean(one.kind)}",
+            End(host, link.ifindex),
+            Shaper(one.overhead, one.smallest),
+        )
+        for one in link.traffic_control
+        if one.rate is not None and one.parent is None and one.limits_all and not one.per_flow
+    ]
 
 
 def framing_of(

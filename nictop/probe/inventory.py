@@ -1,9 +1,10 @@
 """The slow pass: everything that changes rarely, gathered into one `Inventory`.
 
-Reads PCI functions, links, ethtool, queues, interrupts, threads, daemons, settings, forwarding tables, the kernel's
-messages, who manages the links and the platform through their own readers. Each source fails by itself: the others
-still arrive, and `Inventory.unreadable` says which one is missing and why. Meant to run in a short-lived child of the
-probe, so that neither its memory nor what it imports stays; nothing heavy is imported with this module.
+Reads PCI functions, links, ethtool, queues, queueing disciplines, interrupts, threads, daemons, settings, forwarding
+tables, the kernel's messages, who manages the links and the platform through their own readers. Each source fails by
+itself: the others still arrive, and `Inventory.unreadable` says which one is missing and why. Meant to run in a
+short-lived child of the probe, so that neither its memory nor what it imports stays; nothing heavy is imported with
+this module.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ def pci_functions(sys: str, failed: dict[str, Unreadable]) -> tuple[PciFunction,
 
 
 def complete_links(sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
-    """Links with their queues and their ethtool part."""
+    """Links with their queues, queueing disciplines and ethtool part."""
     from nictop.probe.ethtool import read_ethtool
     from nictop.probe.links import read_links
 
@@ -129,8 +130,17 @@ def complete_links(sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
             failed["ethtool"] = missing
         return records
 
+    def with_traffic_control() -> tuple[Link, ...]:
+        from nictop.probe.qdiscs import with_qdiscs
+
+        complete, missing = with_qdiscs(with_their_queues)
+        if missing is not None:
+            failed["qdiscs"] = missing
+        return complete
+
     nothing: dict[int, Ethtool] = {}
-    complete = guarded("queues", failed, with_queues, links)
+    with_their_queues = guarded("queues", failed, with_queues, links)
+    complete = guarded("qdiscs", failed, with_traffic_control, with_their_queues)
     records = guarded("ethtool", failed, ask, nothing)
     return tuple(replace(link, ethtool=records.get(link.ifindex, link.ethtool)) for link in complete)
 

@@ -60,6 +60,7 @@ WORDS: dict[str, frozenset[str]] = {
     "DefaultRoute": ALL,
     "SubnetRoute": ALL,
     "VirtualFunction": ALL,
+    "Qdisc": ALL,
     "Queue": ALL,
     "Napi": ALL,
     "DriverInfo": ALL,

@@ -21,6 +21,7 @@ SOURCES: dict[str, str] = {
     "routes": "default routes (rtnetlink)",
     "ethtool": "ethtool",
     "queues": "queues and NAPI (sysfs, netdev netlink)",
+    "qdiscs": "queueing disciplines (rtnetlink)",
     "pci": "PCI devices (sysfs)",
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
@@ -37,7 +38,7 @@ SOURCES: dict[str, str] = {
 }
 """Name → what a person calls it."""
 
-PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links"}
+PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
 """Source → the one that it cannot be read without."""
 
 NO_ANSWER = ("needs_root", "malformed", "failed")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nictop.model.ceiling import (
     Framing,
     Limit,
+    Shaper,
     ceiling,
     end_limits,
     framing_of,
@@ -28,6 +29,7 @@ from nictop.probe.records import (
     LinkSettings,
     PcieLink,
     PciFunction,
+    Qdisc,
     Settings,
     Sriov,
     VirtualFunction,
@@ -194,3 +196,39 @@ def test_the_smaller_mtu_the_tags_and_the_timestamps_of_both_ends() -> None:
     found = framing_of((jumbo, 4), (plain, 9), Framing(1500, 6), {})
     assert found == Framing(1500, 6, timestamps=False, vlan_tags=1)
     assert framing_of((jumbo, 4), (jumbo, 4), Framing(1500, 4), {End("a", 4): 12}) == Framing(9000, 4, vlan_tags=1)
+
+
+def test_a_queueing_discipline_holds_what_its_host_sends() -> None:
+    """It counts packets with their Ethernet header: less of its rate is lost than of a wire's."""
+    slow = Qdisc("tbf", "1:", rate=100_000_000)
+    shaped = host(replace(nic(), traffic_control=(slow,)))
+    limits, _ = end_limits(shaped, 4)
+    found = ceiling(limits, Framing(1500, 4))
+    assert found.goodput == pytest.approx(1e8 * 1448 / 1514)
+    assert found.sentence.startswith("95.6 Mb/s: ens4 of a limited to 100 Mb/s by tbf, MTU 1500, IPv4")
+    assert [limit.words for limit in end_limits(shaped, 4, sends=False)[0]] == ["10 GbE"]
+    wire = replace(slow, kind="htb", overhead=24, smallest=84)
+    counted = ceiling(end_limits(host(replace(nic(), traffic_control=(wire,))), 4)[0], Framing(1500, 4))
+    assert counted.goodput == pytest.approx(goodput(1e8, Framing(1500, 4)))
+
+
+@pytest.mark.parametrize(
+    "qdisc",
+    [
+        Qdisc("fq", "1:", rate=1000, per_flow=True),
+        Qdisc("htb", "1:", rate=1000, limits_all=False),
+        Qdisc("tbf", "2:", "1:10", rate=1000),
+        Qdisc("netem", "1:", delay=0.02),
+    ],
+    ids=str,
+)
+def test_what_does_not_limit_everything_is_no_ceiling(qdisc: Qdisc) -> None:
+    limits, _ = end_limits(host(replace(nic(), traffic_control=(qdisc,))), 4)
+    assert [limit.words for limit in limits] == ["10 GbE"]
+
+
+@given(st.integers(100, 9000), st.sampled_from(["tcp", "udp"]), st.integers(0, 20000))
+def test_a_shaper_without_overhead_counts_less_than_the_wire(mtu: int, protocol: str, length: int) -> None:
+    framing = Framing(mtu, 4, protocol, length=length if protocol == "udp" else None)  # type: ignore[arg-type]
+    (payload, wire), (same, counted) = payload_and_wire(framing), payload_and_wire(framing, Shaper())
+    assert payload == same and counted < wire

@@ -38,6 +38,7 @@ EMPTY: dict[str, Any] = {
 WITHOUT: dict[str, Callable[[Link], Link]] = {
     "ethtool": lambda link: dataclasses.replace(link, ethtool=Ethtool()),
     "queues": lambda link: dataclasses.replace(link, queues=(), napis=()),
+    "qdiscs": lambda link: dataclasses.replace(link, traffic_control=()),
     "addresses": lambda link: dataclasses.replace(link, addresses=()),
     "routes": lambda link: dataclasses.replace(link, default_routes=()),
 }

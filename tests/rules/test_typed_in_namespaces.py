@@ -35,3 +35,17 @@ def test_a_flag_that_was_switched_off(namespace: Namespace, other: Namespace, ru
     assert finding.subject == "wire"
     type_fix(namespace, finding)
     assert found(rule, host_in(namespace)) == ()
+
+
+def test_a_shaper(namespace: Namespace, other: Namespace) -> None:
+    rule = "traffic_control_holds_back"
+    joined(namespace, other)
+    namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "wire"])
+    assert found(rule, host_in(namespace)) == ()
+    namespace.run(
+        ["tc", "qdisc", "add", "dev", "wire", "root", "tbf", "rate", "10mbit", "burst", "32k", "latency", "50ms"]
+    )
+    (finding,) = found(rule, host_in(namespace))
+    assert finding.title == "sends at most 10.0 Mb/s: tbf rate 10Mbit"
+    type_fix(namespace, finding)
+    assert found(rule, host_in(namespace)) == ()

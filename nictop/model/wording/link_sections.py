@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from nictop.model.ipv4_conf import ipv4_conf, ipv4_conf_words
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.traffic_control import impairs, qdisc_words
 from nictop.model.wording.sections import Fact, Section, section
 from nictop.model.wording.words import (
     IFF_MULTICAST,
@@ -22,6 +23,8 @@ from nictop.model.wording.words import (
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
 ARPHRD_ETHER = 1
+MOST_QDISCS = 4
+"""Queueing disciplines that are listed; a link with mq has one per queue."""
 
 ASSIGNMENTS = {
     "permanent": "permanent",
@@ -59,6 +62,10 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts += _place(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
     facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
+    for one in link.traffic_control[:MOST_QDISCS]:
+        place = f" (class {one.parent})" if one.parent is not None else ""
+        harmful = impairs(one, None) and not is_virtual(link)
+        facts.append(Fact("traffic control", qdisc_words(one) + place, "warn" if harmful else "normal"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
     if link.type == ARPHRD_ETHER:

@@ -49,7 +49,17 @@ from nictop.probe.records.ethtool import (
     Rss,
 )
 from nictop.probe.records.firewalls import FilterChain, Firewalls
-from nictop.probe.records.links import Address, Channel, DefaultRoute, Link, Napi, Queue, SubnetRoute, VirtualFunction
+from nictop.probe.records.links import (
+    Address,
+    Channel,
+    DefaultRoute,
+    Link,
+    Napi,
+    Qdisc,
+    Queue,
+    SubnetRoute,
+    VirtualFunction,
+)
 from nictop.probe.records.machine import (
     ForwardingEntry,
     Interrupt,
@@ -136,6 +146,7 @@ __all__ = [
     "Platform",
     "Pong",
     "Profile",
+    "Qdisc",
     "Queue",
     "Request",
     "Rings",

@@ -118,6 +118,39 @@ class Channel:
 
 
 @dataclass(frozen=True)
+class Qdisc:
+    """A queueing discipline that delays, loses, changes or limits what a link sends. RTM_GETQDISC, RTM_GETTCLASS"""
+
+    kind: str
+    """netem, tbf, htb, hfsc, fq or cake."""
+    handle: str
+    """As tc writes it: ``8001:``."""
+    parent: str | None = None
+    """Class that it serves: ``1:10``, ``:1`` of a queue of mq; None: the root."""
+    rate: int | None = None
+    """Bits per second at most; None: no limit. htb and hfsc: of the class that may send most (ceil, ul)."""
+    overhead: int = 0
+    """Bytes that it adds to each packet of `rate`, which has its Ethernet header, but neither preamble, FCS nor gap."""
+    smallest: int = 0
+    """Bytes that each packet counts at least."""
+    per_flow: bool = False
+    """`rate` is that of each connection (fq maxrate)."""
+    default_class: int | None = None
+    """htb, hfsc: minor number of the class for what no filter selects; 0: none."""
+    limits_all: bool = True
+    """False: `rate` is not that of what no filter selects (htb without a default class)."""
+    delay: float = 0.0
+    jitter: float = 0.0
+    """Seconds."""
+    loss: float | None = 0.0
+    """Share of packets; None: lost by a model of several states."""
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    corrupt: float = 0.0
+    """Shares of packets."""
+
+
+@dataclass(frozen=True)
 class Link:
     """A netdev. RTM_GETLINK, RTM_GETADDR, RTM_GETROUTE and /sys/class/net/NAME/."""
 
@@ -161,6 +194,8 @@ class Link:
     """The one below is in another network namespace (IFLA_LINK_NETNSID): `lower` says nothing here."""
     qdisc: str | None = None
     """Root queueing discipline. IFLA_QDISC"""
+    traffic_control: tuple[Qdisc, ...] = ()
+    """Queueing disciplines that do more than queue: delay, lose, limit."""
     tx_queue_length: int | None = None
     """Packets. IFLA_TXQLEN"""
     num_tx_queues: int | None = None
