@@ -21,8 +21,9 @@ ABOVE_ONE = ("vlan", "macvlan", "ipvlan")
 """Kinds of links that stand for the device below them."""
 DEPTH = 4
 """VLAN above a bridge above a bond above a NIC."""
-USER_NETWORKS = (("10.0.2.15", "10.0.2.2"),)
-"""(address, gateway) that QEMU's user network and VirtualBox' NAT give to every guest, each in a network of its own."""
+USER_GUEST, USER_GATEWAY = ".15", ".2"
+"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
+guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
 PUBLIC_CLOUDS = (*CLOUDS, "azure")
 
 
@@ -118,8 +119,14 @@ def _peer(link: Link) -> int | None:
 
 
 def _is_in_user_network(place: Place) -> bool:
+    network, dot, last = place.address.address.rpartition(".")
     gateways = {route.gateway for route in place.link.default_routes}
-    return any(place.address.address == address and gateway in gateways for address, gateway in USER_NETWORKS)
+    return (
+        place.host.is_guest
+        and "permanent" not in place.address.flags
+        and f"{dot}{last}" == USER_GUEST
+        and f"{network}{USER_GATEWAY}" in gateways
+    )
 
 
 def carries_session(place: Place) -> bool:
