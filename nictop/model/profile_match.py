@@ -158,6 +158,17 @@ class ProfileMatches:
         """The profile that NetworkManager made up for the link."""
         return next((one.profile for one in self.fitting(link) if is_made_up(one.profile)), None)
 
+    def tried(self, link: Link) -> Profile | None:
+        """The profile that is being activated; of a disconnected link the one that would be, had it not failed before.
+        None for those that NetworkManager made up."""
+        active, device = self.active(link), self.device(link)
+        if active is not None:
+            return None if active.generated else active
+        if link.carrier is not True or device is None or is_off_by_hand(device):
+            return None
+        first = next((one for one in self.fitting(link) if not one.waits), None)
+        return None if first is None or first.profile.generated else first.profile
+
     def match(self, profile: Profile, link: Link) -> Match:
         """Whether a profile fits a link, and whether it would connect by itself."""
         device = self.device(link)

@@ -22,6 +22,7 @@ from nictop.rules import passthrough as _passthrough
 from nictop.rules import path as path
 from nictop.rules import pci as _pci
 from nictop.rules import pcie as _pcie
+from nictop.rules import prefix_lengths as prefix_lengths
 from nictop.rules import processors as processors
 from nictop.rules import profile_bindings as profile_bindings
 from nictop.rules import shared_subnets as shared_subnets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nictop.model.networkmanager_words import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG
-from nictop.model.profile_match import is_off_by_hand
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.nics import address_evidence, is_nic, managed_nics, state_evidence
@@ -59,7 +58,7 @@ def dhcp_never_answered(host: Watched) -> Said:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or global_addresses(link):
             continue
-        profile = tried_profile(host, link, device)
+        profile = host.profiles.tried(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
         said = _dhcp_state(link, device)
@@ -77,17 +76,6 @@ def dhcp_never_answered(host: Watched) -> Said:
             ifindex=link.ifindex,
         )
     yield from _networkd_waits(host)
-
-
-def tried_profile(host: Watched, link: Link, device: ManagedDevice) -> Profile | None:
-    """The profile that is being activated; of a disconnected NIC the one that would be, had it not failed before."""
-    active = host.profiles.active(link)
-    if active is not None:
-        return None if active.generated else active
-    if link.carrier is not True or is_off_by_hand(device):
-        return None
-    first = next((one for one in host.profiles.fitting(link) if not one.waits), None)
-    return None if first is None or first.profile.generated else first.profile
 
 
 def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[Severity, str] | None:
@@ -175,7 +163,7 @@ def profile_failed(host: Watched) -> Said:
     for link, device in managed_nics(host):
         if manager is None or manager.startup or device.state not in (FAILED, DISCONNECTED):
             continue
-        profile = tried_profile(host, link, device)
+        profile = host.profiles.tried(link)
         if profile is None or (device.state == DISCONNECTED and (profile.ipv4.method == "auto" or has_address(link))):
             continue
         lines = [command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")]

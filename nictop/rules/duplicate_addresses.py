@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from nictop.probe.records import Address, DefaultRoute, Link, Profile
-from nictop.rules.activation import tried_profile
+from nictop.probe.records import Address, DefaultRoute, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.nics import managed_nics, state_evidence
 from nictop.rules.outward import Place, carries_session, may_be_one_network, outward_addresses
-from nictop.rules.profile_fixes import ADDRESS, bring_up, modify, profile_evidence
+from nictop.rules.profile_fixes import ADDRESS, bring_up, modify, profile_evidence, profile_of_address
 from nictop.rules.quoting import command
 from nictop.rules.registry import Said, pair_rule
 from nictop.rules.subjects import about_link
@@ -25,7 +24,7 @@ MAIN = 254
 RENEW = "Then renew its lease."
 
 
-@pair_rule("link and path", "critical", needs=("platform",), uses=("addresses", "networkmanager"))
+@pair_rule("link and path", "critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
 def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
     """The same IPv4 or IPv6 address is on links of two watched hosts: connections to it reach one of them or the other.
 
@@ -61,8 +60,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
 
 def _wanted_by_profiles(host: Watched) -> Iterator[Place]:
     """Static addresses of NetworkManager's profiles that the link does not have, although it has a carrier."""
-    for link, device in managed_nics(host):
-        profile = tried_profile(host, link, device) if link.carrier is True else None
+    for link, _ in managed_nics(host):
+        profile = host.profiles.tried(link) if link.carrier is True else None
         if profile is None or profile.external:
             continue
         have = {one.address for one in link.addresses}
@@ -116,7 +115,7 @@ def _refused(place: Place, others: Sequence[Place]) -> Finding:
     host, link = place.host, place.link
     address = place.address.address
     device = host.profiles.device(link)
-    profile = _profile_with(place)
+    profile = profile_of_address(place.host, place.link, place.written)
     how: tuple[Evidence, ...]
     if FAILED_DETECTION in place.address.flags:
         title = f"cannot use {address}: {_listed(others)} has it"
@@ -179,7 +178,7 @@ def _fixes(place: Place, other: Place) -> tuple[Fix, ...]:
 def _another_address(place: Place) -> Fix:
     """How the address of one link is replaced, by whoever sets it."""
     host, link, title = place.host, place.link, "give this link another address"
-    profile = _profile_with(place)
+    profile = profile_of_address(place.host, place.link, place.written)
     if profile is not None:
         name = f"{place.address.family}.addresses"
         return Fix(
@@ -215,16 +214,6 @@ def _route_again(link: Link, route: DefaultRoute) -> str:
     metric = ("metric", str(route.metric)) if route.metric else ()
     family = ("-6",) if route.family == "ipv6" else ()
     return command("ip", *family, "route", "replace", "default", *via, "dev", link.name, *metric, *table)
-
-
-def _profile_with(place: Place) -> Profile | None:
-    """The profile of NetworkManager that sets the address."""
-    device = place.host.profiles.device(place.link)
-    profile = tried_profile(place.host, place.link, device) if device is not None else None
-    if profile is None or profile.external:
-        return None
-    settings = profile.ipv4 if place.address.family == "ipv4" else profile.ipv6
-    return profile if place.written in settings.addresses else None
 
 
 def _configured_in(host: Watched, link: Link) -> str:

@@ -131,6 +131,14 @@ def profile_evidence(profile: Profile) -> tuple[Evidence, ...]:
     )
 
 
+def profile_of_address(host: Watched, link: Link, written: str) -> Profile | None:
+    """The profile of NetworkManager that sets the address (``192.0.2.1/24``) of the link."""
+    profile = host.profiles.tried(link)
+    if profile is None or profile.external:
+        return None
+    return profile if written in (*profile.ipv4.addresses, *profile.ipv6.addresses) else None
+
+
 def other_profiles(host: Watched, link: Link, *, but: Profile | None = None) -> tuple[Evidence, ...]:
     """The first few profiles that could have been meant for the link, and why they are not used."""
     found = []

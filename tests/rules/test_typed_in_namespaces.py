@@ -49,3 +49,18 @@ def test_a_shaper(namespace: Namespace, other: Namespace) -> None:
     assert finding.title == "sends at most 10.0 Mb/s: tbf rate 10Mbit"
     type_fix(namespace, finding)
     assert found(rule, host_in(namespace)) == ()
+
+
+def test_prefix_lengths_that_differ(namespace: Namespace, other: Namespace) -> None:
+    rule = "prefix_length_differs"
+    for end in (namespace, other):
+        end.silence()
+    joined(namespace, other)
+    namespace.run(["ip", "address", "add", "10.0.0.1/16", "dev", "wire"])
+    other.run(["ip", "address", "add", "10.0.0.2/24", "dev", "wire"])
+    other.run(["ip", "route", "add", "default", "via", "10.0.0.254"])
+    (finding,) = found(rule, host_in(namespace, "a"), host_in(other, "b"))
+    assert (finding.host, finding.title) == ("b", "has prefix length 24, wire of a has 16")
+    type_fix(other, finding)
+    assert found(rule, host_in(namespace, "a"), host_in(other, "b")) == ()
+    assert "default via 10.0.0.254" in other.run(["ip", "route"])
