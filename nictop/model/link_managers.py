@@ -112,4 +112,5 @@ def _why_nobody(device: ManagedDevice | None, networkd: NetworkdLink | None, inv
         parts.append(f"NetworkManager could not be asked{f': {why.detail}' if why.detail else ''}")
     if networkd is not None:
         parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
+    parts += [f"{one.name} does not run (unit {one.unit})" for one in inventory.stopped_managers]
     return "; ".join(parts) or "no manager of networks runs here that knows it"

@@ -29,6 +29,7 @@ from nictop.probe.records import (
     Platform,
     Services,
     Settings,
+    StoppedManager,
     Thread,
     Unreadable,
 )
@@ -78,6 +79,9 @@ def take_inventory(
         networkd=guarded("networkd", failed, lambda: networkd_links(run, failed), {}),
         configuration=guarded(
             "configuration", failed, lambda: link_configuration(failed, etc=etc, run=run, usr=usr, var=var), ()
+        ),
+        stopped_managers=guarded(
+            "stopped_managers", failed, lambda: stopped_managers(processes, failed, etc=etc, run=run, usr=usr), ()
         ),
         services=services,
         settings=guarded("settings", failed, lambda: kernel_settings(links, sys, proc), Settings()),
@@ -214,6 +218,21 @@ def daemons(proc: str, processes: dict[int, str]) -> Services:
     from nictop.probe.services import read_services
 
     return read_services(processes, proc)
+
+
+def stopped_managers(
+    processes: dict[int, str], failed: dict[str, Unreadable], **roots: str
+) -> tuple[StoppedManager, ...]:
+    """Managers of networks that are installed and do not run; none where no process could be seen. `roots`: etc, run,
+    usr."""
+    if not processes:
+        return ()
+    from nictop.probe.stopped_managers import read_stopped_managers
+
+    found, trouble = read_stopped_managers(frozenset(processes.values()), **roots)
+    if trouble is not None:
+        failed["stopped_managers"] = trouble
+    return found
 
 
 def machine(sys: str, proc: str, etc: str, *, dev: str, services: Services, threads: tuple[Thread, ...]) -> Platform:

@@ -94,6 +94,7 @@ WORDS: dict[str, frozenset[str]] = {
     "ConfigurationEntry": frozenset(
         ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
     ),
+    "StoppedManager": frozenset(("name", "unit")),
     "FilterChain": ALL,
     "MachineInterrupt": ALL,
     "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),

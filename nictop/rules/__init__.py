@@ -29,6 +29,7 @@ from nictop.rules import shared_subnets as shared_subnets
 from nictop.rules import softirqs as softirqs
 from nictop.rules import sriov as _sriov
 from nictop.rules import steering as steering
+from nictop.rules import stopped_managers as stopped_managers
 from nictop.rules import traffic_control as traffic_control
 from nictop.rules import virtio as virtio
 from nictop.rules import virtual_function_addresses as _virtual_function_addresses

@@ -26,6 +26,7 @@ SOURCES: dict[str, str] = {
     "interrupts": "interrupts (/proc/irq)",
     "threads": "processes and threads (/proc)",
     "services": "running daemons (/proc)",
+    "stopped_managers": "unit files, and profiles on disk of a NetworkManager that does not run",
     "platform": "platform (DMI, CPUs, NUMA)",
     "settings": "kernel settings (sysctl, cpufreq, command line, routing rules)",
     "networkmanager": "NetworkManager (D-Bus)",

@@ -65,6 +65,9 @@ def test_nobody_is_said_with_the_reason() -> None:
     assert (said.name, said.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
     said = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
     assert said.state == "no manager of networks runs here that knows it"
+    stopped = {"stopped_managers": [{"name": "NetworkManager", "unit": "disabled"}]}
+    without = {"base": "vmware-guest", "networkmanager": None, "services": {"networkmanager": None}}
+    assert managed({**without, **stopped}, "ens224").state == "NetworkManager does not run (unit disabled)"
 
 
 def test_every_state_and_reason_has_words_of_its_own() -> None:

@@ -28,6 +28,7 @@ EMPTY: dict[str, Any] = {
     "networkmanager": None,
     "networkd": {},
     "configuration": (),
+    "stopped_managers": (),
     "services": records.Services(),
     "settings": records.Settings(),
     "iommu": (),

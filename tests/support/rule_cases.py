@@ -11,7 +11,7 @@ A host is a JSON object. ``base`` names a host in tests/data/rules/bases that th
     interrupts {"44": {...}}, threads {"81": {...}}
     networkmanager {..., "devices": {"ens224": {...}}, "profiles": {"UUID": {...}}}
     networkd {"ens224": {...}}
-    configuration, iommu, forwarding, messages as lists of records (links by ifindex there)
+    configuration, stopped_managers, iommu, forwarding, messages as lists of records (links by ifindex there)
     counters {"start": {...}, "per_second": {...}, "samples": 10}
 
 Counters are by name: links and driver by interface, cpus, softnet and softirqs by CPU, interrupts by number and CPU,
@@ -194,6 +194,7 @@ def inventory_of(host: dict[str, Any]) -> tuple[Inventory, dict[str, int]]:
         "networkmanager": manager,
         "networkd": {ifindexes[name]: fields for name, fields in host.get("networkd", {}).items()},
         "configuration": host.get("configuration", []),
+        "stopped_managers": host.get("stopped_managers", []),
         "services": host.get("services", {}),
         "settings": host.get("settings", {}),
         "iommu": host.get("iommu", []),

@@ -78,6 +78,7 @@ from nictop.probe.records.management import (
     NetworkManager,
     NetworkManagerConfiguration,
     Profile,
+    StoppedManager,
 )
 from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
 from nictop.probe.records.traffic import (
@@ -154,6 +155,7 @@ __all__ = [
     "Services",
     "Settings",
     "Sriov",
+    "StoppedManager",
     "SubnetRoute",
     "Thread",
     "TrafficLine",
@@ -200,6 +202,7 @@ class Inventory:
     """By ifindex; empty: systemd-networkd does not run."""
     configuration: tuple[ConfigurationEntry, ...] = ()
     """Of files that name links, by file and line."""
+    stopped_managers: tuple[StoppedManager, ...] = ()
     services: Services = field(default_factory=Services)
     settings: Settings = field(default_factory=Settings)
     iommu: tuple[IommuGroup, ...] = ()

@@ -196,3 +196,15 @@ class ConfigurationEntry:
     """link, udev: the name it gives."""
     ignores: bool = False
     """It tells a manager to leave the link alone (NM_UNMANAGED, Unmanaged=yes)."""
+
+
+@dataclass(frozen=True)
+class StoppedManager:
+    """A manager of networks that is installed and does not run, where systemd starts daemons."""
+
+    name: Literal["NetworkManager", "systemd-networkd"]
+    unit: Literal["enabled", "disabled", "masked"]
+    """As ``systemctl is-enabled`` says."""
+    profiles: tuple[ConfigurationEntry, ...] = ()
+    """NetworkManager: profiles on disk that connect by themselves, for Ethernet and InfiniBand. systemd-networkd: none,
+    its .network files are among `Inventory.configuration`."""
