@@ -54,6 +54,8 @@ def take_inventory(
     failed: dict[str, Unreadable] = {}
     pci: tuple[PciFunction, ...] = guarded("pci", failed, lambda: pci_functions(sys, failed), ())
     links: tuple[Link, ...] = guarded("links", failed, lambda: complete_links(sys, failed), ())
+    messages = guarded("messages", failed, lambda: kernel_messages(pci, dev, failed), None)
+    links, pci = guarded("messages", failed, lambda: with_ages(links, pci, messages, run), (links, pci))
     processes: dict[int, str] = guarded("processes", failed, lambda: process_names(proc, failed), {})
     threads: tuple[Thread, ...] = guarded("threads", failed, lambda: busy_threads(links, proc, processes, failed), ())
     services = guarded("services", failed, lambda: daemons(proc, processes), Services())
@@ -84,10 +86,10 @@ def take_inventory(
             "stopped_managers", failed, lambda: stopped_managers(processes, failed, etc=etc, run=run, usr=usr), ()
         ),
         services=services,
-        settings=guarded("settings", failed, lambda: kernel_settings(links, sys, proc), Settings()),
+        settings=guarded("settings", failed, lambda: kernel_settings(links, messages, sys, proc), Settings()),
         iommu=guarded("iommu", failed, lambda: iommu_groups(pci, sys, failed), ()),
         forwarding=guarded("forwarding", failed, lambda: forwarding_entries(links, pci, failed), ()),
-        messages=guarded("messages", failed, lambda: kernel_messages(pci, dev, failed), None),
+        messages=messages,
         unreadable=failed,
     )
     return replace(inventory, took=time.process_time() - cpu)
@@ -243,11 +245,18 @@ def machine(sys: str, proc: str, etc: str, *, dev: str, services: Services, thre
     return read_platform(sys, proc, etc, dev, services=services, runs_machines=runs_machines)
 
 
-def kernel_settings(links: tuple[Link, ...], sys: str, proc: str) -> Settings:
-    """Kernel settings around networking."""
+def kernel_settings(
+    links: tuple[Link, ...], messages: tuple[KernelMessage, ...] | None, sys: str, proc: str
+) -> Settings:
+    """Kernel settings around networking, and how full the tables are that the kernel called full."""
     from nictop.probe.settings import read_settings
 
-    return read_settings(links, sys, proc)
+    settings = read_settings(links, sys, proc)
+    if not messages:
+        return settings
+    from nictop.probe.message_states import read_tables
+
+    return replace(settings, tables=read_tables(messages, proc))
 
 
 def iommu_groups(functions: tuple[PciFunction, ...], sys: str, failed: dict[str, Unreadable]) -> tuple[IommuGroup, ...]:
@@ -282,3 +291,14 @@ def kernel_messages(
     if trouble is not None:
         failed["messages"] = trouble
     return messages
+
+
+def with_ages(
+    links: tuple[Link, ...], functions: tuple[PciFunction, ...], messages: tuple[KernelMessage, ...] | None, run: str
+) -> tuple[tuple[Link, ...], tuple[PciFunction, ...]]:
+    """Links and functions with the time since which they exist, where the kernel complained of anything."""
+    if not messages:
+        return links, functions
+    from nictop.probe.message_states import with_ages as aged
+
+    return aged(links, functions, messages, run)

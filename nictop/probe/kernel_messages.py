@@ -38,7 +38,7 @@ SIGNS = (
     b"martian source ",  # net/ipv4/route.c
     b"neighbor table overflow",  # net/core/neighbour.c
     b"eighbour table overflow",  # the same on older kernels
-    b"table full, dropping packet",  # nf_conntrack
+    b"nf_conntrack: table full",  # nf_conntrack: "…, dropping packet", since 6.15 "… in netns 4026531840, dropping …"
     b"with own address as source address",  # net/bridge: a duplicate MAC address, or a loop
     b"IPv6 duplicate address ",  # net/ipv6/addrconf.c
 )
@@ -46,10 +46,11 @@ SIGNS = (
 FUNCTION_SIGNS = (
     b"not enough MMIO resources for SR-IOV",  # drivers/pci/iov.c
     b"SR-IOV: bus number out of range",  # drivers/pci/iov.c
-    b"available PCIe bandwidth, limited by",  # drivers/pci/pci.c
+    b"available PCIe bandwidth",  # drivers/pci/pci.c: ", limited by", or that there is enough since then
     b"ineligible for IOMMU domain attach",  # drivers/iommu/intel
     b"PCIe Bus Error: severity=",  # drivers/pci/pcie/aer.c
     b"DDP package file was not found",  # ice
+    b"etting MAC ",  # igb, ixgbe ("setting MAC … on VF 0"), i40e, ice: the administrator gave a VF another one
 )
 """As above, but any PCI device may have them: they count for network functions, whose address begins the line."""
 FIRMWARE_SIGN = b"irmware"

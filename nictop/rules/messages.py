@@ -14,10 +14,9 @@ from nictop.rules.persistence import sysctl_fixes
 from nictop.rules.quoting import word
 from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import about_host, about_link
+from nictop.rules.virtual_function_facts import LATELY, is_up, since
 from nictop.rules.watched import Watched, link_driver
 
-LATELY = 24 * 3600.0
-"""Seconds: older lines are history."""
 NOW = 15 * 60.0
 """Seconds: it goes on."""
 TIMED_OUT = (
@@ -27,14 +26,37 @@ TIMED_OUT = (
     re.compile(r"\S+ (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).*[Dd]etected Tx (?:Unit Hang|hang)"),
 )
 """net/sched/sch_generic.c, virtio_net.c, e1000e, igb and ixgbe."""
-OWN_ADDRESS = re.compile(r"(?P<bridge>\S+): received packet on (?P<link>\S+) with own address as source address")
-"""net/bridge/br_fdb.c, br_fdb_update."""
+OWN_ADDRESS = re.compile(
+    r"(?P<bridge>\S+): received packet on (?P<link>\S+) with own address as source address"
+    r"(?: \(addr:(?P<address>[0-9a-f:]{17}))?"
+)
+"""net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
+CONNECTIONS_FULL = re.compile(r"nf_conntrack: table full\b.{0,40}, dropping packet")
+"""net/netfilter/nf_conntrack_core.c; some kernels name the network namespace in between."""
+TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
+
+ROOM = 0.75
+"""Share of a table's entries below which it is no longer full."""
 
 
 def recent_messages(host: Watched, *, within: float = LATELY) -> tuple[KernelMessage, ...]:
     """Lines of the last `within` seconds, oldest first; the clock is that of the inventory."""
     since = host.inventory.time - within
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
+
+
+def has_room(host: Watched, *tables: str) -> bool:
+    """None of these tables (`Settings.tables`) is full now, as far as that is known: at least one must be."""
+    known = [host.inventory.settings.tables[one] for one in tables if one in host.inventory.settings.tables]
+    return bool(known) and all(entries < ROOM * most for entries, most in known)
+
+
+def sizes(host: Watched, table: str, source: str) -> tuple[Evidence, ...]:
+    """How full a table is now, where that is known."""
+    if table not in host.inventory.settings.tables:
+        return ()
+    entries, most = host.inventory.settings.tables[table]
+    return (Evidence("now", f"{entries} of {most} entries", source),)
 
 
 def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
@@ -52,14 +74,19 @@ def transmit_queue_timed_out(host: Watched) -> Said:
     nictop finds the lines of the watchdog ("NETDEV WATCHDOG … timed out") and of drivers (TX timeout, Tx Unit Hang) of
     the last day and joins them with links by name. It is critical when the last one is younger than a quarter of an
     hour, else a warning. From the kernel's net/sched/sch_generic.c; the driver resets the NIC each time.
+
+    Silent when the netdev was made after the last message: the driver was loaded or bound anew since.
     """
     found: dict[int, list[KernelMessage]] = {}
     for message in recent_messages(host):
         link = _timed_out_link(host, message.text)
         if link is not None:
             found.setdefault(link.ifindex, []).append(message)
-    for ifindex, messages in found.items():
+    for ifindex, every in found.items():
         link = host.snapshot.links[ifindex]
+        messages = since(every, link.created)
+        if not messages:
+            continue
         fresh = messages[-1].time >= host.inventory.time - NOW
         yield about_link(
             "transmit_queue_timed_out",
@@ -112,9 +139,11 @@ def connection_table_overflows(host: Watched) -> Said:
     nictop finds "nf_conntrack: table full, dropping packet" in the kernel's messages of the last day; critical when the
     last one is younger than a quarter of an hour, else a warning. From net/netfilter/nf_conntrack_core.c and the
     kernel's nf_conntrack-sysctl.rst.
+
+    Silent when less than three quarters of the table are in use now (nf_conntrack_count, nf_conntrack_max).
     """
-    messages = [one for one in recent_messages(host) if "table full, dropping packet" in one.text]
-    if not messages:
+    messages = [one for one in recent_messages(host) if CONNECTIONS_FULL.search(one.text)]
+    if not messages or has_room(host, "connections"):
         return
     yield about_host(
         "connection_table_overflows",
@@ -122,7 +151,7 @@ def connection_table_overflows(host: Watched) -> Said:
         host,
         "",
         "drops new connections: the connection table is full",
-        evidence=said(messages, host),
+        evidence=(*said(messages, host), *sizes(host, "connections", "nf_conntrack_count, nf_conntrack_max")),
         why="Connections that exist go on, new ones fail at random. It looks like a bad network.",
         fixes=(
             Fix(
@@ -152,11 +181,14 @@ def neighbour_table_overflows(host: Watched) -> Said:
     nictop finds "neighbour: arp_cache: neighbor table overflow!" in the kernel's messages of the last day; critical
     when the last one is younger than a quarter of an hour, else a warning. From net/core/neighbour.c (gc_thresh3) and
     the kernel's ip-sysctl.rst.
+
+    Silent when less than three quarters of the table are in use now.
     """
-    messages = [one for one in recent_messages(host) if re.search(r"eighbou?r table overflow", one.text)]
+    overflows = [one for one in recent_messages(host) if re.search(r"eighbou?r table overflow", one.text)]
+    messages = [one for one in overflows if not has_room(host, *_families(one.text))]
     if not messages:
         return
-    family = "ipv6" if "ndisc" in messages[-1].text else "ipv4"
+    family = _families(messages[-1].text)[0]
     number = "ip -6 neigh | wc -l" if family == "ipv6" else "ip -4 neigh | wc -l"
     yield about_host(
         "neighbour_table_overflows",
@@ -164,7 +196,7 @@ def neighbour_table_overflows(host: Watched) -> Said:
         host,
         "",
         "cannot reach some neighbours: the neighbour table is full",
-        evidence=said(messages, host),
+        evidence=(*said(messages, host), *sizes(host, family, f"{TABLES[family]}, gc_thresh3")),
         why="The kernel keeps the addresses of at most gc_thresh3 neighbours, 1024 by default. A large flat "
         "subnet, or many "
         "containers, need more.",
@@ -176,17 +208,27 @@ def neighbour_table_overflows(host: Watched) -> Said:
     )
 
 
+def _families(text: str) -> tuple[str, ...]:
+    """Whose table a message means; kernels before 4.14 do not name it."""
+    if "ndisc_cache" in text:
+        return ("ipv6",)
+    return ("ipv4",) if "arp_cache" in text else ("ipv4", "ipv6")
+
+
 @host_rule("link and path", "warning", uses=("messages",))
 def own_frames_come_back(host: Watched) -> Said:
     """A bridge receives frames that carry its own address as their source: a loop, or an address that exists twice.
 
     nictop finds "received packet on … with own address as source address" of the bridge driver in the kernel's messages
     of the last day. A port of a bond or a NIC that reflects multicast does that too. From net/bridge/br_fdb.c.
+
+    Silent when the link is no longer a port of that bridge, is down, or was made after the message, and when the bridge
+    and its ports no longer have the address that the message names.
     """
     found: dict[str, list[KernelMessage]] = {}
     for message in recent_messages(host):
         match = OWN_ADDRESS.search(message.text)
-        if match is not None and match["link"] in host.links_by_name:
+        if match is not None and _may_still_come_back(host, match, message):
             found.setdefault(match["link"], []).append(message)
     for name, messages in found.items():
         link = host.links_by_name[name]
@@ -207,3 +249,18 @@ def own_frames_come_back(host: Watched) -> Said:
                 ),
             ),
         )
+
+
+def _may_still_come_back(host: Watched, match: re.Match[str], message: KernelMessage) -> bool:
+    """The port is still up below that bridge, and the address still one of the two."""
+    port, bridge = host.links_by_name.get(match["link"]), host.links_by_name.get(match["bridge"])
+    if port is None or bridge is None or port.master != bridge.ifindex:
+        return False
+    if not is_up(port) or port.carrier is False or not since((message,), port.created):
+        return False
+    return match["address"] is None or match["address"] in _own_addresses(host, bridge)
+
+
+def _own_addresses(host: Watched, bridge: Link) -> set[str | None]:
+    """Which a frame may have that a bridge or one of its ports sent."""
+    return {bridge.address, *(one.address for one in host.links if one.master == bridge.ifindex)}

@@ -112,8 +112,9 @@ def firmware_was_not_loaded(host: Watched) -> Said:
     netdev (critical), or the ice driver's "DDP package file was not found", after which the NIC works in Safe Mode with
     one queue and without SR-IOV (warning).
 
-    Silent when the NIC has an interface in spite of the message (many files are optional), and for ice when it offers
-    more than one queue, because then a later attempt succeeded.
+    Silent when the NIC has an interface in spite of the message (many files are optional), when another driver has it
+    now than the one that complained last, and for ice when it offers more than one queue, because then a later attempt
+    succeeded.
 
     Known from drivers/net/ethernet/intel/ice/ice_main.c (ice_load_pkg, ice_request_fw), the kernel's ice.rst ("Dynamic
     Device Personalization").
@@ -121,6 +122,8 @@ def firmware_was_not_loaded(host: Watched) -> Said:
     for address, messages in function_messages(host, "irmware", "DDP package file was not found").items():
         function = host.functions.get(address)
         if function is None or function.driver in PASSTHROUGH_DRIVERS:
+            continue
+        if function.driver is not None and not messages[-1].text.startswith(f"{function.driver} "):
             continue
         links = host.links_of_function.get(address, ())
         reduced = any("DDP package" in one.text for one in messages) and any(map(_has_one_queue, links))

@@ -116,6 +116,13 @@ def _port_speed(host: Watched, function: PciFunction) -> int:
     return max((one.speed or 0 for one in settings if one is not None), default=0)
 
 
+def _is_still_so(said: re.Match[str], function: PciFunction) -> bool:
+    """A PCIe link may be trained anew while the driver stays: where the narrow one is known by itself, that counts."""
+    known = {function.address: function.link, function.parent: function.parent_link}.get(said[3])
+    capacity = pcie_capacity(known) if known is not None else None
+    return capacity is None or capacity < float(said[1]) * 1.01
+
+
 def _severity(host: Watched, function: PciFunction) -> Severity:
     capacity, speed = pcie_capacity(function.link) if function.link else None, _port_speed(host, function)
     enough = capacity is not None and 0 < speed <= capacity * 1000
@@ -130,19 +137,20 @@ def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
 
     nictop computes GT/s × lanes × encoding (8b/10b below 8 GT/s, 128b/130b above) and compares it with the speed of the
     port. Where the kernel said "available PCIe bandwidth, limited by", the narrowest link on the way counts, which may
-    be that of a switch further up. Packet headers cost another tenth, which is not counted here.
+    be that of a switch further up; for the slot of the NIC the state in sysfs is newer than that.
+    Packet headers cost another tenth, which is not counted here.
 
     Silent in guests, about virtual functions, and while the port has no link.
 
     Known from PCI Express Base Specification (encoding), drivers/pci/pci.c (pcie_bandwidth_available).
     """
-    messages = function_messages(host, "available PCIe bandwidth, limited by")
+    messages = function_messages(host, "available PCIe bandwidth")
     for function in _own_links(host):
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
         where, what = function.address, _words(function.link) if function.link is not None else ""
         said = LIMITED.search(messages[function.address][-1].text) if function.address in messages else None
-        if said is not None and (capacity is None or float(said[1]) < capacity):
+        if said is not None and _is_still_so(said, function) and (capacity is None or float(said[1]) < capacity):
             capacity, what, where = float(said[1]), said[2], said[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
             continue

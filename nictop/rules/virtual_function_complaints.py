@@ -1,6 +1,7 @@
-"""What physical functions complain messages_if: guests that want more of their virtual functions than they may have.
+"""What physical functions complain about: guests that want more of their virtual functions than they may have.
 
-Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and what `VirtualFunction` says now.
+Reads nothing; rules about kernel messages of igb, ixgbe, i40e and ice, and what `VirtualFunction` says now. A message
+tells of the moment at which it was written: it counts only for virtual functions whose present state still fits it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from nictop.probe.records import KernelMessage, Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding
 from nictop.rules.registry import Said, pair_rule
 from nictop.rules.virtual_function_facts import (
+    LATELY,
+    Pair,
     function_messages,
+    function_of,
     is_used,
     message_source,
+    own_links,
     pairs,
     set_vf_fix,
+    since,
 )
 from nictop.rules.virtual_function_pairs import is_filtered
 from nictop.rules.watched import Watched, link_driver
@@ -31,6 +37,8 @@ SPEAKERS = ("igb", "ixgbe", "i40e", "ice")
 OVERRIDE = "override administratively set MAC"
 NO_MORE = ("Cannot add more MAC addresses", "Can't add more MAC addresses", "is not trusted, switch the VF")
 SPOOFED = ("Spoof event(s) detected on VF", "Spoofed packets detected")
+GIVEN = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
+"""igb, ixgbe, i40e and ice: ``ip link set PF vf N mac …`` was typed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +51,49 @@ class Complaint:
 
     @property
     def meant(self) -> list[VirtualFunction]:
-        """VFs in use that are named, or all in use when the driver names none."""
-        named = {int(match[1]) for one in self.messages for match in NUMBER.finditer(one.text)}
+        """VFs in use that are named, or all in use when the driver names none; only those that have existed, and whose
+        netdev on this host has, since the newest message."""
+        return [one for one in self.port.virtual_functions if self._newest(one.number) is not None]
+
+    def _newest(self, number: int) -> KernelMessage | None:
+        """The last message that can be about the present VF of that number."""
+        if not is_used(self.host, self.port, number):
+            return None
+        function = function_of(self.host, self.port, number)
+        messages = since(self.messages, function.created if function is not None else None)
+        for link in own_links(self.host, self.port, number):
+            messages = since(messages, link.created)
+        named = [(one, {int(match[1]) for match in NUMBER.finditer(one.text)}) for one in messages]
+        return next((one for one, numbers in reversed(named) if not numbers or number in numbers), None)
+
+    def was_given_another(self, number: int) -> bool:
+        """The administrator has set the MAC address of that VF after the last message about it."""
+        newest = self._newest(number)
+        return newest is not None and any(
+            message.time > newest.time and int(match[1]) == number
+            for message in function_messages(self.host, "etting MAC ").get(self.port.pci_address or "", ())
+            for match in GIVEN.finditer(message.text)
+        )
+
+    def users(self, hosts: Sequence[Watched], number: int) -> list[Pair]:
+        """Netdevs of that VF on watched hosts."""
         return [
             one
-            for one in self.port.virtual_functions
-            if (not named or one.number in named) and is_used(self.host, self.port, one.number)
+            for one in pairs(hosts)
+            if one.physical is self.host and one.port is self.port and one.function.number == number
         ]
+
+    def is_settled(self, hosts: Sequence[Watched], number: int) -> bool:
+        """Its netdev is watched, bears the address that the VF has, and has no link above it that may need others."""
+        users = self.users(hosts, number)
+        return bool(users) and all(_sends_as_itself(one) for one in users)
+
+
+def _sends_as_itself(pair: Pair) -> bool:
+    link = pair.link
+    if link.address is None or link.address != pair.function.address or link.master is not None:
+        return False
+    return not any(one.lower == link.ifindex and one.lower_namespace is None for one in pair.guest.links)
 
 
 def _has_used_functions(host: Watched) -> bool:
@@ -81,13 +125,17 @@ def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
     ice. The guest's frames with the new address are lost: a bond, a bridge, a container or a cloned MAC address in the
     guest's configuration wants it.
 
-    Silent when the virtual function is trusted now, or is used by nobody any more.
+    Silent when the virtual function is trusted now, is used by nobody any more, was made or got its driver after the
+    message, or has in a watched guest the address that its port has set for it. Where the guest is not watched, an
+    address that was set after the message ("setting MAC … on VF") settles it, too.
 
     Known from k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
     (igb_set_vf_mac_addr).
     """
     for complaint in _complaints(hosts, OVERRIDE):
-        untrusted = [one for one in complaint.meant if one.trust is not True]
+        untrusted = [
+            one for one in complaint.meant if one.trust is not True and not _has_its_address(hosts, complaint, one)
+        ]
         if not untrusted:
             continue
         yield _refused(
@@ -99,6 +147,13 @@ def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
         )
 
 
+def _has_its_address(hosts: Sequence[Watched], complaint: Complaint, function: VirtualFunction) -> bool:
+    """What was refused is no longer wanted, as far as can be seen."""
+    if complaint.users(hosts, function.number):
+        return complaint.is_settled(hosts, function.number)
+    return complaint.was_given_another(function.number)
+
+
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
 def vf_has_no_room_for_more_addresses(hosts: Sequence[Watched]) -> Said:
     """A guest needs more MAC addresses or VLANs on its virtual function than an untrusted one may have.
@@ -106,7 +161,8 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[Watched]) -> Said:
     nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" among the messages of i40e and
     ice. Bridges, macvlan, containers and many IPv6 multicast groups need filters; those that were refused get nothing.
 
-    Silent when the virtual function is trusted now, or is used by nobody any more.
+    Silent when the virtual function is trusted now, is used by nobody any more, or was made or got its driver after the
+    message.
 
     Known from drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
     """
@@ -154,14 +210,18 @@ def vf_sends_foreign_addresses(hosts: Sequence[Watched]) -> Said:
     nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) among kernel messages.
     Usually the guest has a bridge, a bond or containers on its virtual function; it may be an attack as well.
 
-    Silent when spoof checking is off now for all virtual functions in use.
+    Of the last day: the NIC is asked every two seconds. Silent when spoof checking is off now for all virtual functions
+    in use, when they were made or got their driver after the message, and about those whose netdev is watched, bears
+    the address of the virtual function, and carries no other link.
 
     Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564, lxc/incus#2021.
     """
     for complaint in _complaints(hosts, *SPOOFED):
         host, port, message = complaint.host, complaint.port, complaint.messages[-1]
-        checked = [one for one in complaint.meant if one.spoof_check is True]
-        if not checked:
+        checked = [
+            one for one in complaint.meant if one.spoof_check is True and not complaint.is_settled(hosts, one.number)
+        ]
+        if not checked or message.time < host.inventory.time - LATELY:
             continue
         yield Finding(
             "vf_sends_foreign_addresses",

@@ -7,7 +7,7 @@ by the MAC address that the physical function has given it (IFLA_VFINFO_LIST) an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,6 +33,10 @@ PREPARED = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Words of the kernel command line by which somebody prepared a machine for passthrough."""
 DEVICES = "/sys/bus/pci/devices"
 NO_ADDRESS = "00:00:00:00:00:00"
+LATELY = 24 * 3600.0
+"""Seconds: older lines are history."""
+CLOCK_TOLERANCE = 10.0
+"""Seconds: udev sees a device that much after the kernel made it, on a slow host, and its driver may have spoken."""
 DEVICE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
 """How the kernel begins a message about a device: driver and address."""
 UNTIL_REBOOT = (
@@ -157,6 +161,12 @@ def function_messages(host: Watched, *signs: str) -> dict[str, list[KernelMessag
             if match is not None:
                 found.setdefault(match[1], []).append(message)
     return found
+
+
+def since(messages: Iterable[KernelMessage], created: float | None) -> list[KernelMessage]:
+    """Those that can be about a device that was made at `created` (None: at boot, or not known), and not about an
+    earlier one of the same name or number."""
+    return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE]
 
 
 def message_source(host: Watched, message: KernelMessage) -> str:

@@ -21,6 +21,9 @@ PF = "0000:03:00.0"
 
 TROUBLE = [
     f"ixgbe {PF}: not enough MMIO resources for SR-IOV",
+    f"igb {PF}: setting MAC 02:00:00:00:00:aa on VF 1",
+    f"ice {PF} ens1f0: Setting MAC 02:00:00:00:00:aa on VF 1. VF driver will be reinitialized",
+    f"mlx5_core {PF}: 126.016 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x16 link)",
     f"igb {PF}: SR-IOV: bus number out of range",
     f"pci {PF}: 4.000 Gb/s available PCIe bandwidth, limited by 5.0 GT/s PCIe x1 link at 0000:00:1c.1 (capable of "
     "7.876 Gb/s with 8.0 GT/s PCIe x1 link)",
@@ -53,6 +56,7 @@ TROUBLE = [
     "IPv4: martian source 10.0.0.5 from 10.0.0.1, on dev eth1",
     "neighbour: arp_cache: neighbor table overflow!",
     "nf_conntrack: nf_conntrack: table full, dropping packet",
+    "nf_conntrack: nf_conntrack: table full in netns 4026531840, dropping packet",
     "br0: received packet on eth1 with own address as source address (addr:52:54:00:00:aa:01, vlan:0)",
     "IPv6: eth0: IPv6 duplicate address fe80::1 used by 52:54:00:00:aa:01 detected!",
 ]

@@ -229,4 +229,7 @@ class Link:
     ethtool: Ethtool = field(default_factory=Ethtool)
     counters: tuple[int, ...] | None = None
     """`LINK_COUNTERS` when the inventory was taken (IFLA_STATS64)."""
+    created: float | None = None
+    """Seconds, CLOCK_MONOTONIC, when udev first saw this netdev: since its driver was bound, at most. None: at boot, or
+    not known; only read while there are `KernelMessage`. USEC_INITIALIZED, /run/udev/data/nIFINDEX"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

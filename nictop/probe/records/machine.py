@@ -169,4 +169,7 @@ class Settings:
     """ReasmReqds (fragments received), ReasmOKs and ReasmFails since boot, IPv4. /proc/net/snmp"""
     reverse_path_drops: int | None = None
     """Packets that rp_filter dropped since boot, IPv4. IPReversePathFilter in /proc/net/netstat"""
+    tables: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """(entries now, most) of the tables that `KernelMessage` calls full: ``connections`` (nf_conntrack_count and
+    nf_conntrack_max), ``ipv4`` and ``ipv6`` neighbours (/proc/net/stat/arp_cache and ndisc_cache, gc_thresh3)."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

@@ -79,4 +79,7 @@ class PciFunction:
     """``pci:v00008086d…``: what modprobe looks a driver up by."""
     rdma_devices: tuple[str, ...] = ()
     """Names below ``infiniband/``."""
+    created: float | None = None
+    """Of a virtual function: seconds, CLOCK_MONOTONIC, when udev first saw it. None: at boot, or not known; only read
+    while there are `KernelMessage`. USEC_INITIALIZED, /run/udev/data/+pci:ADDRESS"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
