@@ -27,16 +27,16 @@ def loaded_by(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("nictop.report.show", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
-        ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
-        ("nictop.metrics.service", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.report.show", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.metrics.service", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
         ("nictop.commands.metrics", {"prometheus_client", "asyncio", "msgspec", "textual"}),
-        ("nictop.report.html_page", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
-        ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
-        ("nictop.traffic.run", {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"}),
+        ("nictop.report.html_page", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.traffic.run", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
         ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
         ("nictop.app", {"msgspec", "psutil", "pyroute2"}),
-        ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "pyudev", "ctypes", "typing"}),
+        ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "ctypes", "typing"}),
     ],
 )
 def test_a_room_does_not_load_what_belongs_elsewhere(module: str, unwanted: set[str]) -> None:

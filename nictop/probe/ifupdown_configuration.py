@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -110,6 +109,8 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
 
 def parse_assignments(text: str) -> dict[str, str]:
     """``NAME="value"`` lines of a shell file, quotes taken off; nothing is expanded."""
+    import shlex
+
     values = {}
     for match in filter(None, map(ASSIGNMENT.match, text.splitlines())):
         try:

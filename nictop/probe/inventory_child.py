@@ -1,6 +1,6 @@
 """The slow pass in a process of its own: forked, read through a pipe, gone when done.
 
-Its readers, ctypes and pyudev take 10 MiB, and a driver may hang in any of its answers; in a child neither stays. The
+Its readers and ctypes take several MiB, and a driver may hang in any of its answers; in a child neither stays. The
 child inherits a warm interpreter, so that fork is the cheapest way to start it. It dies with the probe in three ways:
 its pipe breaks, the kernel sends SIGKILL when the parent is gone (`parent_death`), and the parent kills it when it ends
 itself.
@@ -13,6 +13,8 @@ import gc
 import os
 import signal
 import time
+
+from nictop.probe.byte_code import keep_byte_code
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,6 +182,7 @@ def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str
             os.dup2(nowhere.fileno(), 1)
         gc.disable()
         text = _inventory_lines(reason, sys_root, proc_root)
+        keep_byte_code()
         status = 0
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".replace("\n", " ")[-2000:]

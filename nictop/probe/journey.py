@@ -1,14 +1,15 @@
 """The other side of the journey: imports nictop and its libraries from memory, on a machine that has neither.
 
-Reads frames from stdin (four bytes of length, then that many of zlib-compressed text: path and source of each module,
-NULs between them). The first one is read at once and holds what `first_words` needs; the others arrive meanwhile and
-are taken apart only when a module is asked for that is not in those before them, in the process that asks: the
-inventory's part stays compressed in the probe itself. Nothing is written anywhere. This text is itself executed from
-memory (see `wire.bundle`).
+Reads frames from stdin (four bytes of length, then that many of zlib-compressed data: a marshalled mapping of path to
+source or byte code of each module). The first one is read at once and holds what `first_words` needs; the others arrive
+meanwhile and are taken apart only when a module is asked for that is not in those before them, in the process that
+asks: the inventory's part stays compressed in the probe itself. Nothing is written to any disk. This text is itself
+executed from memory (see `wire.bundle`).
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import sys
@@ -33,7 +34,8 @@ class Luggage:
     def __init__(self, frames: int) -> None:
         self._outstanding = frames
         self._packed: list[bytes] = []
-        self._sources: dict[str, str] = {}
+        self._sources: dict[str, str | bytes] = {}
+        self.compile = compile_source
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> object:
         """importlib's question; None for what is not in any frame."""
@@ -56,7 +58,10 @@ class Luggage:
         specification = self.find_spec(name)
         if not isinstance(specification, ModuleSpec) or specification.origin is None:
             raise ImportError(f"no source of {name}")
-        code: CodeType = compile(self._sources[specification.origin], specification.origin, "exec", dont_inherit=True)
+        module = self._sources[specification.origin]
+        if isinstance(module, str):
+            return self.compile(specification.origin, module)
+        code: CodeType = marshal.loads(module)
         return code
 
     def take(self) -> None:
@@ -79,12 +84,17 @@ class Luggage:
             if not self._outstanding:
                 return False
             self.take()
-        parts = zlib.decompress(self._packed.pop(0)).decode().split("\0")
-        self._sources.update(zip(parts[::2], parts[1::2]))
+        self._sources.update(marshal.loads(zlib.decompress(self._packed.pop(0))))
         return True
 
 
-OURS = ("nictop", "jeepney", "pyudev")
+OURS = ("nictop", "jeepney")
+
+
+def compile_source(path: str, source: str) -> CodeType:
+    """Without docstrings and assertions, as `wire.bundle` does it."""
+    code: CodeType = compile(source, path, "exec", dont_inherit=True, optimize=2)
+    return code
 
 
 def read_exactly(size: int) -> bytes:
@@ -110,6 +120,9 @@ def arrive(frames: int, arguments: list[str]) -> int:
         counters = say_first_words(1, float(arguments[1]))
         luggage.take_all()
         from nictop.probe.__main__ import main
+        from nictop.probe.byte_code import ByteCode
+
+        luggage.compile = ByteCode(compile_source).code
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return 0
     signal.alarm(0)

@@ -2,7 +2,8 @@
 
 Reads netplan, ifupdown with what it sources, systemd's .network and .link files with their drop-ins, udev rules, ifcfg
 files, cloud-init's network configuration, and whatever asks for virtual functions at boot: modprobe.d, tuned, rc.local,
-units, tmpfiles and sysfs.conf. With bounds on number and bytes (`Files`).
+units, tmpfiles and sysfs.conf. With bounds on number and bytes (`Files`). A parser is imported when there is a file for
+it: few hosts have more than two kinds.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from itertools import chain, islice
 
 from nictop.probe.configuration_files import Files
-from nictop.probe.ifupdown_configuration import Source, parse_ifcfg, parse_interfaces
-from nictop.probe.netplan_configuration import parse_cloud_init, parse_netplan
-from nictop.probe.networkd_configuration import parse_link, parse_network
 from nictop.probe.records import ConfigurationEntry, Unreadable
-from nictop.probe.sriov_configuration import parse_modprobe, parse_numvfs
 from nictop.probe.sysfs import printable
-from nictop.probe.udev_configuration import parse_udev_rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nictop.probe.ifupdown_configuration import Source
 
 MOST_ENTRIES = 2000
 MOST_SOURCED = 200
@@ -66,17 +69,21 @@ def effective(files: Files, directories: Iterable[str], *endings: str) -> list[s
     return [chosen[name] for name in sorted(chosen)]
 
 
-def parsed(
-    files: Files, paths: Iterable[str], parse: Callable[[str, str], Iterable[ConfigurationEntry]]
-) -> Iterator[ConfigurationEntry]:
+def parser(module: str, name: str) -> Callable[..., Any]:
+    """``parse_NAME`` of ``nictop.probe.MODULE_configuration``."""
+    return getattr(import_module(f"nictop.probe.{module}_configuration"), f"parse_{name}")  # type: ignore[no-any-return]
+
+
+def parsed(files: Files, paths: Iterable[str], module: str, name: str) -> Iterator[ConfigurationEntry]:
+    """What `parser` finds in each of the files."""
     for path in paths:
         text = files.text(path)
         if text:
-            yield from parse(text, printable(path))
+            yield from parser(module, name)(text, printable(path))
 
 
 def netplan(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
-    return parsed(files, effective(files, places.by_priority("netplan"), ".yaml"), parse_netplan)
+    return parsed(files, effective(files, places.by_priority("netplan"), ".yaml"), "netplan", "netplan")
 
 
 def cloud_init(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
@@ -84,7 +91,7 @@ def cloud_init(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
     seeds = os.path.join(places.var, "lib/cloud/seed")
     paths = [os.path.join(places.etc, "cloud/cloud.cfg"), *files.listed(f"{places.etc}/cloud/cloud.cfg.d", ".cfg")]
     paths += [os.path.join(seed, "network-config") for seed in files.listed(seeds)]
-    return parsed(files, paths, parse_cloud_init)
+    return parsed(files, paths, "netplan", "cloud_init")
 
 
 def ifupdown(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
@@ -97,7 +104,7 @@ def ifupdown(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
         seen.add(path)
         if not text:
             continue
-        entries, sources = parse_interfaces(text, printable(path))
+        entries, sources = parser("ifupdown", "interfaces")(text, printable(path))
         yield from entries
         for source in sources:
             waiting += sourced(files, places, source)[:MOST_SOURCED]
@@ -119,22 +126,20 @@ def ifcfg(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
         for path in files.listed(os.path.join(places.etc, directory)):
             if os.path.basename(path).startswith("ifcfg-") and not path.endswith(IFCFG_LEFTOVERS):
                 text = files.text(path)
-                entry = parse_ifcfg(text, printable(path)) if text else None
+                entry = parser("ifupdown", "ifcfg")(text, printable(path)) if text else None
                 if entry is not None:
                     yield entry
 
 
 def networkd(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
-    return units(files, places, ".network", parse_network)
+    return units(files, places, ".network", "network")
 
 
 def links(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
-    return units(files, places, ".link", parse_link)
+    return units(files, places, ".link", "link")
 
 
-def units(
-    files: Files, places: Places, ending: str, parse: Callable[[Iterable[str], str], ConfigurationEntry | None]
-) -> Iterator[ConfigurationEntry]:
+def units(files: Files, places: Places, ending: str, kind: str) -> Iterator[ConfigurationEntry]:
     """Unit files with their drop-ins; an empty file, or a link to /dev/null, hides one of lower priority."""
     directories = places.by_priority("systemd/network")
     for path in effective(files, directories, ending):
@@ -143,17 +148,17 @@ def units(
             continue
         name = os.path.basename(path)
         extra = effective(files, [os.path.join(directory, f"{name}.d") for directory in directories], ".conf")
-        entry = parse([text, *filter(None, map(files.text, extra))], printable(path))
+        entry = parser("networkd", kind)([text, *filter(None, map(files.text, extra))], printable(path))
         if entry is not None:
             yield entry
 
 
 def udev(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
-    return parsed(files, effective(files, places.by_priority("udev/rules.d"), ".rules"), parse_udev_rules)
+    return parsed(files, effective(files, places.by_priority("udev/rules.d"), ".rules"), "udev", "udev_rules")
 
 
 def modules(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
-    return parsed(files, effective(files, places.by_priority("modprobe.d"), ".conf"), parse_modprobe)
+    return parsed(files, effective(files, places.by_priority("modprobe.d"), ".conf"), "sriov", "modprobe")
 
 
 def writers(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
@@ -165,4 +170,4 @@ def writers(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
     for directory in ("tuned", "tuned/profiles"):
         paths += [os.path.join(profile, "tuned.conf") for profile in files.listed(os.path.join(etc, directory))]
     real = {os.path.realpath(path): path for path in reversed(paths)}  # rc.local is a link to the other one
-    return parsed(files, sorted(real.values()), parse_numvfs)
+    return parsed(files, sorted(real.values()), "sriov", "numvfs")

@@ -1,13 +1,16 @@
 """Vendor and device names of PCI functions: from the udev database, else from pci.ids, else none.
 
-Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE through pyudev (which needs libudev), and the
-file pci.ids of the hwdata or pciutils packages, streamed and only as far as the wanted ids. Yields names by address.
+Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE in /run/udev/data, and the file pci.ids of the
+hwdata or pciutils packages, streamed and only as far as the wanted ids. Yields names by address.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Callable, Optional
+
+from nictop.probe.sysfs import read_text
 
 PCI_IDS = (
     "/usr/share/misc/pci.ids",
@@ -37,26 +40,26 @@ def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS) -> dic
     return {address: pair for address, pair in names.items() if pair != (None, None)}
 
 
-def read_udev_names(wanted: Mapping[str, Ids]) -> dict[str, Names]:
-    """Names in this machine's udev database; empty without pyudev, libudev or udevd."""
-    try:
-        import pyudev
-
-        context = pyudev.Context()
-    except (ImportError, OSError):
-        return {}
+def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/sys") -> dict[str, Names]:
+    """Names in this machine's udev database; empty without udevd."""
+    folder = os.path.join(run, "udev/data")
     names: dict[str, Names] = {}
-    for address, ids in wanted.items():
-        try:
-            properties = pyudev.Devices.from_name(context, "pci", address).properties
-            if properties.get("PCI_ID") != "{:04X}:{:04X}".format(*ids):
-                continue  # the addresses are those of another tree than this machine's
-            pair = (properties.get("ID_VENDOR_FROM_DATABASE"), properties.get("ID_MODEL_FROM_DATABASE"))
-        except (pyudev.DeviceNotFoundError, OSError, ValueError):
-            continue
+    for address, ids in wanted.items() if os.path.isdir(folder) else ():
+        event = read_text(os.path.join(sys, "bus/pci/devices", address, "uevent"))
+        if not isinstance(event, str) or "PCI_ID={:04X}:{:04X}".format(*ids) not in event.splitlines():
+            continue  # the addresses are those of another tree than this machine's
+        record = read_text(os.path.join(folder, f"+pci:{address}"))
+        pair = parse_udev_names(record) if isinstance(record, str) else (None, None)
         if pair != (None, None):
             names[address] = pair
     return names
+
+
+def parse_udev_names(record: str) -> Names:
+    """Of a record of udev's database, whose properties are lines like ``E:ID_VENDOR_FROM_DATABASE=Intel Corporation``
+    (systemd, src/libsystemd/sd-device/device-private.c)."""
+    found = dict(line[2:].partition("=")[::2] for line in record.splitlines() if line.startswith("E:"))
+    return found.get("ID_VENDOR_FROM_DATABASE") or None, found.get("ID_MODEL_FROM_DATABASE") or None
 
 
 def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS) -> dict[Ids, Names]:

@@ -3,34 +3,45 @@
 Reads the sources of nictop.probe and of the libraries that its inventory uses, where they are installed here; yields
 the text that the remote Python executes (`probe.journey`) and three frames for it: what the first counters need, what
 the running probe needs, and the rest. What changes a host is among them only for a host that allows it. Made once per
-process. The first frame decides how soon the first numbers come:
-comments, docstrings and annotations stay at home, and line numbers stay what they are.
+process. Comments, docstrings and annotations are left out, and line numbers stay what they are. A Python there that
+reads the same byte code as this one gets that in place of sources for what every probe runs: compiling it would be half
+of all the work until the first inventory.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
+import marshal
 import re
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
+from functools import cached_property
+from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
 
 from nictop.errors import NictopError
 
 FIRST = "nictop.probe.first_words"
 RUNNING = ("nictop.probe.__main__", "nictop.probe.counters")
+INVENTORY = (
+    "nictop.probe.inventory_child",
+    *(f"nictop.probe.{name}_configuration" for name in ("ifupdown", "netplan", "networkd", "sriov", "udev")),
+)
+"""What it imports by a name that it puts together stands here, too."""
+MAGIC = MAGIC_NUMBER.hex()
+"""Of the byte code that this Python writes and reads."""
+MARSHAL = 2
+"""Version of the format of a frame: every Python reads it."""
 JOURNEY = "nictop.probe.journey"
 VOCABULARY = "nictop/probe/records/"
 """The running probe names these in annotations only."""
 CHANGES = "nictop/probe/changes/"
 LIBRARIES: dict[str, re.Pattern[str]] = {
     "jeepney": re.compile(r"^jeepney/(tests/|io/(tests/|asyncio|trio)|bindgen)"),
-    "pyudev": re.compile(r"^pyudev/(glib|pyqt|pyside|wx|_qt_base)"),
 }
 """Library → files that nobody needs there: bindings to other event loops, tests."""
 IMPORT = re.compile(r"^( *)(?:from (nictop[\w.]*) import ([\w, ]+|\()|import (nictop[\w.]*))", re.MULTILINE)
@@ -47,24 +58,45 @@ class Bundle:
 
     start: bytes
     """zlib-compressed source of the journey, whose length the remote command line names."""
-    frames: tuple[bytes, ...]
-    """With their lengths in front."""
+    parts: tuple[Sources, ...]
+    """What is in each frame."""
+    often: frozenset[str]
+    """Paths of what every probe runs."""
 
-    @property
+    @cached_property
+    def frames(self) -> tuple[bytes, ...]:
+        """All as sources."""
+        return tuple(frame({path: bare(text) for path, text in part.items()}) for part in self.parts)
+
+    @cached_property
     def first(self) -> bytes:
         """All that the first counters need."""
-        return self.start + self.frames[0]
+        return self.start + frame({path: bare(text) for path, text in self.parts[0].items()})
 
     @property
     def rest(self) -> bytes:
         return b"".join(self.frames[1:])
+
+    @cached_property
+    def compiled(self) -> bytes:
+        """`rest` for a Python that reads the same byte code as this one."""
+        return b"".join(
+            frame({path: compiled(path, text) if path in self.often else text for path, text in part.items()})
+            for part in self.parts[1:]
+        )
+
+    def rest_for(self, magic: str) -> bytes:
+        """`rest` for a Python whose byte code has that magic number, in hexadecimal; "" when it is not known."""
+        return self.compiled if magic == MAGIC else self.rest
 
 
 def bundle(*, allow_changes: bool = False) -> Bundle:
     """Of this very nictop. Raises NictopError when its sources cannot be read. Threads that ask at the same time wait
     for the same one. `allow_changes`: with the part that changes hosts."""
     with _packing:
-        return _bundle(allow_changes)
+        packed = _bundle(allow_changes)
+        packed.first, packed.compiled  # noqa: B018  made now, in the thread that asks: most hosts get these
+        return packed
 
 
 @functools.lru_cache(maxsize=2)
@@ -84,17 +116,23 @@ def _bundle(allow_changes: bool) -> Bundle:
     return Bundle(
         zlib.compress(bare(journey).encode(), 9),
         (
-            frame({path: bare(own[path]) for path in sorted(first)}),
-            frame({path: own[path] for path in sorted(running - first)}),
-            frame({path: text for path, text in (own | libraries).items() if path not in first | running}),
+            {path: own[path] for path in sorted(first)},
+            {path: own[path] for path in sorted(running - first)},
+            {path: text for path, text in (own | libraries).items() if path not in first | running},
         ),
+        frozenset(running | closure(own, INVENTORY, everywhere=True) | set(libraries)),
     )
 
 
-def frame(sources: Sources) -> bytes:
-    """As `probe.journey` reads it. No source has a NUL in it: Python would refuse it."""
-    packed = zlib.compress("\0".join(part for item in sources.items() for part in item).encode(), 9)
+def frame(modules: Mapping[str, str | bytes]) -> bytes:
+    """As `probe.journey` reads it: path → source, or byte code as `compiled` makes it."""
+    packed = zlib.compress(marshal.dumps(dict(modules), MARSHAL), 9)
     return struct.pack(">I", len(packed)) + packed
+
+
+def compiled(path: str, source: str) -> bytes:
+    """Byte code without docstrings and assertions."""
+    return marshal.dumps(compile(source, path, "exec", dont_inherit=True, optimize=2))
 
 
 def closure(sources: Sources, modules: Iterable[str], *, everywhere: bool) -> set[str]:
@@ -121,7 +159,7 @@ def imported(source: str, *, everywhere: bool) -> Iterator[str]:
         if everywhere or not indent:
             yield package or module
             for name in names.split(",") if package else ():
-                yield f"{package}.{name.strip()}"
+                yield f"{package}.{name.strip().partition(' ')[0]}"  # without "as"
 
 
 def path_of(sources: Sources, module: str) -> str:

@@ -1,6 +1,6 @@
 """The probe of this machine: a child process that speaks lines through pipes.
 
-The child runs isolated (`-I -S`) with just the directories that hold nictop, pyudev and jeepney, so that neither the
+The child runs isolated (`-I -S`) with just the directories that hold nictop and jeepney, so that neither the
 user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
 whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later. Its
 CLOCK_MONOTONIC is the one of this process, which is told as an exact estimate after each hello.
@@ -27,7 +27,7 @@ from nictop.wire.patience import within
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
 
-LIBRARIES = ("nictop", "pyudev", "jeepney")
+LIBRARIES = ("nictop", "jeepney")
 FIRST_WORD = 10.0
 """Seconds until the hello must have come."""
 SILENCE = 10.0

@@ -5,7 +5,8 @@ mark in it; every process makes room for the next one with exec. Python reads so
 and executes them (`probe.journey`); what it reads after that is up to them.
 
 The answer is one line: a mark made of two random words that stand in the command in another order (so that an echo of
-the command is no answer), then ``ready 3.11.2``, or what was found instead. Whatever is printed before it is noise.
+the command is no answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or what was found
+instead. Whatever is printed before it is noise.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _PYTHON = (
     "os.execvp('sh', ['sh', '-c', sys.argv[1], 'sh'] + sys.argv[1:])); "
     f"import io, signal, zlib; signal.alarm({ALARM}); "
     "mark = '%s-%s ready %d.%d.%d' % (sys.argv[4], sys.argv[3], *sys.version_info[:3]); "
+    "mark += ' ' + sys.modules['_frozen_importlib_external'].MAGIC_NUMBER.hex(); "
     "os.write(1, (chr(10) + mark + chr(10)).encode()); "
     "exec(zlib.decompress(io.BufferedReader(io.FileIO(0, closefd=False), 1).read(int(sys.argv[5])))); "
     "sys.exit(arrive(int(sys.argv[6]), sys.argv[7:]))"
@@ -73,16 +75,17 @@ class RemoteCommand:
         rights = {"": [], "quiet": ["sudo", "-n", "--"], "password": ["sudo", "-S", "-p", self.prompt, "--"]}[sudo]
         return " ".join(["exec", *map(shlex.quote, [*rights, *words])])
 
-    def answer(self, noise: bytes) -> tuple[str, bytes] | None:
-        """(Python's version, what follows the mark) once the mark is in `noise`; raises Refused when there is no Python
-        that is new enough."""
-        mark = re.compile(rb"^%s-%s (ready|old) ([\w.]{1,20})\r?\n" % (self.second.encode(), self.first.encode()), re.M)
+    def answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
+        """(Python's version, magic number of its byte code, what follows the mark) once the mark is in `noise`; raises
+        Refused when there is no Python that is new enough."""
+        words = self.second.encode(), self.first.encode()
+        mark = re.compile(rb"^%s-%s (ready|old) ([\w.]{1,20})(?: ([0-9a-f]{8}))?\r?\n" % words, re.M)
         found = mark.search(noise)
         if found is None:
             return None
         version = found[2].decode()
         if found[1] == b"ready":
-            return version, noise[found.end() :]
+            return version, (found[3] or b"").decode(), noise[found.end() :]
         oldest = ".".join(map(str, OLDEST_PYTHON))
         what = "there is no python3" if version == "none" else f"its python3 is {version}, which is too old"
         raise Refused(

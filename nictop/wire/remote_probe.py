@@ -1,6 +1,7 @@
 """One life of a probe on another machine: the channel that carries its sources there and its lines back.
 
-The bundle is sent together with the command; the mark is awaited, noise in front of it skipped. Then the same
+What the first counters need is sent together with the command; the mark is awaited, noise in front of it skipped, and
+the rest follows, as byte code where that Python reads ours. Then the same
 `Hearing` as for a local probe, and pings: they keep the remote end alive (its `--heartbeat`), tell that it is, and
 measure its clock. The channel is told to pause when nobody takes the lines.
 """
@@ -84,7 +85,7 @@ class RemoteProbe:
         self._after = b"".join(map(encode_request, requests))
         self._channel = await open_channel(ssh, self.command.line(rights), self, plain(self._host))
         if rights != "password":  # sudo would take the sources for a password
-            self._send_sources()
+            self._write(self._packed.first)
         self._since = time.monotonic()
         self.spawn(self._watch())
 
@@ -168,8 +169,9 @@ class RemoteProbe:
             self._complaint.clear()
             self._since = time.monotonic()
             if self.rights == "password":
-                self._send_sources()
-            self._hear_lines(found[1])
+                self._write(self._packed.first)
+            self._write(self._packed.rest_for(found[1]) + self._after)
+            self._hear_lines(found[2])
         elif len(self._noise) > NOISE:
             raise Refused(
                 f"{plain(self._host)} prints more than {NOISE} bytes before any command",
@@ -216,9 +218,6 @@ class RemoteProbe:
         self._status, self._signal = status, signal
 
     # ------------------------------------------------------------------------------- what we say
-
-    def _send_sources(self) -> None:
-        self._write(self._packed.first + self._packed.rest + self._after)
 
     def _write(self, data: bytes) -> None:
         if self._channel is not None and not self._channel.is_closing():

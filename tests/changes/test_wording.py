@@ -87,6 +87,6 @@ def test_events(event: Event, said: str) -> None:
 
 def test_changes_load_no_screen() -> None:
     for module in ("nictop.changes.change", "nictop.changes.setups", "nictop.commands.fix_run"):
-        assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "pyudev", "psutil"} == set()
+        assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "psutil"} == set()
     assert loaded_by("nictop.commands.fix") & {"asyncio", "msgspec"} == set()
     assert loaded_by("nictop.commands.changes") & {"asyncio", "msgspec"} == set()

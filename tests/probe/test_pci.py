@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.pci import parse_speed, parse_sriov_capable, read_pci
-from nictop.probe.pci_names import parse_pci_ids, read_names
+from nictop.probe.pci_names import parse_pci_ids, parse_udev_names, read_names, read_udev_names
 from nictop.probe.records import PcieLink, PciFunction
 
 Capture = Callable[[str], Path]
@@ -240,6 +240,34 @@ def test_pci_ids_is_read_no_further_than_needed() -> None:
     lines = iter(PCI_IDS.splitlines(keepends=True))
     assert parse_pci_ids(lines, {(0x1AF4, 0x1000)}) == {(0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")}
     assert "1af4 1100" in next(lines)
+
+
+UDEV_RECORD = """\
+I:3312044
+E:ID_VENDOR_FROM_DATABASE=Intel Corporation
+E:ID_MODEL_FROM_DATABASE=82576 Virtual Function
+E:ID_NET_NAME=a=b
+V:1
+"""
+
+
+def test_names_of_the_udev_database(tmp_path: Path) -> None:
+    """Read where the device of that address is the one that is meant: a captured tree may have others."""
+    (tmp_path / "run/udev/data").mkdir(parents=True)
+    (tmp_path / "run/udev/data/+pci:0000:02:10.0").write_text(UDEV_RECORD)
+    device = tmp_path / "sys/bus/pci/devices/0000:02:10.0"
+    device.mkdir(parents=True)
+    (device / "uevent").write_text("DRIVER=igbvf\nPCI_CLASS=20000\nPCI_ID=8086:10CA\n")
+    roots = str(tmp_path / "run"), str(tmp_path / "sys")
+    names = {"0000:02:10.0": ("Intel Corporation", "82576 Virtual Function")}
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA), "0000:02:10.2": (0x8086, 0x10CA)}, *roots) == names
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10C9)}, *roots) == {}
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA)}, str(tmp_path), roots[1]) == {}
+
+
+@pytest.mark.parametrize("record", ["", "E:", "E:ID_VENDOR_FROM_DATABASE", "ID_VENDOR_FROM_DATABASE=x\n"])
+def test_a_record_without_names(record: str) -> None:
+    assert parse_udev_names(record) == (None, None)
 
 
 def test_no_database_means_no_names(tmp_path: Path) -> None:

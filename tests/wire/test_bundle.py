@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import marshal
 import os
 import subprocess
 import sys
@@ -11,12 +12,14 @@ import textwrap
 import tokenize
 import zlib
 from pathlib import Path
+from types import CodeType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.wire.bundle import Bundle, bare, bundle, closure, frame, imported
+from nictop.probe.byte_code import ByteCode, keep_byte_code
+from nictop.wire.bundle import MAGIC, Bundle, bare, bundle, closure, frame, imported
 from nictop.wire.codec import decode
 from nictop.wire.remote_command import RemoteCommand
 from tests.support.namespaces import ROOT
@@ -26,8 +29,8 @@ PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "
 
 
 def unpacked(packed: bytes) -> dict[str, str]:
-    parts = zlib.decompress(packed[4:]).decode().split("\0")
-    return dict(zip(parts[::2], parts[1::2], strict=True))
+    modules: dict[str, str] = marshal.loads(zlib.decompress(packed[4:]))
+    return modules
 
 
 def command(packed: Bundle, *arguments: str) -> RemoteCommand:
@@ -94,7 +97,7 @@ def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
     own = {path for path in together if path.startswith("nictop/")}
     here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nictop/probe").rglob("*.py")}
     assert own == here - {"nictop/probe/journey.py"} | {"nictop/__init__.py"}
-    assert {path.split("/")[0] for path in together} == {"nictop", "jeepney", "pyudev"}
+    assert {path.split("/")[0] for path in together} == {"nictop", "jeepney"}
     assert not [path for path in together if "test" in path]
 
 
@@ -198,7 +201,7 @@ def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
     )
     answer = wanted.answer(done.stdout)
     assert answer is not None and answer[0].startswith("3."), done
-    lines = [decode(line) for line in answer[1].splitlines()]
+    lines = [decode(line) for line in answer[2].splitlines()]
     assert lines[0].hello is not None and lines[0].hello.python == answer[0]
     assert lines[1].counters is not None and lines[1].counters.links and lines[1].counters.cpus
     assert [line.inventory for line in lines if line.inventory], (lines, done.stderr)
@@ -206,6 +209,57 @@ def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
     assert not [line.trouble for line in lines if line.trouble]
     assert done.returncode == 0 and not done.stderr
     assert not list(home.iterdir())
+
+
+def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need() -> None:
+    """And runs the same program: what it is asked to compile is named on stderr."""
+    packed = bundle()
+    look = "def arrive(frames, arguments):\n import builtins, sys\n made = compile\n"
+    look += " def tell(source, path, *rest, **more):\n"
+    look += "  sys.stderr.write(path + chr(10))\n  return made(source, path, *rest, **more)\n"
+    look += " builtins.compile = tell\n return travel(frames, arguments)\n"
+    text = zlib.decompress(packed.start).decode().replace("def arrive(", "def travel(") + "\n" + look
+    start = zlib.compress(text.encode())
+    wanted = RemoteCommand(["--interval", "0.1", "--once"], len(start), len(packed.frames))
+    own = os.path.dirname(sys.executable)
+    done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.rest_for(MAGIC), PATH=f"{own}:/bin")
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[1] == MAGIC
+    lines = [decode(line) for line in answer[2].splitlines()]
+    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    assert inventory.links and not inventory.unreadable
+    compiled = set(done.stderr.decode().split())
+    assert compiled and {path for path in compiled if path.startswith("nictop")} <= set(packed.parts[0])
+
+
+def test_byte_code_of_another_python_is_not_sent() -> None:
+    packed = bundle()
+    assert packed.rest_for("") == packed.rest_for("00000000") == packed.rest
+    assert packed.rest_for(MAGIC) == packed.compiled != packed.rest
+
+
+def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def compile_source(path: str, source: str) -> CodeType:
+        made.append(path)
+        return compile(source, path, "exec")
+
+    shared = ByteCode(compile_source)
+    shared.code("parent.py", "a = 1")
+    for child in ("first", "second"):
+        pid = os.fork()
+        if not pid:
+            made.clear()
+            found: dict[str, int] = {}
+            exec(shared.code("child.py", "b = 2"), found)
+            exec(shared.code("parent.py", "a = 1"), found)
+            keep_byte_code()
+            (tmp_path / child).write_text(f"{found['a'] + found['b']} {' '.join(made)}")
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    assert (tmp_path / "first").read_text() == "3 child.py parent.py"
+    assert (tmp_path / "second").read_text() == "3 "
 
 
 def test_the_running_probe_takes_apart_what_it_needs_and_no_more() -> None:
@@ -269,7 +323,9 @@ def test_an_echo_of_the_command_is_no_answer() -> None:
     assert wanted.answer(f"{wanted.second}-{wanted.first}".encode()) is None
     noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
     assert wanted.answer(noise) is None
-    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == ("3.9.1", b"rest")
+    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == ("3.9.1", "", b"rest")
+    noise = f"{wanted.second}-{wanted.first} ready 3.11.2 a70d0d0a\nrest".encode()
+    assert wanted.answer(noise) == ("3.11.2", "a70d0d0a", b"rest")
 
 
 @given(st.binary(max_size=400))
