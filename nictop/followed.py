@@ -51,6 +51,8 @@ class Followed:
         """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
         self.listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
         """Changes hear everything, too, with the picture after it."""
+        self.rechecked = False
+        """Its probe was asked to look again every few seconds, because something was found."""
         self._parts: tuple[RunHost, ...] = ()
         """Runs that it takes part in hear everything, too."""
         self._usual = Request(watch=())
@@ -58,7 +60,7 @@ class Followed:
     def take_over(self, source: Source) -> None:
         """Go on with another source of the same host. Runs that the old one took part in have lost it."""
         self._hear(SourceState("lost", "connected anew"), with_state(self.snapshot, "lost", "connected anew"))
-        self.source, self.retry_at = source, None
+        self.source, self.retry_at, self.rechecked = source, None, False
 
     # ---------------------------------------------------------------------------------------------------- runs
 
@@ -72,6 +74,11 @@ class Followed:
     def leave(self, part: RunHost) -> None:
         """The run is over."""
         self._parts = tuple(one for one in self._parts if one is not part)
+
+    @property
+    def in_run(self) -> bool:
+        """A run of traffic measures it now: nothing is asked of it that costs processor time."""
+        return any(part.attended for part in self._parts)
 
     def _hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
         for part in self._parts:

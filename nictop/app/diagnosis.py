@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from nictop.probe.records import Request
+
 if TYPE_CHECKING:
     from textual.timer import Timer
 
     from nictop.app import NictopApp
+    from nictop.followed import Followed
     from nictop.model.snapshot import Snapshot
+    from nictop.rules import Diagnosis
 
 DIAGNOSE_EVERY = 2.0
 """Seconds from one diagnosis to the next, unless there is a new inventory."""
@@ -41,6 +45,15 @@ class Diagnosing:
         if any(one.inventory is not diagnosed.get(name) for name, one in news.items()):
             self._app.call_after_refresh(self._soon)
 
+    def _recheck(self, one: Followed, told: Diagnosis | None) -> None:
+        """A finding that is cured has to go, and not every cure causes an event: the probe of a host with findings
+        looks again every few seconds, except while a run measures that host."""
+        found = told is not None and any(finding.host == one.name for finding in told.findings)
+        wanted = found and not one.in_run
+        if wanted != one.rechecked:
+            one.rechecked = wanted
+            self._app.run_worker(one.request(Request(recheck=wanted)), name=f"recheck {one.name}", group="recheck")
+
     def _soon(self) -> None:
         """There is a new inventory: ask the rules now, if they did not have to think long about the last one."""
         wait = self._may_diagnose - monotonic()
@@ -65,6 +78,8 @@ class Diagnosing:
             self._diagnosed = snapshots
             told = diagnose([Watched(one.snapshot, one.window.parts) for one in known]) if known else None
             self._app.diagnosis = told
+            for one in known:
+                self._recheck(one, told)
         took = monotonic() - start
         self._may_diagnose = monotonic() + (INVENTORY_PAUSE * took if self._app.several_hosts else 0.0)
         self._after(max(DIAGNOSE_EVERY, DIAGNOSE_PAUSE * took))

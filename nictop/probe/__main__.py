@@ -30,6 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nictop.probe.changes.executor import Executor
     from nictop.probe.generator import Generators
+    from nictop.probe.targets import Targets
 
 ONLY_READS = "this probe only reads: it was started without --allow-changes"
 EAGER = 0.2
@@ -161,17 +162,18 @@ class Probe:
             self._say("counters", vars(self._counters.read()), dispensable=True)
             self._finished = self._options.once and self._inventories.complete
 
-    def _learn(self, targets: bytes, inventory: bytes | bytearray) -> bool:
-        """A new inventory: what the counters read from now on, and what is passed on. True: it is incomplete."""
-        incomplete = False
+    def _learn(self, targets: bytes, inventory: bytes | bytearray, known: int | None) -> Targets | None:
+        """A new inventory: what the counters read from now on, and what is passed on, unless it is complete and has the
+        digest `known`."""
+        found = None
         try:
             found = parse_targets(targets)
             self._counters.learn(found)
-            incomplete = found["incomplete"]
         except ValueError as error:
             self._trouble(f"no interrupts and threads: {error}")
-        self._offer(inventory)
-        return incomplete
+        if found is None or found["incomplete"] or found["digest"] != known:
+            self._offer(inventory)
+        return found
 
     def _take_input(self) -> None:
         try:
@@ -202,6 +204,8 @@ class Probe:
             self._counters.watch_machine(request["machine"])
         if "ping" in request:
             self._say("pong", {"sequence": request["ping"], "monotonic": now})
+        if "recheck" in request:
+            self._inventories.recheck(request["recheck"], now)
         if request.get("inventory"):
             self._inventories.want("request", now, asked=True)
         if "traffic" in request:

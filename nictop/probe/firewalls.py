@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nictop.probe import netlink
+from nictop.probe.patterns import pattern
 from nictop.probe.processes import read_processes
 from nictop.probe.records import FilterChain, Firewalls, Unreadable
 from nictop.probe.sysfs import read_text, why_unreadable
@@ -39,7 +40,7 @@ MOST = 64
 LARGEST_INDEX = 8 * 1024 * 1024
 """Bytes of modules.dep."""
 
-ENABLED = re.compile(r"""^\s*ENABLED\s*=\s*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
+ENABLED = pattern(r"""^\s*ENABLED\s*=\s*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
 
 
 def read_firewalls(

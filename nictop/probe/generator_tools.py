@@ -8,19 +8,19 @@ hang.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 
 from nictop.probe.firewalls import read_firewalls
 from nictop.probe.iperf3_command import find_iperf3
 from nictop.probe.parent_death import die_with
+from nictop.probe.patterns import pattern
 from nictop.probe.records import TrafficTools, Unreadable
 from nictop.probe.sysfs import printable, read_text
 
 DEADLINE = 2.0
 """Seconds that each of the two calls may take."""
 LARGEST = 64 * 1024
-OPTION = re.compile(r"(?<![\w-])--[a-z0-9][a-z0-9-]+")
+OPTION = pattern(r"(?<![\w-])--[a-z0-9][a-z0-9-]+")
 CONTROLS = {
     "congestion_controls": "tcp_available_congestion_control",
     "allowed_congestion_controls": "tcp_allowed_congestion_control",

@@ -1,17 +1,20 @@
 """What changes by itself: netlink events → `LinkChange` at once, and "take a new inventory" when it has calmed down.
 
-Listens to rtnetlink (links, addresses, routes), to kernel and udev uevents (PCI functions, drivers and netdevs come and
-go before or without a link), and to the ethtool family's `monitor` group (settings). No libudev: its messages are plain
-datagrams. Each source may be missing; `Events.missing` says which.
+Listens to rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls), to kernel and udev
+uevents (PCI functions, drivers and netdevs come and go before or without a link), and to the ethtool family's `monitor`
+group (settings); looks at new kernel messages when asked to. No libudev: its messages are plain datagrams.
+Each source may be missing; `Events.missing` says which.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import time
 
 from nictop.probe import netlink
+from nictop.probe.kernel_signs import FUNCTION_SIGNS, SIGNS
 from nictop.probe.rtnetlink import (
     IFA_ADDRESS,
     IFA_FLAGS,
@@ -37,8 +40,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Change = dict[str, object]
 
-ROUTE_GROUPS = (1, 5, 9, 7, 11)
-"""RTNLGRP_LINK, IPV4_IFADDR, IPV6_IFADDR, IPV4_ROUTE, IPV6_ROUTE."""
+ROUTE_GROUPS = (1, 5, 9, 7, 11, 4, 8, 19, 24, 25)
+"""RTNLGRP_LINK, IPV4_IFADDR, IPV6_IFADDR, IPV4_ROUTE, IPV6_ROUTE, TC, IPV4_RULE, IPV6_RULE, IPV4_NETCONF and
+IPV6_NETCONF (rp_filter, forwarding and others of a link)."""
+RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF = 32, 33, 36, 37, 80
+OTHER_CHANGES = frozenset((RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF))
+"""Not: classes, filters and actions of queueing disciplines, which change by the thousand where containers run."""
 
 KNOWN_ADDRESSES = 4096
 
@@ -51,6 +58,8 @@ VIRTIO_NETWORK = "virtio:d00000001v"
 
 RECEIVE_SPACE = 1024 * 1024
 """Bytes the kernel may queue: one veth pair makes some twenty messages of 1.5 KiB."""
+LARGEST_RECORD = 8192
+"""Bytes of a kernel message, CONSOLE_EXT_LOG_MAX."""
 BATCH = 256
 """Messages taken per wake-up, so that a storm of events cannot hold up the counters."""
 
@@ -74,8 +83,29 @@ class Events:
                 continue
             connection.setblocking(False)
             self.sockets[connection.fileno()] = (name, connection)
+        self._log = _kernel_log()
+
+    def kernel_complains(self) -> bool:
+        """Whether one of the kernel's messages since the last look may be about a NIC's trouble, or some were missed.
+        Without the right to read them there are none."""
+        if self._log < 0:
+            return False
+        complains = False
+        try:
+            for _ in range(BATCH):
+                record = os.read(self._log, LARGEST_RECORD)
+                complains = complains or any(sign in record for sign in (*SIGNS, *FUNCTION_SIGNS))
+            os.lseek(self._log, 0, os.SEEK_END)
+        except BlockingIOError:  # that was all
+            return complains
+        except OSError:  # EPIPE: overwritten before they were read
+            pass
+        return True
 
     def close(self) -> None:
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
         for _, connection in self.sockets.values():
             connection.close()
         self.sockets.clear()
@@ -118,6 +148,8 @@ class Events:
                 stale = self._address_changes(body, new=kind == RTM_NEWADDR) or stale
             elif kind in (RTM_NEWROUTE, RTM_DELROUTE):
                 stale = stale or (len(body) >= 2 and body[1] == 0)  # rtm_dst_len 0: a default route
+            else:
+                stale = stale or kind in OTHER_CHANGES
         return stale
 
     def _address_changes(self, body: bytes, *, new: bool) -> bool:
@@ -218,6 +250,20 @@ def _uevent_socket() -> socket.socket:
         connection.bind((0, UEVENT_KERNEL | UEVENT_UDEV))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_SPACE)
         return connection.dup()
+
+
+def _kernel_log(path: str = "/dev/kmsg") -> int:
+    """The kernel's messages from now on; -1: they may not be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    try:
+        os.lseek(descriptor, 0, os.SEEK_END)
+    except OSError:
+        os.close(descriptor)
+        return -1
+    return descriptor
 
 
 def _kept(opened: netlink.NetlinkSocket) -> socket.socket:

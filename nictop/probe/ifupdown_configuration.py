@@ -7,10 +7,10 @@ Hat's and SUSE's words (nm-settings-ifcfg-rh(5), ifcfg(5)).
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import replace
 from typing import NamedTuple
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
 from nictop.probe.sriov_configuration import parse_numvfs_line
 
@@ -28,7 +28,7 @@ BOOT_PROTOCOLS = {
     "static": ("static",),
 }
 STANZAS = ("auto", "iface", "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
-ASSIGNMENT = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 FALSE = ("no", "false", "off", "0")
 
 

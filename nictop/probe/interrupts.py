@@ -13,15 +13,16 @@ import os
 import re
 from collections.abc import Iterable
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 from nictop.probe.sysfs import Folder, printable, why_unreadable
 
-NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
-TRIGGER = re.compile(r"[0-9]*[- ][A-Za-z]+", re.ASCII)
+NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
+TRIGGER = pattern(r"[0-9]*[- ][A-Za-z]+", re.ASCII)
 """What may stand last when a line has no handler: ``2-edge``, ``-event``, ``27 Level``."""
-FLOW = re.compile(r"-(?:edge|level|fasteoi|percpu|event)$", re.ASCII)
+FLOW = pattern(r"-(?:edge|level|fasteoi|percpu|event)$", re.ASCII)
 """Part of the chip's column on older kernels: ``PCI-MSI-edge``."""
-XEN_VECTOR = re.compile(r"(?:-q[0-9]{1,5})?(?:-(?:tx|rx|ctrl))?", re.ASCII)
+XEN_VECTOR = pattern(r"(?:-q[0-9]{1,5})?(?:-(?:tx|rx|ctrl))?", re.ASCII)
 """What xen-netfront and xen-netback append to the name of the device."""
 OWN_WAY = ("pci", "vmbus", "usb")
 """Buses whose links have no interrupt of their own besides what is found otherwise."""

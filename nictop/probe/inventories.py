@@ -13,10 +13,13 @@ from nictop.probe.bus import bus_address
 from nictop.probe.bus_signals import BusSignals
 from nictop.probe.hotplug import Calm, Events
 from nictop.probe.inventory_child import InventoryChild
+from nictop.probe.state_files import StateFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from nictop.probe.targets import Targets
 
 RESCAN = 300.0
 RESCAN_WITHOUT_EVENTS = 10.0
@@ -25,14 +28,20 @@ AGAIN = 10.0
 """Seconds to the next attempt after one that has failed: nothing is shown of the host, or what is shown is old."""
 SOON, LATEST = 5.0, 60.0
 """Seconds to the next one after one that lacked a source which failed: twice as long each time, up to `LATEST`."""
+RECHECK = 3.0
+"""Seconds between inventories while a finding may be cured without any event."""
+RECHECK_REST = 25.0
+"""At least so many times as long as one takes: at most four per cent of a CPU."""
+LOOK = 1.0
+"""Seconds between two looks at new kernel messages, and at files that change without an event."""
 
 
 class Inventories:
     """Those of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
 
-    `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`) and then
-    the one for the watching side, and returns whether a source of it has failed; `ahead` is called before the child of
-    a later inventory is made.
+    `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`), the one
+    for the watching side, and the digest of the inventory that need not be said again, and returns what stood in the
+    first; `ahead` is called before the child of a later inventory is made.
     """
 
     def __init__(
@@ -41,7 +50,7 @@ class Inventories:
         *,
         say: Callable[[str, dict[str, object]], None],
         trouble: Callable[[str], None],
-        learn: Callable[[bytes, bytes | bytearray], bool],
+        learn: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
         ahead: Callable[[], None],
         sys: str = "/sys",
         proc: str = "/proc",
@@ -52,6 +61,13 @@ class Inventories:
         self._events: Events | None = None
         self._signals: BusSignals | None = None
         self._soon = SOON
+        self._rechecking = False
+        self._files = StateFiles()
+        self._look_at = 0.0
+        self._reason = ""
+        self._digest: int | None = None
+        """Of the newest inventory that was passed on."""
+        self._passed_on = 0.0
         self.complete = False
         """One has been taken, or has failed."""
 
@@ -69,6 +85,17 @@ class Inventories:
         """See `hotplug.Calm.want`."""
         self._calm.want(reason, now, at_once=at_once, asked=asked)
 
+    def recheck(self, wanted: bool, now: float) -> None:
+        """From now on take one every few seconds, as far as that is cheap, or no longer. Those that say the same as the
+        last one are not passed on."""
+        if wanted and not self._rechecking:
+            self._hasten(now + RECHECK)
+        self._rechecking = wanted
+
+    def _hasten(self, moment: float) -> None:
+        """The next one that nothing asks for comes at `moment` at the latest."""
+        self._calm.rescan = moment if self._calm.rescan is None else min(self._calm.rescan, moment)
+
     def take(self, descriptor: int) -> None:
         """Something can be read from one of the descriptors."""
         if descriptor == self._child.descriptor:
@@ -84,6 +111,8 @@ class Inventories:
         self._child.reap()
         if self._child.overdue(now):
             self._finish()
+        if now >= self._look_at:
+            self._look(now)
         if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
             self._connect(self._signals, now)
 
@@ -92,6 +121,8 @@ class Inventories:
         moments = []
         if self._signals is not None and self._signals.retry_at is not None:
             moments.append(self._signals.retry_at)
+        if self._rechecking:
+            moments.append(self._look_at)
         if self._child.descriptor >= 0:
             moments.append(self._child.deadline())
         elif may_start and not self._child.running:
@@ -106,7 +137,8 @@ class Inventories:
         if self._child.running or due is None or now < due:
             return
         self._calm.rescan = now + rescan_after(self._events.missing if self._events is not None else ())
-        reason = self._calm.started()
+        reason = self._reason = self._calm.started()
+        self._files.begin()
         if reason != "start":
             self._ahead()
         try:
@@ -130,12 +162,35 @@ class Inventories:
         if problem:
             self._trouble(problem)
             self._calm.rescan = now + AGAIN
-        elif self._learn(self._child.targets, line):
+        else:
+            self._take_over(line, now)
+        if self._rechecking and not problem:
+            self._hasten(now + max(RECHECK, RECHECK_REST * (now - self._child.started)))
+        self.complete = True
+
+    def _take_over(self, line: bytes | bytearray, now: float) -> None:
+        """One has been taken: learn from it, and pass it on, unless it is a re-scan that found nothing new."""
+        quiet = self._reason == "re-scan" and now < self._passed_on + RESCAN
+        found = self._learn(self._child.targets, line, self._digest if quiet else None)
+        if found is None:
+            self._digest = None
+            return
+        if not quiet or found["incomplete"] or found["digest"] != self._digest:
+            self._digest, self._passed_on = found["digest"], now
+        self._files.learn(found["files"])
+        if found["incomplete"]:
             self._calm.rescan = now + self._soon
             self._soon = min(2 * self._soon, LATEST)
         else:
             self._soon = SOON
-        self.complete = True
+
+    def _look(self, now: float) -> None:
+        """At what changes without an event: new kernel messages, and files while findings may stand on them."""
+        self._look_at = now + LOOK
+        if self._events is not None and self._events.kernel_complains():
+            self._calm.want("event", now)
+        if self._rechecking and not self._child.running and self._files.have_changed():
+            self._calm.want("event", now)
 
     def _take_events(self, events: Events, descriptor: int) -> None:
         changes, stale = events.take(descriptor)

@@ -12,60 +12,21 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from nictop.probe.kernel_signs import FIRMWARE_SIGN, FUNCTION_SIGNS, SIGNS
+from nictop.probe.patterns import pattern
 from nictop.probe.records import KernelMessage, Unreadable
 from nictop.probe.sysfs import printable, why_unreadable
 
-SIGNS = (
-    b"override administratively set",  # igb, ixgbe, i40e, ice: a VF wants another address or VLAN
-    b"is not trusted, switch the VF",  # i40e, ice: more addresses or VLANs than an untrusted VF may have
-    b"Cannot add more MAC addresses",  # i40e
-    b"Can't add more MAC addresses",  # ice
-    b"Failed to add MAC filter",  # iavf: the physical function refused
-    b"Invalid MAC address ",  # iavf, idpf, hinic: "…, using random"
-    b"Assigning random MAC address",  # igbvf, ixgbevf
-    b"MAC address not assigned by administrator",  # igbvf, ixgbevf
-    b"Is the PF interface up?",  # igbvf, ixgbevf
-    b"Spoof event(s) detected on VF",  # igb
-    b" Spoofed packets detected",  # ixgbe
-    b"Malicious Driver Detection event",  # i40e, ice, ixgbe
-    b"Data path switched ",  # hv_netvsc
-    b"NETDEV WATCHDOG",  # net/sched/sch_generic.c
-    b"TX timeout on queue",  # virtio_net
-    b"Detected Tx Unit Hang",  # e1000, igb, ixgbe, fm10k
-    b"etected Tx hang",  # drivers of other vendors
-    b"Detected Hardware Unit Hang",  # e1000e
-    b": intr type ",  # vmxnet3: "intr type 3, mode 0, 5 vectors allocated"
-    b"martian source ",  # net/ipv4/route.c
-    b"neighbor table overflow",  # net/core/neighbour.c
-    b"eighbour table overflow",  # the same on older kernels
-    b"nf_conntrack: table full",  # nf_conntrack: "…, dropping packet", since 6.15 "… in netns 4026531840, dropping …"
-    b"with own address as source address",  # net/bridge: a duplicate MAC address, or a loop
-    b"IPv6 duplicate address ",  # net/ipv6/addrconf.c
-)
-"""Any of these in a line makes it one of a NIC's trouble."""
-FUNCTION_SIGNS = (
-    b"not enough MMIO resources for SR-IOV",  # drivers/pci/iov.c
-    b"SR-IOV: bus number out of range",  # drivers/pci/iov.c
-    b"available PCIe bandwidth",  # drivers/pci/pci.c: ", limited by", or that there is enough since then
-    b"ineligible for IOMMU domain attach",  # drivers/iommu/intel
-    b"PCIe Bus Error: severity=",  # drivers/pci/pcie/aer.c
-    b"DDP package file was not found",  # ice
-    b"etting MAC ",  # igb, ixgbe ("setting MAC … on VF 0"), i40e, ice: the administrator gave a VF another one
-)
-"""As above, but any PCI device may have them: they count for network functions, whose address begins the line."""
-FIRMWARE_SIGN = b"irmware"
-FIRMWARE = re.compile(
-    rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL
-)
-NO_FIRMWARE = re.compile(rb"(?:fail|could not|unable|can't)\w*\b.{0,60}?\bfirmware", re.I | re.DOTALL)
+FIRMWARE = pattern(rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL)
+NO_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w*\b.{0,60}?\bfirmware", re.I | re.DOTALL)
 """``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``: of a network function
 as well."""
-HEADER = re.compile(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
+HEADER = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
 """Priority, sequence number, microseconds, flags and whatever a later kernel adds; the text. Properties follow on lines
 of their own."""
-DEVICE = re.compile(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
+DEVICE = pattern(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
 """dev_printk: driver (or bus, when none is bound) and address."""
-ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
+ESCAPED = pattern(rb"\\x([0-9a-f]{2})")
 """As the kernel writes backslashes, control characters and whatever is not ASCII."""
 
 NEWEST = 200

@@ -8,14 +8,14 @@ NetworkManager.conf(5). What was set over D-Bus or with ``nmcli device set`` is 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from nictop.probe.configuration_files import Files
+from nictop.probe.patterns import pattern
 from nictop.probe.records import NetworkManagerConfiguration
 
-SECTION = re.compile(r"\[(.+)\]\s*\Z")
+SECTION = pattern(r"\[(.+)\]\s*\Z")
 NO = ("no", "false", "off", "0")
 OPTIONS = {("main", "no-auto-default"): "no_auto_default", ("keyfile", "unmanaged-devices"): "unmanaged_devices"}
 """(Section, key) → field: lists of device specs."""

@@ -11,13 +11,14 @@ import re
 import struct
 from dataclasses import replace
 
+from nictop.probe.patterns import pattern
 from nictop.probe.pci_names import Lookup, read_names
 from nictop.probe.records import PcieLink, PciFunction, Sriov, Unreadable
 from nictop.probe.sysfs import Folder, parse_integer, read_text, why_unreadable
 
-ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
-VIRTUAL_FUNCTION = re.compile(r"virtfn([0-9]{1,5})", re.ASCII)
-SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
+ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+VIRTUAL_FUNCTION = pattern(r"virtfn([0-9]{1,5})", re.ASCII)
+SPEED = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
 CONVENTIONAL = 256
 """Bytes of configuration space of every PCI function; PCI Express has 4096. Only root reads beyond the first 64."""
 EXTENDED = 4096

@@ -15,6 +15,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from nictop.probe import environment as around
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Platform, Services, Unreadable
 from nictop.probe.sysfs import Folder, read_text
 
@@ -35,8 +36,8 @@ vendor counts only together with another sign."""
 REAL_MACHINES_TOO = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "microsoft")
 KVM_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 """Clock sources that only a guest of that hypervisor has."""
-NODE = re.compile(r"node([0-9]{1,5})", re.ASCII)
-MACHINE_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+NODE = pattern(r"node([0-9]{1,5})", re.ASCII)
+MACHINE_ID = pattern(r"[0-9a-f]{32}", re.ASCII)
 CPUINFO_LIMIT = 16 * 1024
 """Bytes: the flags of the first CPU are well within."""
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Unreadable
 from nictop.probe.sysfs import printable, read_text, why_unreadable
 
-NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+NUMBER = pattern(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | None]:

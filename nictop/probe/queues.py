@@ -18,6 +18,7 @@ from typing import Literal
 
 from nictop.probe import netlink
 from nictop.probe.links import NAMESPACE_DETAIL
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
 from nictop.probe.sysfs import Folder, parse_integer, read_text, why_unreadable
 
@@ -31,9 +32,9 @@ Direction = Literal["rx", "tx"]
 QueueKey = tuple[Direction, int]
 DIRECTIONS: tuple[Direction, ...] = ("rx", "tx")
 """enum netdev_queue_type; also the order of `Link.queues`."""
-QUEUE = re.compile(r"(rx|tx)-([0-9]{1,5})", re.ASCII)
-CHANNEL = re.compile(r"[0-9]{1,10}", re.ASCII)
-MAPPING = re.compile(r"([0-9]{1,10}):([0-9]{1,6})", re.ASCII)
+QUEUE = pattern(r"(rx|tx)-([0-9]{1,5})", re.ASCII)
+CHANNEL = pattern(r"[0-9]{1,10}", re.ASCII)
+MAPPING = pattern(r"([0-9]{1,10}):([0-9]{1,6})", re.ASCII)
 NO_SUCH_CALL = (errno.ENOENT, errno.EOPNOTSUPP)
 """ENOENT: no family `netdev` (Linux < 6.3); EOPNOTSUPP: the family without this call (< 6.8)."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         watch: list[int]
         inventory: bool
         machine: bool
+        recheck: bool
         ping: int
         traffic: dict[str, object]
         change: dict[str, object]
@@ -87,6 +88,11 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         wishes["machine"] = machine
     elif machine is not None:
         problems.append("machine is not true or false")
+    recheck = request.get("recheck")
+    if isinstance(recheck, bool):
+        wishes["recheck"] = recheck
+    elif recheck is not None:
+        problems.append("recheck is not true or false")
     ping = request.get("ping")
     if type(ping) is int and 0 <= ping <= LARGEST_PING:
         wishes["ping"] = ping

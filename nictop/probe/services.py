@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Services
 from nictop.probe.sysfs import read_text
 from nictop.probe.virtual_machines import namespace_of
@@ -35,7 +36,7 @@ FULL_NAMES = {"systemd-network": "systemd-networkd"}
 """comm that was cut → what the command line must say."""
 OF_A_NETWORK = ("networkmanager", "networkd", "openvswitch")
 """They see the links of their own network namespace only, and may serve this one out of a container."""
-PROCESS_NAMESPACES = re.compile(r"^NSpid:((?:\t[0-9]+)+)$", re.MULTILINE | re.ASCII)
+PROCESS_NAMESPACES = pattern(r"^NSpid:((?:\t[0-9]+)+)$", re.MULTILINE | re.ASCII)
 
 
 def read_services(processes: Mapping[int, str], proc: str = "/proc") -> Services:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nictop.probe.netlink import NETLINK_ROUTE, NetlinkSocket
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Link, Settings, Unreadable
 from nictop.probe.route_messages import RTMSG, is_policy_rule
 from nictop.probe.rtnetlink import RTM_GETRULE
@@ -36,12 +37,12 @@ NAMES = (
 )
 LINK_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
 """Of each link with an IPv4 address, below net.ipv4.conf."""
-POLICY = re.compile(r"policy[0-9]{1,5}", re.ASCII)
+POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
 LARGEST_LIST = 4096
 """Bytes of affected_cpus that are looked at."""
-WORD = re.compile(r"""(?:"[^"]*"?|[^\s"])+""")
+WORD = pattern(r"""(?:"[^"]*"?|[^\s"])+""")
 """Of the kernel's command line: double quotes keep blanks together."""
-SECRET = re.compile(r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE)
+SECRET = pattern(r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE)
 """``@`` stands before the host in ``netroot=iscsi:user:password@host`` and in URLs."""
 LARGEST_COUNTERS = 16 * 1024
 """Bytes of /proc/net/snmp and netstat: a few hundred names and numbers of at most 20 digits."""

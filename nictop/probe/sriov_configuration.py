@@ -6,16 +6,16 @@ tmpfiles and sysfs.conf that write a ``sriov_numvfs``.
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
 from nictop.probe.sysfs import parse_integer
 
 ADDRESS = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"
-PLACE = re.compile(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({ADDRESS})/sriov_numvfs")
-BEFORE = re.compile(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]*(?:>|\|)")
-BEHIND = re.compile(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
+PLACE = pattern(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({ADDRESS})/sriov_numvfs")
+BEFORE = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]*(?:>|\|)")
+BEHIND = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
 LONGEST_LINE = 4096
 
 

@@ -10,6 +10,16 @@ import json
 import os
 import time
 
+from nictop.probe.state_files import state_files
+
+RESTLESS = frozenset(
+    (
+        *("time", "wall", "took", "reason"),
+        *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
+    )
+)
+"""Fields of records that are another number each time they are read."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -29,6 +39,10 @@ if TYPE_CHECKING:
         """ifindex, name of the vmbus device, channel ids."""
         incomplete: bool
         """A source failed or was late: it may answer if it is asked again soon."""
+        digest: int
+        """Of all that lasts in the inventory: equal while nothing has changed. Within the life of one probe."""
+        files: list[str]
+        """`state_files` of it."""
 
 
 def targets_line(inventory: Inventory) -> str:
@@ -43,8 +57,15 @@ def targets_line(inventory: Inventory) -> str:
             if link.channels and link.device
         ],
         "incomplete": is_incomplete(inventory),
+        "digest": hash(json.dumps(inventory, default=lasting)),
+        "files": state_files(inventory),
     }
     return json.dumps(targets, separators=(",", ":"))
+
+
+def lasting(record: object) -> dict[str, object]:
+    """Fields of a record that stay as they are while nobody changes anything."""
+    return {name: value for name, value in vars(record).items() if name not in RESTLESS}
 
 
 def is_incomplete(inventory: Inventory) -> bool:
@@ -66,6 +87,8 @@ def parse_targets(line: bytes) -> Targets:
                 for ifindex, device, channels in found["channels"]
             ],
             "incomplete": found["incomplete"] is True,
+            "digest": int(found["digest"]),
+            "files": [str(path) for path in found["files"]],
         }
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
+from nictop.probe.patterns import pattern
 from nictop.probe.processes import NUMBER, read_processes
 from nictop.probe.records import Link, Thread, Unreadable
 from nictop.probe.sysfs import parse_integer, read_text
@@ -21,8 +22,8 @@ from nictop.probe.virtual_machines import CANDIDATE, VirtualMachine, read_machin
 Kind = Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]
 
 KERNEL_THREADS: tuple[tuple[str, Kind], ...] = (("ksoftirqd/", "ksoftirqd"), ("napi/", "napi"), ("vhost-", "vhost"))
-VHOST = re.compile(r"vhost-([0-9]{1,10})", re.ASCII)
-PROCESSOR = re.compile(r"(?:CPU [0-9]{1,6}|ALL CPUs)/[A-Za-z]+", re.ASCII)
+VHOST = pattern(r"vhost-([0-9]{1,10})", re.ASCII)
+PROCESSOR = pattern(r"(?:CPU [0-9]{1,6}|ALL CPUs)/[A-Za-z]+", re.ASCII)
 """``CPU 0/KVM``; ``ALL CPUs/TCG`` emulates them in turn. Named so with ``debug-threads=on`` only (libvirt, Proxmox)."""
 PF_KTHREAD = 0x00200000
 """linux/sched.h; field 9 of /proc/PID/stat."""

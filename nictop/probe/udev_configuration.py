@@ -5,15 +5,15 @@ udev(7).
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from nictop.probe.ifupdown_configuration import joined_lines
+from nictop.probe.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
 from nictop.probe.sriov_configuration import parse_numvfs_line
 from nictop.probe.sysfs import parse_integer
 
-WORD = re.compile(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
+WORD = pattern(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
 SPEAKING = ("sriov_numvfs", "NM_UNMANAGED", "NAME")
 """A rule without one of these words is none of ours."""
 EVERYWHERE = ("ACTION", "SUBSYSTEM", "SUBSYSTEMS", "TAG")

@@ -14,22 +14,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from nictop.probe.patterns import pattern
 from nictop.probe.records import Link, Unreadable
 from nictop.probe.sysfs import printable, read_text, why_unreadable
 
-CANDIDATE = re.compile(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
+CANDIDATE = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
 """comm worth a look at the command line: an emulator may be started through the dynamic loader or a wrapper."""
-EMULATOR = re.compile(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*|qemu:.*)", re.DOTALL)
+EMULATOR = pattern(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*|qemu:.*)", re.DOTALL)
 """comm or file name of a system emulator, not of its tools and agents (qemu-img, qemu-ga); ``qemu:NAME`` is libvirt's
 set_process_name, the dot that of a wrapped program."""
 FIRST_ARGUMENTS = 8
 """The emulator is among them when the dynamic loader starts it."""
 LARGEST_COMMAND = 256 * 1024
 """Bytes. A machine with a hundred disks has a command line of about 30 KiB."""
-NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+NUMBER = pattern(r"[0-9]{1,10}", re.ASCII)
 TUN = "/net/tun"
-MACVTAP = re.compile(r"/dev/tap([0-9]{1,10})", re.ASCII)
-IFF = re.compile(r"^iff:\t(.+)$", re.MULTILINE)
+MACVTAP = pattern(r"/dev/tap([0-9]{1,10})", re.ASCII)
+IFF = pattern(r"^iff:\t(.+)$", re.MULTILINE)
 ELSEWHERE = "in another network namespace"
 
 

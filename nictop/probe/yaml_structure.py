@@ -6,11 +6,12 @@ comments; JSON is part of it). What it does not understand is left out, never an
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
+from nictop.probe.patterns import pattern
+
 DEEPEST = 24
-TEXT_BELOW = re.compile(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")
+TEXT_BELOW = pattern(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")
 """The mark of a block of text, whose lines lie deeper."""
 TRUE = ("true", "yes", "on", "y")
 

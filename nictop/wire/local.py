@@ -114,6 +114,7 @@ class LocalSource:
             interval=self._wanted.interval if request.interval is None else request.interval,
             watch=self._wanted.watch if request.watch is None else request.watch,
             machine=self._wanted.machine if request.machine is None else request.machine,
+            recheck=self._wanted.recheck if request.recheck is None else request.recheck,
         )
         if self._run is not None:
             self._run.interval = self._wanted.interval or 1.0
@@ -139,8 +140,8 @@ class _Run:
         self.queue: asyncio.Queue[Line | SourceState | None] = asyncio.Queue(QUEUE)
         self.hopeless = False
         self.interval = wanted.interval or 1.0
-        if wanted.watch or wanted.machine:
-            self.send(Request(watch=wanted.watch, machine=wanted.machine))
+        if wanted.watch or wanted.machine or wanted.recheck:
+            self.send(Request(watch=wanted.watch, machine=wanted.machine, recheck=wanted.recheck))
         self._silence = silence
         self._started = time.monotonic()
         self._hearing = Hearing()

@@ -113,6 +113,7 @@ class SshSource:
             interval=self._wanted.interval if request.interval is None else request.interval,
             watch=self._wanted.watch if request.watch is None else request.watch,
             machine=self._wanted.machine if request.machine is None else request.machine,
+            recheck=self._wanted.recheck if request.recheck is None else request.recheck,
         )
         if self._probe is not None:
             self._probe.send(request)
@@ -137,7 +138,7 @@ class SshSource:
         arguments += ["--eager"] * self._eager + ["--allow-changes"] * self._target.allow_changes
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers)
-        wanted = Request(watch=self._wanted.watch, machine=self._wanted.machine)
+        wanted = Request(watch=self._wanted.watch, machine=self._wanted.machine, recheck=self._wanted.recheck)
         await probe.start(self._connection.ssh, rights, [wanted] if wanted != Request() else [])
         return probe
 

@@ -72,6 +72,8 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
         (b'{"inventory": 1}', {}, "inventory is not true or false"),
         (b'{"machine": true, "interval": 2}', {"machine": True, "interval": 2.0}, ""),
         (b'{"machine": "yes"}', {}, "machine is not true or false"),
+        (b'{"recheck": true}', {"recheck": True}, ""),
+        (b'{"recheck": 1}', {}, "recheck is not true or false"),
         (b'{"ping": 7}', {"ping": 7}, ""),
         (b'{"ping": -1}', {}, "ping is not a number"),
         (b'{"ping": 1e3}', {}, "ping is not a number"),
@@ -93,7 +95,7 @@ def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
 @given(st.binary(max_size=200))
 def test_any_request_is_survived(line: bytes) -> None:
     wishes, said = parse_request(line)
-    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "ping", "traffic"}
+    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic"}
     assert len(said) < 400
 
 

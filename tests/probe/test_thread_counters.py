@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from nictop.probe.counters import CounterReader
 from nictop.probe.inventory import NOTHING_KNOWN
 from nictop.probe.kept_files import KeptFiles
 from nictop.probe.records import CHANNEL_COUNTERS, Channel, Interrupt, Inventory, Link, Thread
+from nictop.probe.state_files import state_files
 from nictop.probe.targets import parse_targets, targets_line
 from nictop.probe.thread_counters import ThreadCounterReader, parse_thread
 from nictop.wire.codec import decode
@@ -33,7 +35,19 @@ STAT = (
     b"4242 (CPU 0/KVM) S 1 4240 4240 0 -1 2129984 0 0 0 0 123 45 0 0 20 0 1 0 6789 0 0 18446744073709551615"
     b" 0 0 0 0 0 0 0 2147483647 0 1 0 0 17 3 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
 )
+if TYPE_CHECKING:
+    from nictop.probe.targets import Targets
+
 FOREVER = 2**62
+NOTHING: Targets = {
+    "interrupts": [],
+    "threads": [],
+    "born": 0,
+    "channels": [],
+    "incomplete": False,
+    "digest": 0,
+    "files": [],
+}
 
 
 @pytest.fixture
@@ -237,10 +251,23 @@ def test_targets_go_over_the_pipe() -> None:
         "threads": [(12, 10)],
         "channels": [(3, "guid-1", [14, 21])],
         "incomplete": False,
+        "digest": targets["digest"],
+        "files": state_files(taken),
     }
+    later = dataclasses.replace(taken, time=2.0, wall=3.0, reason="re-scan")
+    assert parse_targets(targets_line(later).encode())["digest"] == targets["digest"]
+    changed = dataclasses.replace(taken, interrupts=())
+    assert parse_targets(targets_line(changed).encode())["digest"] != targets["digest"]
 
 
-GOOD = {"interrupts": [1], "threads": [[2, 1]], "born": 5, "channels": [[2, "guid", [1]]], "incomplete": False}
+GOOD: dict[str, object] = {
+    **NOTHING,
+    "interrupts": [1],
+    "threads": [[2, 1]],
+    "born": 5,
+    "channels": [[2, "guid", [1]]],
+    "files": ["/proc/sys/net/core/rmem_max"],
+}
 
 
 @pytest.mark.parametrize(
@@ -257,6 +284,8 @@ GOOD = {"interrupts": [1], "threads": [[2, 1]], "born": 5, "channels": [[2, "gui
         {"channels": [[2, "../x", [1]]]},
         {"channels": [[2, "..", [1]]]},
         {"channels": [[2, "guid", 1]]},
+        {"digest": None},
+        {"files": 1},
     ],
 )
 def test_targets_that_make_no_sense(change: dict[str, object]) -> None:
@@ -282,9 +311,7 @@ def test_one_sample_has_them_all(tmp_path: Path) -> None:
     reader = CounterReader(sys=str(sys_root))
     assert reader.read().interrupts == {}
     own = (os.getpid(), os.getpid())
-    reader.learn(
-        {"interrupts": [41], "threads": [own], "born": FOREVER, "channels": [(2, "guid-1", [14])], "incomplete": False}
-    )
+    reader.learn({**NOTHING, "interrupts": [41], "threads": [own], "born": FOREVER, "channels": [(2, "guid-1", [14])]})
     reader.watch_machine(True)
     said = decode(json.dumps({"counters": vars(reader.read())}).encode()).counters
     assert said is not None and said.unreadable == {}
@@ -296,7 +323,7 @@ def test_one_sample_has_them_all(tmp_path: Path) -> None:
     assert any(sum(line.counts.values()) > 0 for line in said.machine)
     reader.watch_machine(False)
     assert reader.read().machine is None
-    reader.learn({"interrupts": [], "threads": [], "born": 0, "channels": [], "incomplete": False})
+    reader.learn(NOTHING)
     again = reader.read()
     assert (again.interrupts, again.threads, again.channels) == ({}, {}, {})
     reader.close()

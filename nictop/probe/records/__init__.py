@@ -243,6 +243,9 @@ class Request:
     """True: take one now."""
     machine: bool | None = None
     """True: from now on every `Counters` carries the whole of /proc/interrupts; False: no more."""
+    recheck: bool | None = None
+    """True: from now on look every few seconds whether anything has changed that no event tells of, as far as that is
+    cheap there, because findings stand on it; False: no more."""
     ping: int | None = None
     """Answer with a `Pong` of this number. To a probe with a heartbeat every request is also a sign of life."""
     traffic: TrafficRequest | None = None

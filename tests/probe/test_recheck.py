@@ -1,0 +1,146 @@
+"""A finding goes when it is cured, also where no event tells of the cure: a real probe, real faults, typed cures."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.inventory import take_inventory
+from nictop.probe.kernel_messages import read_kernel_messages
+from nictop.probe.state_files import MOST_FILES, StateFiles, state_files
+from nictop.rules import Watched, diagnose
+from tests.probe.test_main import another_probe, with_inventory
+from tests.support.namespaces import Namespace
+from tests.support.probe import Probe
+
+# ------------------------------------------------------------------------------------------- files
+
+
+def test_a_file_that_changes_after_the_inventory_was_begun(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "two"
+    one.write_text("1")
+    files = StateFiles()
+    files.begin()
+    files.learn([str(one), str(other)])
+    assert not files.have_changed()
+    other.write_text("made")
+    assert files.have_changed()
+    files.begin()
+    files.learn([str(one), str(other)])
+    assert not files.have_changed()
+    files.begin()
+    one.unlink()  # while the inventory is being taken: it may have the old one
+    files.learn([str(one), str(other)])
+    assert files.have_changed()
+    files.begin()
+    files.learn([])
+    assert not files.have_changed()
+
+
+def test_state_files_of_this_machine_are_there() -> None:
+    found = state_files(take_inventory("test"))
+    assert "/proc/sys/net/ipv4/conf/all/arp_filter" in found
+    assert len(found) == len(set(found)) <= MOST_FILES
+
+
+# ------------------------------------------------------------------------------------------- a whole probe
+
+
+def test_a_sysctl_that_no_event_tells_of(namespace: Namespace) -> None:
+    namespace.silence()
+    namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
+    namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "v0"])
+    with Probe("--interval", "60", namespace=namespace) as probe:
+        probe.ask({"recheck": True})
+        name = "net.ipv4.conf.v0.arp_filter"
+        first = probe.until(lambda line: line.inventory).inventory
+        assert first is not None and first.settings.sysctl[name] == 0
+        namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/v0/arp_filter"])
+        probe.until(lambda line: line.inventory and line.inventory.settings.sysctl[name] == 1)
+
+
+def test_what_says_the_same_is_not_said_again(tmp_path: Path) -> None:
+    """Inventories are taken all the time; only the first one and the one with something new in it are passed on."""
+    body = (
+        "from dataclasses import replace\n"
+        f"    with open({str(tmp_path / 'often')!r}, 'a') as file: file.write('x')\n"
+        f"    import os; often = os.path.getsize({str(tmp_path / 'often')!r})\n"
+        "    taken = replace(real('test', sys=sys, proc=proc), reason=reason, time=float(often), interrupts=(), "
+        "threads=(), links=(), messages=())\n"
+        "    return replace(taken, settings=replace(taken.settings, sysctl={'changed': int(often > 4)}))"
+    )
+    limits = "inventories.RECHECK = inventories.RECHECK_REST = 0.01; inventories.Calm.REST = 0.01"
+    with another_probe(tmp_path, with_inventory(body) + limits) as probe:
+        probe.ask({"recheck": True})
+        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(2)]
+    assert [one and one.settings.sysctl["changed"] for one in taken] == [0, 1]
+    assert taken[1] is not None and taken[1].time > 2.0 and taken[1].reason == "re-scan"
+
+
+@pytest.fixture
+def bridge(namespace: Namespace) -> Iterator[Namespace]:
+    """A bridge whose port receives a frame with its own address, as from a loop; IPv6 is quiet."""
+    namespace.silence()
+    if not namespace.try_link("nictopbr", "type", "bridge"):
+        pytest.skip("this kernel has no bridges")
+    _, unreadable = read_kernel_messages(())
+    if unreadable is not None:
+        pytest.skip(f"no kernel messages: {unreadable.detail}")
+    namespace.try_link("port", "address", "02:00:00:00:00:01", "type", "veth", "peer", "name", "outside")
+    namespace.run(["ip", "link", "set", "port", "master", "nictopbr"])
+    for name in ("nictopbr", "port", "outside"):
+        namespace.run(["ip", "link", "set", name, "up"])
+    yield namespace
+
+
+def send_own_frame() -> None:
+    """From outside, as the port itself would send it."""
+    address = bytes.fromhex("020000000001")
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as outside:
+        outside.bind(("outside", 0))
+        outside.send(b"\xff" * 6 + address + struct.pack("!H", 0x88B5) + bytes(46))
+
+
+@pytest.mark.parametrize(
+    "cure",
+    [
+        ["ip", "link", "set", "port", "nomaster"],
+        ["ip", "link", "set", "port", "down"],
+        ["ip", "link", "set", "port", "address", "02:00:00:00:00:02"],
+    ],
+    ids=["no port", "down", "another address"],
+)
+def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, cure: list[str]) -> None:
+    """The message stays in the kernel's buffer: what it says is no longer so."""
+    snapshot = with_state(Snapshot.empty("here"), "live", "")
+
+    def found() -> bool:
+        diagnosis = diagnose([Watched(snapshot)])
+        return any(one.rule == "own_frames_come_back" and one.subject == "port" for one in diagnosis.findings)
+
+    with Probe("--interval", "0.1", namespace=bridge) as probe:
+        probe.ask({"recheck": True})
+
+        def until(state: bool) -> None:
+            nonlocal snapshot
+
+            def has(line: object) -> bool:
+                nonlocal snapshot
+                snapshot = advance(snapshot, line)  # type: ignore[arg-type]
+                if not state and snapshot.inventory is not None:
+                    assert snapshot.inventory.messages
+                if state and not found():
+                    bridge.inside(send_own_frame)  # messages of this kind are limited in number
+                return snapshot.inventory is not None and found() is state
+
+            probe.until(has)
+
+        probe.until(lambda line: line.inventory)
+        until(True)
+        bridge.run(cure)
+        until(False)
