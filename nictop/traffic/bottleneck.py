@@ -32,7 +32,7 @@ def bottleneck(result: Result, setups: Mapping[str, NicSetup] | None = None) -> 
     nics = setups or {}
     found = together(
         (
-            path_limits.qdiscs(flow, nics),
+            path_limits.qdiscs(result, flow, nics),
             _bitrate(result, flow),
             _ceiling(result),
             cpu_limits.steal(result, flow),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Link, TrafficTools
+from nictop.probe.records import Link, Qdisc, TrafficTools
 from nictop.traffic.generators import Side
 from nictop.traffic.plan import Plan
 from nictop.traffic.tools import iperf3_version, version_words
@@ -61,13 +61,26 @@ def facts(plan: Plan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, Tr
 
 
 @dataclass(frozen=True)
+class Sending:
+    """What a link sends by."""
+
+    link: str
+    kind: str
+    """Of its root queueing discipline."""
+    acting: tuple[Qdisc, ...] = ()
+    """Disciplines that do more than queue."""
+    read: bool = True
+    """False: which do is not known."""
+
+
+@dataclass(frozen=True)
 class NicSetup:
     """The chosen NIC of a host."""
 
     queues: int | None = None
     """Receive queues in use; None: the driver does not say."""
-    qdiscs: tuple[tuple[str, str], ...] = ()
-    """(link, kind of its root qdisc): of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
+    qdiscs: tuple[Sending, ...] = ()
+    """Of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
 
 
 def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
@@ -78,7 +91,9 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
         if one.kind != "veth" and one.lower is not None and one.lower_namespace is None:
             below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
         passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
-    return NicSetup(receive_queues(link), tuple((one.name, one.qdisc) for one in passed if one.qdisc is not None))
+    read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
+    sending = (Sending(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
+    return NicSetup(receive_queues(link), tuple(sending))
 
 
 def _sends_for(port: Link, master: Link) -> bool:

@@ -14,12 +14,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nictop.model import units
+from nictop.model.traffic_control import effect_words, qdisc_words
 from nictop.model.wording.text import clean
 from nictop.model.wording.words import counted
+from nictop.probe.records import Qdisc
 from nictop.rules.quoting import word
-from nictop.traffic.facts import NicSetup
+from nictop.traffic.facts import NicSetup, Sending
 from nictop.traffic.judgement import (
     FACTOR,
     Judgement,
@@ -28,6 +31,7 @@ from nictop.traffic.judgement import (
     on_one_machine,
     payload_of,
     small_share,
+    together,
 )
 from nictop.traffic.proof import Carried
 from nictop.traffic.result import Flow, Result, SocketFigures
@@ -39,6 +43,8 @@ FILLED = 2.0
 MANY_RETRANSMITS = 1.4e-4
 """Share of segments: one in seven thousand is worth a word beside another cause."""
 MANY_LOST = 0.01
+AT_RATE = 0.9
+"""Share of the rate of a qdisc, which counts headers: 0.95 of it is payload in segments of 1448 bytes."""
 BBR_LOSS = 0.02
 """Share of segments sent again below which BBR goes on as fast."""
 MATHIS = math.sqrt(3 / 2)
@@ -149,7 +155,7 @@ def losses(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
     if result.plan.protocol == "udp":
         return _datagrams(result, flow)
     found = _segments(result, flow)
-    if found.cause and any(kind in HOLDING_QDISCS for one in setups.values() for _, kind in one.qdiscs):
+    if found.cause and _may_lose(setups):
         return Judgement("", found.excluded, (found.cause, *found.possible))
     return found
 
@@ -278,24 +284,59 @@ def _chosen(result: Result, host: str) -> Carried | None:
 # ------------------------------------------------------------------------------------------------------------- qdiscs
 
 
-def qdiscs(flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
-    """Root queueing disciplines of both ends: that of the receiver holds its acknowledgements. Only their kinds are
-    known, so that none is the cause."""
-    excluded: list[str] = []
-    holding: list[str] = []
-    possible: list[str] = []
+def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgement:
+    """Queueing disciplines of both ends: that of the receiver holds its acknowledgements. One that limits all that a
+    link sends makes a ceiling too (`model.ceiling`)."""
+    found = []
     for host in dict.fromkeys((flow.sender, flow.receiver)):
         setup = setups.get(host)
         if setup is None or not setup.qdiscs:
-            possible.append(f"the root qdisc of {clean(host)} (not read)")
+            found.append(Judgement("", (), (f"the root qdisc of {clean(host)} (not read)",)))
             continue
-        for name, kind in setup.qdiscs:
-            where = f"{clean(kind)} of {clean(name)} on {clean(host)}"
-            if kind in HOLDING_QDISCS:
-                holding.append(f"root qdisc {where}, which may hold back: tc -s qdisc show dev {word(name)}")
-            elif kind in UNREAD_QDISCS:
-                possible.append(f"root qdisc {where} (its limits are not read): tc -s qdisc show dev {word(name)}")
-            else:
-                excluded.append(f"{clean(host)} {clean(kind)}")
-    told = (f"root qdisc ({', '.join(dict.fromkeys(excluded))})",) if excluded else ()
-    return Judgement("", told, (*holding, *possible))
+        found += [_sending(result, flow, host, one) for one in setup.qdiscs]
+    return together(found)
+
+
+def _sending(result: Result, flow: Flow, host: str, one: Sending) -> Judgement:
+    if one.acting:
+        return together(_acting(result, flow, host, one.link, qdisc) for qdisc in one.acting)
+    where, look = _where(host, one.link)
+    if one.kind in HOLDING_QDISCS:
+        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where}, which may hold back{look}",))
+    if one.kind in UNREAD_QDISCS and not one.read:
+        return Judgement("", (), (f"root qdisc {clean(one.kind)} of {where} (its limits were not read){look}",))
+    return Judgement("", (f"root qdisc {clean(one.kind)} of {where}",))
+
+
+def _where(host: str, link: str) -> tuple[str, str]:
+    """A link in words, and the command that shows what it has queued and dropped."""
+    return f"{clean(link)} on {clean(host)}", f": tc -s qdisc show dev {word(link)}"
+
+
+def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:
+    where, look = _where(host, link)
+    words = f"qdisc {clean(qdisc_words(qdisc))} of {where}"
+    if _alters(qdisc) or qdisc.rate is None:
+        return Judgement("", (), (f"{words}, which {effect_words(replace(qdisc, rate=None))}{look}",))
+    measured = flow.goodput or 0.0
+    if host != flow.sender:  # acknowledgements take a fiftieth of what they acknowledge
+        return Judgement("", (words,)) if qdisc.rate >= measured / 10 else Judgement("", (), (f"{words}{look}",))
+    most = qdisc.rate * (result.plan.streams if qdisc.per_flow else 1)
+    share = f"{units.bits_per_second(measured)} arrived"
+    if qdisc.limits_all and AT_RATE * most <= measured <= most:
+        return Judgement(f"the {words}: {effect_words(qdisc)}, headers included; {share}{look}")
+    if most > FACTOR * measured:
+        return Judgement("", (words,))
+    return Judgement("", (), (f"{words} ({share}){look}",))
+
+
+def _alters(qdisc: Qdisc) -> bool:
+    """It does something else to packets than to limit their rate."""
+    changes = (qdisc.delay, qdisc.jitter, qdisc.duplicate, qdisc.reorder, qdisc.corrupt)
+    return qdisc.loss is None or qdisc.loss > 0 or any(changes)
+
+
+def _may_lose(setups: Mapping[str, NicSetup]) -> bool:
+    """Whether a qdisc of either end may have lost packets: it says so, or holds more back than it can queue."""
+    sending = [one for setup in setups.values() for one in setup.qdiscs]
+    return any(one.acting or one.kind in HOLDING_QDISCS for one in sending)

@@ -8,8 +8,9 @@ import pytest
 
 from nictop.model.ceiling import Ceiling
 from nictop.model.ends import End
+from nictop.probe.records import Qdisc
 from nictop.traffic.bottleneck import bottleneck
-from nictop.traffic.facts import NicSetup
+from nictop.traffic.facts import NicSetup, Sending
 from nictop.traffic.failures import Failure
 from nictop.traffic.load import BusyCpu, Machine, ThreadLoad
 from nictop.traffic.measured import Total
@@ -19,7 +20,7 @@ from nictop.traffic.result import Result, SocketFigures
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import flow, load, result
 
-SETUPS = {"a": NicSetup(None, (("ens4", "fq_codel"),)), "b": NicSetup(1, (("ens5", "mq"),))}
+SETUPS = {"a": NicSetup(None, (Sending("ens4", "fq_codel"),)), "b": NicSetup(1, (Sending("ens5", "mq"),))}
 NOTHING_LEFT = "not determined; possible: the network between the hosts, or the hypervisor below a guest; excluded: "
 WINDOW = SocketFigures("a", 20_000, 1448, 40, 0.8, 0.0, "cubic", 12_500_000)
 """12.5 MB / 20 ms = 5 Gb/s."""
@@ -110,7 +111,8 @@ IDLE = (load("a", send_drops=0), load("b", "server", ring_drops=0, backlog_drops
 def test_the_network_is_named_only_when_nothing_on_either_host_is_left() -> None:
     run = result(flows=FEW, sockets=(HELD,), hosts=IDLE)
     assert bottleneck(run, SETUPS) == (
-        NOTHING_LEFT + "root qdisc (a fq_codel, b mq), ceiling (53 % of it), steal (b 0 %, a 0 %), "
+        NOTHING_LEFT
+        + "root qdisc fq_codel of ens4 on a, root qdisc mq of ens5 on b, ceiling (53 % of it), steal (b 0 %, a 0 %), "
         "CPU (hottest: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (4.00 MiB / 200 µs = 168 Gb/s), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (with them 14.7 Gb/s can be reached at "
         "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0"
@@ -147,13 +149,70 @@ def test_what_was_not_read_or_is_open_is_told_instead(change: dict[str, object],
 @pytest.mark.parametrize("host", ["a", "b"])
 def test_a_qdisc_that_may_hold_back_is_possible(kind: str, host: str) -> None:
     """That of the receiver delays the acknowledgements."""
-    setups = {**SETUPS, host: NicSetup(1, (("ens4.7", "noqueue"), ("ens4", kind)))}
+    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4.7", "noqueue"), Sending("ens4", kind, read=False)))}
     told = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
     assert f"; possible: root qdisc {kind} of ens4 on {host}" in told
     assert ": tc -s qdisc show dev ens4; excluded: " in told
     assert bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE)).startswith(
         "not determined; possible: the root qdisc of a (not read), the root qdisc of b (not read); excluded: "
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "qdisc", "told"),
+    [
+        (
+            "a",
+            Qdisc("tbf", "1:", rate=5_250_000_000),
+            "the qdisc tbf rate 5.25Gbit of ens4 on a: sends at most 5.25 Gb/s",
+        ),
+        (
+            "a",
+            Qdisc("fq", "1:", rate=5_250_000_000, per_flow=True),
+            "the qdisc fq maxrate 5.25Gbit of ens4 on a: each connection",
+        ),
+        (
+            "a",
+            Qdisc("tbf", "1:", rate=9_000_000_000),
+            "; possible: qdisc tbf rate 9Gbit of ens4 on a (5.00 Gb/s arrived)",
+        ),
+        ("a", Qdisc("htb", "1:", rate=5_250_000_000, limits_all=False), "; possible: qdisc htb ceil 5.25Gbit of ens4"),
+        (
+            "a",
+            Qdisc("netem", "1:", delay=0.02),
+            "; possible: qdisc netem delay 20ms of ens4 on a, which delays packets",
+        ),
+        ("b", Qdisc("netem", "1:", loss=0.01), "; possible: qdisc netem loss 1% of ens4 on b, which loses packets: tc"),
+        (
+            "b",
+            Qdisc("tbf", "1:", rate=100_000_000),
+            "; possible: qdisc tbf rate 100Mbit of ens4 on b: tc -s qdisc show",
+        ),
+    ],
+)
+def test_a_qdisc_whose_parameters_are_known(host: str, qdisc: Qdisc, told: str) -> None:
+    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4", qdisc.kind, (qdisc,)),))}
+    said = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
+    assert told in said and (told[0] == ";" or said.startswith(told))
+    assert "; excluded: " not in said or "tc -s qdisc show dev ens4" in said.partition("; excluded: ")[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "qdisc"),
+    [
+        ("a", Qdisc("tbf", "1:", rate=20_000_000_000)),
+        ("b", Qdisc("tbf", "1:", rate=1_000_000_000)),
+        ("a", Qdisc("fq", "1:", rate=3_000_000_000, per_flow=True)),
+    ],
+)
+def test_a_limit_far_above_the_rate_is_excluded(host: str, qdisc: Qdisc) -> None:
+    """Of four connections together the last one."""
+    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4", qdisc.kind, (qdisc,)),))}
+    run = result(flows=FEW, sockets=(HELD,), hosts=IDLE, plan=replace(PLAN, streams=4))
+    said = bottleneck(run, setups)
+    assert said.startswith(NOTHING_LEFT) and f"qdisc {qdisc.kind} " in said
+    plain = {**SETUPS, "a": NicSetup(1, (Sending("ens4", "fq"),))}
+    assert bottleneck(run, plain).startswith(NOTHING_LEFT + "root qdisc fq of ens4 on a, ")
 
 
 # ---------------------------------------------------------------------------------------------------------------- CPUs
@@ -343,7 +402,7 @@ def test_losses_that_are_no_cause(figures: SocketFigures, retransmits: int, phra
 
 
 def test_losses_at_an_end_with_a_shaper_may_be_the_shapers() -> None:
-    told = losing(1100, {**SETUPS, "a": NicSetup(None, (("ens4", "tbf"),))})
+    told = losing(1100, {**SETUPS, "a": NicSetup(None, (Sending("ens4", "tbf"),))})
     assert told.startswith("not determined; ") and ", packet loss: retransmits 0.025 %" in told
     assert "root qdisc tbf of ens4 on a, which may hold back" in told
 
