@@ -25,6 +25,7 @@ from nictop.rules import pcie as _pcie
 from nictop.rules import prefix_lengths as prefix_lengths
 from nictop.rules import processors as processors
 from nictop.rules import profile_bindings as profile_bindings
+from nictop.rules import reverse_paths as reverse_paths
 from nictop.rules import shared_subnets as shared_subnets
 from nictop.rules import softirqs as softirqs
 from nictop.rules import sriov as _sriov

@@ -27,7 +27,7 @@ DIFFERENT_SUBNETS = Fix("here", "or put them into different subnets", (), True, 
 @host_rule(
     FAMILY,
     "warning",
-    yields_to=("address_on_a_lower_link",),
+    yields_to=("address_on_a_lower_link", "rp_filter_drops_its_subnet"),
     needs=("settings.policy_rules", "settings.sysctl"),
     uses=("addresses", "links.subnet_routes"),
 )

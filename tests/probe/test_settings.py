@@ -32,8 +32,7 @@ from nictop.probe.settings import (
     read_policy_rules,
     read_settings,
 )
-from tests.support.namespace_hosts import joined
-from tests.support.namespaces import Namespace
+from tests.support.namespaces import Namespace, joined
 from tests.support.probe import wait_until
 
 FRA_IIFNAME = 3

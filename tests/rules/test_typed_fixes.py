@@ -34,6 +34,8 @@ for i in 1 2; do
   ip address add 192.0.2.1$i/24 dev v$i
 done
 """
+STRICT_ON_TWO = f"{TWO_IN_ONE_SUBNET} echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter"
+SHAPER = "tbf rate 10mbit burst 32k latency 50ms"
 GIGABIT = ["100baseT/Full", "1000baseT/Full"]
 GUEST = {"hypervisor": "kvm"}
 CPUS = {"online_cpus": "0-1"}
@@ -73,6 +75,8 @@ class Case:
     meanwhile: str = ""
     """What happens elsewhere before it is typed: a shell line on the first host."""
     named: str = ""
+    filled: str = ""
+    """What is typed for ``'<ADDRESS/PREFIX>'``."""
 
     def __str__(self) -> str:
         return f"{self.rule}{f'-{self.named}' if self.named else ''}"
@@ -118,6 +122,89 @@ CASES = (
             ),
         ),
         named="ARP",
+    ),
+    Case(
+        "rp_filter_drops_its_subnet",
+        "v2",
+        (Host(STRICT_ON_TWO, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
+    ),
+    Case(
+        "rp_filter_drops_its_subnet",
+        "v2",
+        (Host(STRICT_ON_TWO, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
+        fix="set it now",
+        named="loose",
+    ),
+    Case(
+        "ip_address_is_on_two_hosts",
+        "v1",
+        (
+            Host("true", {"links": {"p1": nic()}}),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add 192.0.2.1/24 dev v1; "
+                "ip route add default via 192.0.2.254",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+        filled="192.0.2.2/24",
+    ),
+    Case(
+        "ip_address_is_on_two_hosts",
+        "v1",
+        (
+            Host("true", {"links": {"p1": nic()}}, ipv6=True),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 2001:db8::10/64 dev p1 nodad; ip address add 2001:db8::10/64 dev v1",
+                {"links": {"v1": nic()}},
+                ipv6=True,
+            ),
+        ),
+        named="refused by the kernel",
+        filled="2001:db8::11/64",
+    ),
+    Case(
+        "prefix_length_differs",
+        "v1",
+        (
+            Host("true", {"links": {"p1": nic()}}),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 10.0.0.1/16 dev p1; ip address add 10.0.0.2/24 dev v1; "
+                "ip route add default via 10.0.0.254",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "arp_is_off",
+        "v1",
+        (Host(f"{PAIR}; ip address add 192.0.2.1/24 dev v1; ip link set dev v1 arp off", {"links": {"v1": nic()}}),),
+    ),
+    Case(
+        "multicast_is_off",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; ip address add 192.0.2.1/24 dev v1; ip link set dev v1 multicast off",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+    ),
+    Case(
+        "traffic_control_holds_back",
+        "v1",
+        (Host(f"{PAIR}; tc qdisc add dev v1 root {SHAPER}", {"links": {"v1": nic()}}),),
+    ),
+    Case(
+        "traffic_control_holds_back",
+        "v1",
+        (
+            Host(
+                f"{PAIR}; tc qdisc add dev v1 root handle 1: htb default 1; tc class add dev v1 parent 1: classid 1:1 "
+                f"htb rate 10gbit; tc qdisc add dev v1 parent 1:1 {SHAPER}",
+                {"links": {"v1": nic(ethtool={"settings": {"speed": 1000}})}},
+            ),
+        ),
+        named="below a class",
     ),
     Case(
         "second_default_route",
@@ -333,8 +420,11 @@ WHOLE = "a setting of the whole machine, which a namespace does not have"
 SRIOV = "ip link set … vf: no link of a namespace has virtual functions"
 LOOKS = "its commands look for the cause, which only a person can remove"
 ETHTOOL = "no link of a namespace has what this ethtool option sets"
+DAEMONS = "starts a daemon of the machine with systemctl"
 SYSFS = "writes to the PCI device in sysfs, which is that of the machine"
 NOT_TYPED = {
+    "networkmanager_does_not_run": DAEMONS,
+    "networkd_does_not_run": DAEMONS,
     "profile_failed": LOOKS,
     "networkd_failed": LOOKS,
     "transmit_queue_timed_out": LOOKS,
@@ -427,9 +517,10 @@ def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
             made[0].type_in([case.meanwhile])
         place = next(one for one in made if one.name == finding.host)
         fix = fix_of(finding, case.fix)
-        assert not any("'<" in line for line in fix.commands), fix
+        commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) if case.filled else line for line in fix.commands]
+        assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
-        where.type_in(fix.commands)
+        where.type_in(commands)
         wait_until(lambda: found(made, case.rule, case.subject) is None)
         where.type_in(fix.undo)
         for other in finding.fixes:

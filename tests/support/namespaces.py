@@ -79,3 +79,10 @@ def why_impossible() -> str | None:
         return f"no network namespace can be made here: {error.stderr}"
     namespace.remove()
     return None
+
+
+def joined(one: Namespace, other: Namespace, name: str) -> None:
+    """A veth pair between two namespaces, up, with the same name at both ends."""
+    one.run(["ip", "link", "add", name, "type", "veth", "peer", "name", name, "netns", other.name])
+    for end in (one, other):
+        end.run(["ip", "link", "set", "dev", name, "up"])
