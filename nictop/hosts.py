@@ -37,6 +37,10 @@ USER = re.compile(r"[^\s@=:\[\]]+")
 BARE_HOST = re.compile(r"[^\s@=\[\]/]+")
 MOST_HOSTS = 512
 """More than that on one command line is a mistake in a group."""
+MOST_NESTED_GROUPS = 32
+"""Groups within each other."""
+MOST_BYTES = 1024 * 1024
+"""Of the configuration file."""
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,14 @@ def read_configuration(path: str) -> Configuration:
     means nothing: a host that is misspelt in it must not be looked for in the network."""
     try:
         with open(path, "rb") as file:
-            return parse_configuration(file.read(), path)
+            text = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
         raise NictopError(f"{path}: {error.strerror}") from None
+    if len(text) > MOST_BYTES:
+        raise NictopError(f"{path}: more than 1 MiB", "see the section Hosts of the README")
+    return parse_configuration(text, path)
 
 
 def parse_configuration(text: bytes, path: str) -> Configuration:
@@ -118,6 +125,8 @@ def parse_configuration(text: bytes, path: str) -> Configuration:
         configuration = msgspec.convert(table, Configuration)
     except (ValueError, msgspec.MsgspecError) as error:
         raise NictopError(f"{path}: {error}", "see the section Hosts of the README") from None
+    except RecursionError:  # tomllib parses values in values by calling itself
+        raise NictopError(f"{path}: nested too deeply", "see the section Hosts of the README") from None
     unknown = sorted(_unknown_keys(table))
     if unknown:
         raise NictopError(f"{path}: nictop knows no {', '.join(unknown)}", "see the section Hosts of the README")
@@ -140,8 +149,9 @@ def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...
     Raises NictopError (exit code 2) for a word that cannot be a host, and for two hosts that would share a label.
     """
     found: dict[str, Host] = {}
+    expanded: set[str] = set()
     for word in words:
-        for host in _meant(word, configuration, ()):
+        for host in _meant(word, configuration, (), expanded):
             other = found.setdefault(host.label, host)
             if other != host:
                 raise NictopError(
@@ -170,12 +180,17 @@ def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]
     return wanted
 
 
-def _meant(word: str, configuration: Configuration, groups: tuple[str, ...]) -> Iterable[Host]:
+def _meant(word: str, configuration: Configuration, groups: tuple[str, ...], expanded: set[str]) -> Iterable[Host]:
+    """The hosts of a word within these groups; of a group that is among the `expanded` ones, none again."""
     if word in configuration.groups:
         if word in groups:
             raise NictopError(f"the group {word} contains itself: {' → '.join((*groups, word))}")
-        for member in configuration.groups[word]:
-            yield from _meant(member, configuration, (*groups, word))
+        if len(groups) == MOST_NESTED_GROUPS:
+            raise NictopError(f"more than {MOST_NESTED_GROUPS} groups within each other: {' → '.join(groups[:3])} → …")
+        if word not in expanded:
+            for member in configuration.groups[word]:
+                yield from _meant(member, configuration, (*groups, word), expanded)
+            expanded.add(word)
     elif word in configuration.hosts:
         yield _named(word, configuration.hosts[word], configuration.defaults)
     else:

@@ -148,6 +148,41 @@ def test_a_wrong_configuration_is_said_and_not_guessed(text: bytes, why: str) ->
     assert why in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a = " + b"[" * 50_000 + b"]" * 50_000,
+        b"a = " + b"{a = " * 20_000 + b"1" + b"}" * 20_000,
+        b"a" + b".a" * 20_000 + b" = 1\n",
+        b"[hosts" + b".a" * 20_000 + b"]\n",
+        b"[groups]\na = " + b"[" * 900 + b"]" * 900,
+    ],
+    ids=["arrays", "tables", "dotted key", "dotted table", "fewer arrays"],
+)
+def test_a_configuration_that_is_nested_deeply(text: bytes) -> None:
+    with pytest.raises(NictopError, match=r"config\.toml: "):
+        parse_configuration(text, "config.toml")
+
+
+def test_a_configuration_of_more_than_a_megabyte_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b"# nothing\n" * 110_000)
+    with pytest.raises(NictopError, match="more than 1 MiB"):
+        read_configuration(str(tmp_path / "config.toml"))
+
+
+def test_groups_of_groups_are_expanded_once() -> None:
+    """30 groups that each name the one before twice would be 2^30 words."""
+    groups = {f"g{number}": (f"g{number - 1}", f"g{number - 1}") for number in range(1, 31)}
+    configuration = Configuration(groups={"g0": ("vm1", "vm2"), **groups})
+    assert [host.label for host in hosts(["g30", "g7"], configuration)] == ["vm1", "vm2"]
+
+
+def test_groups_within_groups_have_a_limit() -> None:
+    groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
+    with pytest.raises(NictopError, match="more than 32 groups within each other"):
+        hosts(["g0"], Configuration(groups=groups))
+
+
 def test_where_the_configuration_is(tmp_path: Path) -> None:
     path = configuration_path({"XDG_CONFIG_HOME": str(tmp_path)})
     assert path == str(tmp_path / "nictop" / "config.toml")

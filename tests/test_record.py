@@ -241,15 +241,54 @@ def test_a_name_that_commands_a_terminal(tmp_path: Path, capsys: pytest.CaptureF
             assert "\x1b" not in text and "\u202e" not in text
 
 
+def set_clocks(path: Path, monotonic: float, wall: float) -> None:
+    """Write other clocks into the header of a recording."""
+    data = path.read_bytes()
+    first = parse_header(data[len(PREFIX) : len(PREFIX) + HEADER_SIZE])
+    assert first is not None
+    header = pack(HEADER, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, "")))
+    path.write_bytes(PREFIX + header + data[len(PREFIX) + first.size :])
+
+
+ABSURD_CLOCKS = [
+    *((BEGIN, wall) for wall in (1e300, -1e300, 1e18, 1e15, 253402300799.0, -62135596800.0, -1e11, 5e-324)),
+    *((monotonic, 1.7e9) for monotonic in (1e300, -1e300, 1e18)),
+]
+"""CLOCK_MONOTONIC and seconds since the epoch: beyond the years 1 to 9999, at their edges, beyond time_t."""
+
+
+@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
+@pytest.mark.parametrize("at", ["end", "+1", "+99", "14:03:20", "2026-11-21T14:03:20", "0001-01-01", "9998-12-31"])
+def test_a_recording_whose_time_of_day_is_absurd(
+    tmp_path: Path, monotonic: float, wall: float, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end and seconds from the beginning do not need it; a time of day is answered by a sentence."""
+    record(tmp_path / "r", a_host("a", 5))
+    set_clocks(tmp_path / "r", monotonic, wall)
+    code = main(["show", str(tmp_path / "r"), "--at", at])
+    captured = capsys.readouterr()
+    if at in ("end", "+1"):
+        assert code == 0 and "ens192" in captured.out and captured.err == ""
+    else:
+        assert code == 2 and captured.out == "" and captured.err.startswith("nictop: ")
+        assert "is not in the recording" in captured.err or "time of day" in captured.err
+
+
+@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
+def test_a_report_of_a_recording_whose_time_of_day_is_absurd(
+    tmp_path: Path, monotonic: float, wall: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path / "r", a_host("a", 5))
+    set_clocks(tmp_path / "r", monotonic, wall)
+    assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page.html")]) == 0, capsys.readouterr().err
+    assert main(["check", str(tmp_path / "r")]) in (0, 1)
+
+
 def test_moments_of_the_day(tmp_path: Path) -> None:
     """Also beyond midnight: the first such time after the recording began is meant."""
     begin = datetime(2026, 3, 14, 23, 59, 30)
     record(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
-    data = (tmp_path / "r").read_bytes()
-    first = parse_header(data[len(PREFIX) : len(PREFIX) + HEADER_SIZE])
-    assert first is not None
-    header = pack(HEADER, msgspec.json.encode(RecordingHeader("0", 1, BEGIN, begin.timestamp(), "")))
-    (tmp_path / "r").write_bytes(PREFIX + header + data[len(PREFIX) + first.size :])
+    set_clocks(tmp_path / "r", BEGIN, begin.timestamp())
     with Recording.open(str(tmp_path / "r")) as recording:
         places = {
             "+0": 0.0,

@@ -163,9 +163,11 @@ def _columns(
 
 def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks: int) -> dict[int, ThreadShare]:
     """Thread id → shares of one CPU. A thread whose times ran backwards, or moved further than the clock, is another
-    thread with the same id and is absent."""
+    thread with the same id and is absent. `clock_ticks`: USER_HZ as the host gave it; none without a positive one."""
     ticks = elapsed * clock_ticks
-    result = {}
+    result: dict[int, ThreadShare] = {}
+    if ticks <= 0:
+        return result
     for tid, (user, system, cpu) in after.threads.items():
         old = before.threads.get(tid)
         if old is None:

@@ -235,7 +235,14 @@ def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> Non
     said = b""
     if flags & NLM_F_ACK_TLVS:
         said = dict(iterate(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
-    raise NetlinkError(number, text(said) or os.strerror(number))
+    raise NetlinkError(number, text(said) or _error_text(number))
+
+
+def _error_text(number: int) -> str:
+    try:
+        return os.strerror(number)
+    except (OverflowError, ValueError):  # 2^31, the negative of the lowest 32-bit number, is no C int
+        return f"Unknown error {number}"
 
 
 def iterate(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from nictop.model.units import UNKNOWN
+
 
 @dataclass(frozen=True)
 class Place:
@@ -39,6 +41,10 @@ class Place:
 
 
 def wall_words(wall: float, *, date: bool = False) -> str:
-    """``14:03:20``, by this machine's time zone; with `date` ``2026-11-21 14:03:20``."""
-    moment = datetime.fromtimestamp(wall)
+    """``14:03:20``, by this machine's time zone; with `date` ``2026-11-21 14:03:20``. ``–``: no date of the years 1 to
+    9999; the header of a recording may say anything."""
+    try:
+        moment = datetime.fromtimestamp(wall)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN
     return moment.strftime("%Y-%m-%d %H:%M:%S" if date else "%H:%M:%S")

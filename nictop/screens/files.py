@@ -27,9 +27,14 @@ UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
-    """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several ``nictop-3-hosts-…``."""
+    """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several ``nictop-3-hosts-…``. Without the
+    time when `wall` is no date: the header of a recording may say anything."""
     host = UNSAFE.sub("_", hosts[0])[:LONGEST_HOST].strip("._-") if len(hosts) == 1 else f"{len(hosts)}-hosts"
-    return f"nictop-{host or 'host'}-{time.strftime('%Y%m%d-%H%M%S', time.localtime(wall))}.{ending}"
+    try:
+        moment = time.strftime("-%Y%m%d-%H%M%S", time.localtime(wall))
+    except (ValueError, OverflowError, OSError):
+        moment = ""
+    return f"nictop-{host or 'host'}{moment}.{ending}"
 
 
 def toggle_recording(app: NictopApp) -> None:

@@ -11,6 +11,11 @@ import msgspec
 from nictop.errors import NictopError
 from nictop.probe.records import MAX_LINE, PROTOCOL, Hello, Line, Request
 
+ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+"""Translation table: every digit becomes 0."""
+SUSPECT = b"0" * 19
+"""Digits of 2^63: a line without as many in a row has no number of more than 64 bits."""
+
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
 
@@ -36,7 +41,28 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
         raise LineError(f"not a line of the probe: {error}") from None
     if sum(part is not None for part in vars(record).values()) > 1:
         raise LineError("not a line of the probe: more than one record in it")
+    if SUSPECT in bytes(line).translate(ZEROS) and not _fits_64_bits(record):
+        raise LineError("not a line of the probe: a number in it has more than 64 bits")
     return record
+
+
+def _fits_64_bits(record: Line) -> bool:
+    """All integers in it are ones that the kernel's 64-bit types hold, signed or not: Python's are unbounded, but
+    cannot be divided, or written in decimal, when they are too long."""
+    parts: list[object] = [record]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, int):
+            if not -(1 << 63) <= part < 1 << 64:
+                return False
+        elif isinstance(part, (tuple, list)):
+            parts += part
+        elif isinstance(part, dict):
+            parts += part.keys()
+            parts += part.values()
+        elif not isinstance(part, (str, float, type(None))):
+            parts += vars(part).values()
+    return True
 
 
 def check_protocol(hello: Hello) -> None:

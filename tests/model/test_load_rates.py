@@ -92,6 +92,17 @@ def test_thread_shares() -> None:
     assert (found[7].user, found[7].system, found[7].cpu, found[7].total) == (0.25, 0.5, 3, 0.75)
 
 
+@pytest.mark.parametrize("clock_ticks", [0, -1, -(2**63)])
+def test_a_host_that_reports_no_clock_tick_has_no_thread_shares(clock_ticks: int) -> None:
+    """USER_HZ is what the host says it is; none of its threads is shown, all other rates are."""
+    found = rates(
+        counters(1.0, {4: (0, 0)}, threads={7: (0, 0, 0)}),
+        counters(2.0, {4: (10, 10)}, threads={7: (0, 1, 0)}),
+        clock_ticks,
+    )
+    assert found is not None and found.threads == {} and found.links.keys() == {4}
+
+
 def test_vmbus_channels() -> None:
     before = counters(1.0, channels={6: {14: (10, 20, None), 21: (5, 5, 5)}})
     after = counters(2.0, channels={6: {14: (110, 30, None), 22: (5, 5, 5)}})

@@ -71,6 +71,16 @@ def test_a_refusal_carries_number_and_words(capped: bool) -> None:
     assert (caught.value.errno, caught.value.strerror) == (errno.EINVAL, "no such thing")
 
 
+@pytest.mark.parametrize("number", [-(2**31), 1 - 2**31, -4096, -134])
+def test_an_error_number_that_no_kernel_has_is_an_error_with_that_number(number: int) -> None:
+    """The negative of the lowest 32-bit number is no 32-bit number."""
+    data = message(netlink.NLMSG_ERROR, struct.pack("=i", number))
+    kind, flags, _, start, end = next(netlink.messages(data))
+    with pytest.raises(netlink.NetlinkError) as caught:
+        netlink.raise_error(data, kind, flags, start, end)
+    assert caught.value.errno == -number and str(-number) in str(caught.value)
+
+
 @given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.sampled_from([netlink.NLMSG_ERROR, netlink.NLMSG_DONE]))
 def test_any_error_message_is_a_netlink_error_or_none(body: bytes, flags: int, kind: int) -> None:
     try:

@@ -76,6 +76,28 @@ def test_nonsense_is_refused_and_named(line: bytes, named: str) -> None:
     assert named in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"counters": {"time": 1, "links": {"1": [%s]}, "cpus": {}}}',
+        b'{"counters": {"time": 1, "links": {"%s": []}, "cpus": {}}}',
+        b'{"counters": {"time": 1, "links": {}, "cpus": {}, "channels": {"1": {"2": [0, null, %s]}}}}',
+        b'{"counters": {"time": 1, "links": {}, "cpus": {"0": [1, %s]}}}',
+    ],
+)
+@pytest.mark.parametrize("number", [b"%d" % (2**64), b"-%d" % (2**63 + 1), b"1" + b"0" * 400, b"-1" + b"0" * 5000])
+def test_numbers_of_more_than_64_bits_are_refused(line: bytes, number: bytes) -> None:
+    """No counter of the kernel is wider; Python's division would raise OverflowError from 10^309 on."""
+    with pytest.raises(LineError, match=r"64 bits|out of range"):
+        decode(line % number)
+
+
+def test_long_numbers_in_a_text_are_text() -> None:
+    heard = decode(b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}')
+    assert heard.trouble is not None and heard.trouble.message.endswith("7890")
+    assert decode(b'{"counters": {"time": 1, "links": {"1": [%d]}, "cpus": {}}}' % (2**64 - 1)).counters is not None
+
+
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_LINE == 16 * 1024 * 1024
     monkeypatch.setattr(codec, "MAX_LINE", 100)
