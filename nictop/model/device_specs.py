@@ -7,9 +7,9 @@ in front of a spec its devices are left out, whatever else names them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
+
+from nictop import wildcards
 
 TYPES = {1: "ethernet", 2: "wifi", 9: "infiniband", 10: "bond", 11: "vlan", 13: "bridge", 14: "generic", 15: "team"}
 """NM_DEVICE_TYPE_* → word after ``type:``, as ``nmcli device`` shows it."""
@@ -40,7 +40,7 @@ def one_names_device(spec: str, name: str, address: str | None, driver: str | No
     if colon and tag == "interface-name":
         if value.startswith("="):
             return value[1:] == name
-        return glob(value[1:] if value.startswith("~") else value).fullmatch(name) is not None
+        return wildcards.matches(name, value[1:] if value.startswith("~") else value, sets=False)
     if colon and tag == "mac":
         return address is not None and value.lower() == address
     if colon and tag == "driver":
@@ -48,10 +48,3 @@ def one_names_device(spec: str, name: str, address: str | None, driver: str | No
     if colon and tag == "type":
         return TYPES.get(kind) == value
     return spec == name or (address is not None and spec.lower() == address)
-
-
-@lru_cache(maxsize=512)
-def glob(pattern: str) -> re.Pattern[str]:
-    """``*`` any characters, ``?`` one; all others are themselves."""
-    parts = (".*" if one == "*" else "." if one == "?" else re.escape(one) for one in pattern)
-    return re.compile("".join(parts), re.DOTALL)

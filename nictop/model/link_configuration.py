@@ -7,8 +7,8 @@ gives must hold, one of each kind is enough: systemd.network(5) [Match], netplan
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 
+from nictop import wildcards
 from nictop.probe.records import ConfigurationEntry, Inventory, Link
 
 ADDRESSING = ("netplan", "ifupdown", "networkd", "ifcfg", "cloud-init")
@@ -60,7 +60,7 @@ def any_matches(patterns: Iterable[str], texts: tuple[str, ...]) -> bool:
     """One pattern matches one of the texts; ``!`` in front of a pattern turns it round (systemd does so for all)."""
     for pattern in patterns:
         negated = pattern.startswith("!")
-        hit = any(text and fnmatchcase(text, pattern[1:] if negated else pattern) for text in texts)
+        hit = any(text and wildcards.matches(text, pattern[1:] if negated else pattern) for text in texts)
         if hit != negated:
             return True
     return False

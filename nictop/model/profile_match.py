@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TypeVar
 
@@ -18,6 +17,7 @@ from nictop.model.link_configuration import kernel_driver
 from nictop.model.networkmanager_words import DISCONNECTED, USER_REQUESTED
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
+from nictop.wildcards import matches
 
 Key = TypeVar("Key")
 
@@ -145,8 +145,8 @@ class ProfileMatches:
         """Profiles that can run the link, the one NetworkManager would take first; not those that only describe."""
         found = self._of_link.get(link.ifindex)
         if found is None:
-            matches = (self.match(profile, link) for profile in self.candidates(link) if not profile.external)
-            found = tuple(sorted((one for one in matches if one.fits), key=lambda one: order(one.profile)))
+            judged = (self.match(profile, link) for profile in self.candidates(link) if not profile.external)
+            found = tuple(sorted((one for one in judged if one.fits), key=lambda one: order(one.profile)))
             self._of_link[link.ifindex] = found
         return found
 
@@ -257,7 +257,7 @@ def _why_wrong_address(profile: Profile, permanent: str | None) -> str:
 
 def wildcards(patterns: Iterable[str], text: str) -> bool:
     """``match.*`` lists: ``&`` must hold, ``|`` or nothing: one of these must, ``!`` not; ``\\`` ends the prefix."""
-    return _holds(patterns, lambda pattern: fnmatchcase(text, pattern))
+    return _holds(patterns, lambda pattern: matches(text, pattern))
 
 
 def kernel_words(patterns: Iterable[str], command_line: tuple[str, ...]) -> bool:
@@ -267,14 +267,14 @@ def kernel_words(patterns: Iterable[str], command_line: tuple[str, ...]) -> bool
     )
 
 
-def _holds(patterns: Iterable[str], matches: Callable[[str], bool]) -> bool:
+def _holds(patterns: Iterable[str], holds: Callable[[str], bool]) -> bool:
     any_optional = one_optional = False
     for whole in patterns:
         mandatory = whole.startswith(("&", "!"))
         pattern = whole[1:] if whole.startswith(("&", "|")) else whole
         inverted = pattern.startswith("!")
         pattern = pattern[1:] if inverted else pattern
-        hit = matches(pattern[1:] if pattern.startswith("\\") else pattern) != inverted
+        hit = holds(pattern[1:] if pattern.startswith("\\") else pattern) != inverted
         if mandatory and not hit:
             return False
         if not mandatory:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from nictop.probe.records import ConfigurationEntry, Link, PciFunction, Profile
 from nictop.rules.finding import Evidence
 from nictop.rules.watched import Watched
+from nictop.wildcards import matches
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def names_function(entry: ConfigurationEntry, function: PciFunction, links: Iter
 def _any_matches(patterns: Iterable[str], values: Iterable[str]) -> bool:
     """Shell patterns; those with ``!`` in front take away."""
     values, patterns = tuple(values), tuple(patterns)
-    if any(fnmatchcase(value, pattern[1:]) for pattern in patterns if pattern.startswith("!") for value in values):
+    if any(matches(value, pattern[1:]) for pattern in patterns if pattern.startswith("!") for value in values):
         return False
     wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
-    return not wanted or any(fnmatchcase(value, pattern) for pattern in wanted for value in values)
+    return not wanted or any(matches(value, pattern) for pattern in wanted for value in values)

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from nictop import wildcards
 from nictop.wire.sentences import Refused, plain
 
 DEFAULT_PORT = 22
@@ -218,17 +219,11 @@ def matches(names: str, name: str) -> bool:
             return False
     found = False
     for pattern in names.lower().split(","):
-        if fits(pattern.removeprefix("!"), name):
+        if wildcards.matches(name, pattern.removeprefix("!"), sets=False):
             if pattern.startswith("!"):
                 return False
             found = True
     return found
-
-
-def fits(pattern: str, name: str) -> bool:
-    """``*`` any characters, ``?`` one; all others mean themselves, the brackets of ``[host]:port`` included."""
-    expression = re.escape(re.sub(r"\*+", "*", pattern)).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(expression, name, re.DOTALL) is not None
 
 
 def hashed(name: str, salt: bytes) -> str:

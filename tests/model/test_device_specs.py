@@ -46,6 +46,12 @@ def test_specs(specs: tuple[str, ...], expected: bool) -> None:
     assert named(*specs) is expected
 
 
+@pytest.mark.parametrize("name", ["a" * 15, "a" * 127, "a" * 100_000])
+def test_a_pattern_that_is_made_to_take_long(name: str) -> None:
+    """A few hundred of these once kept one diagnosis busy for minutes."""
+    assert not named("interface-name:" + "*a" * 60 + "b", "interface-name:~" + "*a*" * 80 + "?b", name=name)
+
+
 @given(st.lists(st.text()), st.text(), st.none() | st.text(), st.none() | st.text(), st.integers())
 def test_any_text_is_answered(specs: list[str], name: str, address: str | None, driver: str | None, kind: int) -> None:
     assert names_device(specs, name=name, address=address, driver=driver, kind=kind) in (True, False)

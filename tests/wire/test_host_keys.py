@@ -19,7 +19,6 @@ from nictop.wire.host_keys import (
     Known,
     PublicKey,
     UnknownKey,
-    fits,
     hashed,
     host_name,
     lookup,
@@ -96,7 +95,7 @@ def test_names(names: str, name: str, expected: bool) -> None:
 
 
 def test_a_pattern_of_many_stars_takes_no_time() -> None:
-    assert not fits("*" * 5000 + "x", "y" * 5000)
+    assert not matches("*y" * 100 + "x", "y" * 250)
 
 
 @given(st.text(min_size=1, max_size=30), st.binary(min_size=1, max_size=40))
