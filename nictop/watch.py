@@ -6,13 +6,15 @@ Live, remote and replayed hosts differ only in their `Source`; from here on nobo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line, Request
+from nictop.rules import Diagnosis, Watched, diagnosis_steps
 from nictop.wire.source import Source, SourceState
 
 ONCE_PATIENCE = 50.0
@@ -33,6 +35,24 @@ NEARLY = 0.95
 
 MOST_WATCHED = 64
 """As many links as a probe accepts to watch."""
+
+DIAGNOSIS_SLICE = 0.01
+"""Seconds that the rules are asked before other tasks have their turn."""
+
+
+async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float]:
+    """What all rules say about hosts, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in
+    the main thread: elsewhere a rule that takes too long is not interrupted."""
+    steps, seconds = diagnosis_steps(hosts), 0.0
+    while True:
+        begin = time.thread_time()
+        try:
+            while time.thread_time() - begin < DIAGNOSIS_SLICE:
+                next(steps)
+        except StopIteration as end:
+            return end.value, seconds + time.thread_time() - begin
+        seconds += time.thread_time() - begin
+        await asyncio.sleep(0)
 
 
 async def snapshots(source: Source) -> AsyncIterator[Snapshot]:

@@ -36,6 +36,7 @@ class Diagnosing:
         self._app = app
         self._diagnosed: tuple[Snapshot, ...] = ()
         self._may_diagnose = 0.0
+        self._going = False
         self.next: Timer | None = None
         """What asks again."""
 
@@ -57,6 +58,8 @@ class Diagnosing:
     def _soon(self) -> None:
         """There is a new inventory: ask the rules now, if they did not have to think long about the last one."""
         wait = self._may_diagnose - monotonic()
+        if self._going:
+            return
         if wait <= 0:
             self.now()
         else:
@@ -68,18 +71,29 @@ class Diagnosing:
         self.next = self._app.set_timer(seconds, self.now, name="diagnose")
 
     def now(self) -> None:
-        """Ask all rules about what is known now, after it has been drawn; again after a while."""
-        from nictop.rules import Watched, diagnose
+        """Ask all rules about what is known now, after it has been drawn; again after a while. While one diagnosis goes
+        on there is no other."""
+        if not self._going:
+            self._going = True
+            self._app.run_worker(self._ask(), name="diagnose", group="diagnosis")
 
-        start = monotonic()
-        known = [one for one in self._app.hosts.by_name.values() if one.snapshot.inventory is not None]
-        snapshots = tuple(one.snapshot for one in known)
-        if snapshots != self._diagnosed:
-            self._diagnosed = snapshots
-            told = diagnose([Watched(one.snapshot, one.window.parts) for one in known]) if known else None
-            self._app.diagnosis = told
-            for one in known:
-                self._recheck(one, told)
-        took = monotonic() - start
+    async def _ask(self) -> None:
+        from nictop.rules import Watched
+        from nictop.watch import diagnose_in_slices
+
+        try:
+            known = [one for one in self._app.hosts.by_name.values() if one.snapshot.inventory is not None]
+            snapshots = tuple(one.snapshot for one in known)
+            took = 0.0
+            if snapshots != self._diagnosed:
+                watched = [Watched(one.snapshot, one.window.parts) for one in known]
+                told, took = await diagnose_in_slices(watched) if known else (None, 0.0)
+                self._diagnosed = snapshots
+                self._app.diagnosis = told
+                for one in known:
+                    self._recheck(one, told)
+        finally:
+            self._going = False
         self._may_diagnose = monotonic() + (INVENTORY_PAUSE * took if self._app.several_hosts else 0.0)
         self._after(max(DIAGNOSE_EVERY, DIAGNOSE_PAUSE * took))
+        self.hear({one.name: one.snapshot for one in self._app.hosts.by_name.values()})  # what has come meanwhile

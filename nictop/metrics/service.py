@@ -21,7 +21,8 @@ from nictop.metrics.layout import Sample, sample
 from nictop.metrics.listening import Listening
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
 from nictop.metrics.server import Answer, MetricsServer
-from nictop.rules import Diagnosis, Watched, diagnose
+from nictop.rules import Diagnosis, Watched
+from nictop.watch import diagnose_in_slices
 
 DIAGNOSE_EVERY = 5.0
 """Seconds from one diagnosis to the next."""
@@ -80,7 +81,7 @@ class MetricsService:
             self._diagnosis, self._diagnosed = None, ()
             return 0.0
         watched = [Watched(one.snapshot, one.window.parts) for one in known]
-        self._diagnosis, seconds = await asyncio.to_thread(_diagnosed, watched)
+        self._diagnosis, seconds = await diagnose_in_slices(watched)
         self._diagnosed = tuple(one.name for one in known)
         self._diagnoses += 1
         self._diagnosis_seconds += seconds
@@ -123,12 +124,6 @@ class MetricsService:
         for family in self._process.collect():
             if family.name in PLACES and family.samples:
                 yield sample(family.name, (), family.samples[0].value)
-
-
-def _diagnosed(hosts: list[Watched]) -> tuple[Diagnosis, float]:
-    """What the rules say, and the seconds of CPU that it took."""
-    start = time.thread_time()
-    return diagnose(hosts), time.thread_time() - start
 
 
 async def serve(hosts: Sequence[Host], connect: Connect, listening: Listening, *, interval: float, say: Say) -> None:

@@ -17,7 +17,8 @@ from nictop.model.window import WINDOW, RatesWindow
 from nictop.model.wording import clean
 from nictop.probe.records import Line
 from nictop.replay.runs import run_marks
-from nictop.rules import Finding, Watched, diagnose
+from nictop.rules import Finding, Watched
+from nictop.watch import diagnose_in_slices
 from nictop.wire.recording import Heard, Recording
 from nictop.wire.source import SourceState
 
@@ -83,10 +84,11 @@ async def appearing(recording: Recording, since: float, until: float, told: Told
     before: frozenset[Key] | None = None
     while time <= until:
         told(time)
+        await asyncio.sleep(0)
         for host in hosts:
             await host.advance(time)
         watched = [Watched(host.snapshot, host.window.parts) for host in hosts if host.snapshot.inventory is not None]
-        findings = (await asyncio.to_thread(diagnose, watched)).findings if watched else ()
+        findings = (await diagnose_in_slices(watched))[0].findings if watched else ()
         serious = {_key(one): one for one in findings if one.severity != "info"}
         if before is not None:
             new = [one for key, one in serious.items() if key not in before]

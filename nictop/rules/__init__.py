@@ -42,7 +42,7 @@ from nictop.rules import virtual_functions as _virtual_functions
 from nictop.rules import vmxnet3 as vmxnet3
 from nictop.rules import wire as wire
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix, Severity, Skipped
-from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule, diagnose
+from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule, diagnose, diagnosis_steps
 from nictop.rules.watched import Watched
 
 __all__ = [
@@ -59,4 +59,5 @@ __all__ = [
     "Skipped",
     "Watched",
     "diagnose",
+    "diagnosis_steps",
 ]

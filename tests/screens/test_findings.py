@@ -107,6 +107,7 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
         assert timer is not None
         known = screen.app.diagnosis
         screen.app.diagnosing.now()
+        await screen.settle()
         assert screen.app.diagnosis is known, "nothing was heard since: nothing to look at"
         assert screen.app.diagnosing.next is not timer
 
