@@ -145,12 +145,12 @@ def _interrupts_of(link: Link, driver: str | None, inventory: Inventory | None) 
     names = [link.name, *link.altnames]
     if link.bus == "xen" or driver == "vif":
         names.append(link.device.replace("vif-", "vif"))  # xenbus calls it vif-0, its event channels vif0-q0-tx
-        names.append(re.sub(r"^vif(\d+)-(\d+)$", r"vif\1.\2", link.device))
-    own = re.compile("(?:" + "|".join(re.escape(name) for name in names) + r")(?:-.*)?", re.DOTALL)
+        names.append(re.sub(r"^vif(\d{1,9})-(\d{1,9})$", r"vif\1.\2", link.device))
+    begins = tuple(f"{name}-" for name in names)
     return tuple(
         one
         for one in inventory.interrupts
-        if one.pci_address is None and any(own.fullmatch(action) for action in one.actions)
+        if one.pci_address is None and any(action in names or action.startswith(begins) for action in one.actions)
     )
 
 

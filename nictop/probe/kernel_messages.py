@@ -18,7 +18,7 @@ from nictop.probe.records import KernelMessage, Unreadable
 from nictop.probe.sysfs import printable, why_unreadable
 
 FIRMWARE = pattern(rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL)
-NO_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w*\b.{0,60}?\bfirmware", re.I | re.DOTALL)
+NO_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w{0,32}\b.{0,60}?\bfirmware", re.I | re.DOTALL)
 """``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``: of a network function
 as well."""
 HEADER = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")

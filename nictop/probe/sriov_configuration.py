@@ -14,7 +14,7 @@ from nictop.probe.sysfs import parse_integer
 
 ADDRESS = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"
 PLACE = pattern(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({ADDRESS})/sriov_numvfs")
-BEFORE = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]*(?:>|\|)")
+BEFORE = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]{0,200}(?:>|\|)")
 BEHIND = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
 LONGEST_LINE = 4096
 

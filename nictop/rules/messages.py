@@ -20,14 +20,16 @@ from nictop.rules.watched import Watched, link_driver
 NOW = 15 * 60.0
 """Seconds: it goes on."""
 TIMED_OUT = (
-    re.compile(r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<link>\S+) \([^)]*\): .*timed out"),
-    re.compile(r"(?P<link>\S+): TX timeout on queue"),
-    re.compile(r"(?P<link>\S+): (?:initiating reset due to tx timeout|Detected (?:Tx|Hardware) Unit Hang)"),
-    re.compile(r"\S+ (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).*[Dd]etected Tx (?:Unit Hang|hang)"),
+    re.compile(r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<link>\S{1,64}) \([^)]{0,64}\): .{0,200}timed out"),
+    re.compile(r"(?P<link>\S{1,64}): TX timeout on queue"),
+    re.compile(r"(?P<link>\S{1,64}): (?:initiating reset due to tx timeout|Detected (?:Tx|Hardware) Unit Hang)"),
+    re.compile(
+        r"\S{1,64} (?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]).{0,200}[Dd]etected Tx (?:Unit Hang|hang)"
+    ),
 )
 """net/sched/sch_generic.c, virtio_net.c, e1000e, igb and ixgbe."""
 OWN_ADDRESS = re.compile(
-    r"(?P<bridge>\S+): received packet on (?P<link>\S+) with own address as source address"
+    r"(?P<bridge>\S{1,64}): received packet on (?P<link>\S{1,64}) with own address as source address"
     r"(?: \(addr:(?P<address>[0-9a-f:]{17}))?"
 )
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""

@@ -16,7 +16,7 @@ from nictop.rules.watched import Watched
 
 FAMILY: Family = "profiles and names"
 EXACT = re.compile(r"[^*?\[\]!]+")
-HARDWARE = re.compile(r"(?:en|eth|ib)[a-zA-Z0-9]*[0-9][a-zA-Z0-9]*")
+HARDWARE = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
 """Names that udev or the kernel give to NICs; bridges, bonds and VLANs are made by those who configure them."""
 PLUGGED = re.compile(r"enx[0-9a-f]{12}")
 """Name of a USB NIC, by its MAC address: it comes and goes."""

@@ -7,8 +7,11 @@ from shlex import quote
 
 PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./-]*>")
 """What the user must fill in: ``<ADDRESS/PREFIX>``."""
-QUOTED_OR_BARE = re.compile(r"""\$?'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[^\s'"]+""")
-"""Parts of a shell line: in quotation marks, or a run without any."""
+QUOTED_OR_BARE = re.compile(
+    r"""\$'(?:\\.|[^'\\])*(?:'|\\?\Z)|'[^']*(?:'|\Z)|"(?:\\.|[^"\\])*(?:"|\\?\Z)|(?:[^\s'"$]|\$(?!'))+""", re.DOTALL
+)
+"""Parts of a shell line: in quotation marks, or a run without any. In ``'…'`` a backslash is itself. One that is not
+closed goes on to the end of the line."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 

@@ -16,7 +16,7 @@ from nictop.rules.registry import Said, host_rule
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, about_link, newest, used_links
 from nictop.rules.watched import SAMPLES, Watched, link_driver
 
-MODE = re.compile(r"(\d{2,7})base[A-Z0-9-]*\w*/(Full|Half)")
+MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
 CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame_errors")
 MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_fifo_errors")

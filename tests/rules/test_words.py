@@ -136,3 +136,11 @@ def test_subjects() -> None:
 def test_every_rule_is_in_one_family() -> None:
     listed = [rule.name for _, rules in rules_by_family() for rule in rules]
     assert sorted(listed) == sorted(RULES)
+
+
+@pytest.mark.parametrize("name", ["back\\slash \\", "it's \\", "a \\'", '"\\', "$'\\", "\x1b\\", "'", '"'])
+def test_placeholders_behind_any_name_stay_words(name: str) -> None:
+    """In single quotes a backslash is itself: what follows them is outside again."""
+    line = command("nmcli", "connection", "modify", name, "ipv4.addresses")
+    for blank in ("<ADDRESS/PREFIX>", "'<ADDRESS/PREFIX>'"):
+        assert pasteable(f"{line} {blank} ipv4.dns {blank}") == f"{line} '<ADDRESS/PREFIX>' ipv4.dns '<ADDRESS/PREFIX>'"
