@@ -20,9 +20,12 @@ class Late:
         self._text, self._flags = text, flags
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(re.compile(self._text, self._flags), name)
+        method = getattr(self.compiled(), name)
         setattr(self, name, method)
         return method
+
+    def compiled(self) -> re.Pattern[Any]:
+        return re.compile(self._text, self._flags)
 
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
