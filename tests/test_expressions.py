@@ -23,6 +23,7 @@ import pytest
 
 import nictop
 from nictop.probe.patterns import Late
+from nictop.report.redaction_names import PATTERNS, _bounded
 from nictop.rules.budget import TooLong, limited
 
 if sys.version_info >= (3, 11):
@@ -60,9 +61,12 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
     "nictop.model.driver_queues._names": (),  # held by tables of the module
     "nictop.model.driver_queues._section": (),
     "nictop.model.vectors._schemes": (),
-    "nictop.probe.built_in_options.matching": (),
-    "nictop.probe.built_in_options.parse": (),
-    "nictop.report.redaction_names.expression": (),
+    "nictop.probe.built_in_options.matching": (re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),),
+    "nictop.probe.built_in_options.parse": (),  # inside of the one above
+    "nictop.report.redaction_names.expression": (
+        *(re.compile(pattern, re.IGNORECASE) for _, pattern in PATTERNS),
+        re.compile("|".join(map(_bounded, ("web", "web1", "web-1", "a.b", "x y", "é", "aa"))), re.IGNORECASE),
+    ),
     "nictop.wire.remote_command.answer": (re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),),
 }
 """Function that puts an expression together → what it makes; nothing: the expressions are found elsewhere."""
@@ -163,7 +167,7 @@ def literals() -> Iterator[Use]:
 
 
 def uses() -> list[Use]:
-    made = [Use(where, one, ("search",)) for where, all_of_them in MADE.items() for one in all_of_them]
+    made = [Use(where, one, ("search", "sub")) for where, all_of_them in MADE.items() for one in all_of_them]
     return [*held(), *literals(), *made]
 
 
