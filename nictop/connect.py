@@ -14,6 +14,7 @@ from nictop.hosts import Host
 
 if TYPE_CHECKING:
     from nictop.wire.authentication import Ask
+    from nictop.wire.host_keys import Policy
     from nictop.wire.local import LocalSource
     from nictop.wire.source import Source
     from nictop.wire.ssh_connection import SshTarget
@@ -24,6 +25,7 @@ def connect(
     interval: float = 1.0,
     *,
     eager: bool = False,
+    parts: bool = False,
     sudo: bool = False,
     allow_changes: bool = False,
     accept_new_host_keys: bool = False,
@@ -35,16 +37,15 @@ def connect(
     change the host when it is asked to (likewise). `accept_new_host_keys`: write keys
     of hosts that nobody knows into known_hosts; one that has changed is refused all the same. `ask`: answers questions
     (password, passphrase, unknown host key); without it, as in scripts, a host that asks fails with a sentence.
-    `eager`: rates at once.
+    `eager`: rates at once. `parts`: what is known of the first inventory before it is complete (`Inventory.pending`).
     """
     host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
     if host.is_local:
-        return _local(host, interval, eager)
+        return _local(host, interval, eager=eager, parts=parts)
     from nictop.wire.ssh import SshSource
 
-    return SshSource(
-        target(host), interval, eager=eager, ask=ask, host_keys="accept-new" if accept_new_host_keys else None
-    )
+    policy: Policy | None = "accept-new" if accept_new_host_keys else None
+    return SshSource(target(host), interval, eager=eager, parts=parts, ask=ask, host_keys=policy)
 
 
 def target(host: Host) -> SshTarget:
@@ -62,11 +63,11 @@ def target(host: Host) -> SshTarget:
     )
 
 
-def _local(host: Host, interval: float, eager: bool) -> LocalSource:
+def _local(host: Host, interval: float, *, eager: bool, parts: bool) -> LocalSource:
     from nictop.wire.local import LocalSource, probe_command
 
     if not host.sudo or os.geteuid() == 0:
-        return LocalSource(interval, eager=eager, allow_changes=host.allow_changes, name=host.label)
-    options = ["--eager"] * eager + ["--allow-changes"] * host.allow_changes
+        return LocalSource(interval, eager=eager, parts=parts, allow_changes=host.allow_changes, name=host.label)
+    options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * host.allow_changes
     probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
     return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

@@ -135,8 +135,9 @@ class Changes:
             return
         if isinstance(item, SourceState):
             return
-        if snapshot.inventory is not None and snapshot.inventory is not self._proven_by:
-            self._proven_by = snapshot.inventory
+        inventory = snapshot.inventory
+        if inventory is not None and not inventory.pending and inventory is not self._proven_by:
+            self._proven_by = inventory
             self.progress = replace(progress, proof=errand.proof(snapshot))
 
     # ------------------------------------------------------------------------------------------- what is decided

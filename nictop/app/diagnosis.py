@@ -79,10 +79,11 @@ class Diagnosing:
 
     async def _ask(self) -> None:
         from nictop.rules import Watched
+        from nictop.rules.registry import is_known
         from nictop.watch import diagnose_in_slices
 
         try:
-            known = [one for one in self._app.hosts.by_name.values() if one.snapshot.inventory is not None]
+            known = [one for one in self._app.hosts.by_name.values() if is_known(one.snapshot)]
             snapshots = tuple(one.snapshot for one in known)
             took = 0.0
             if snapshots != self._diagnosed:

@@ -41,6 +41,7 @@ def run(
             host,
             app.interval,
             eager=True,
+            parts=True,
             sudo=sudo,
             allow_changes=allow_changes,
             accept_new_host_keys=accept_new_host_keys,

@@ -66,7 +66,7 @@ class News:
 
     def _look(self, snapshot: Snapshot, since: float) -> None:
         inventory = snapshot.inventory
-        if inventory is not None and inventory.time >= since and not self._heard_since:
+        if inventory is not None and not inventory.pending and inventory.time >= since and not self._heard_since:
             self._heard_since = True
             self.put(StillHeard())
         if self._watch is not None:

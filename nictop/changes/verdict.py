@@ -34,7 +34,7 @@ class FindingWatch:
         """What the rule says now; None: the same as before, or there is nothing new to judge by. `others`: the
         other watched hosts, for rules that compare."""
         inventory = snapshot.inventory
-        if inventory is None or inventory.time < self._since or snapshot.state != "live":
+        if inventory is None or inventory.pending or inventory.time < self._since or snapshot.state != "live":
             return None
         if snapshot.before is not None and snapshot.before.time >= self._since:  # else: rates of before the change, too
             self._window.take(snapshot)

@@ -45,7 +45,13 @@ def answers(options: argparse.Namespace, seconds: float = 0.0) -> tuple[Answer, 
 
     async def observed() -> tuple[Answer, ...]:
         sources = [
-            connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
+            connect(
+                host,
+                options.interval,
+                parts=True,
+                sudo=options.sudo,
+                accept_new_host_keys=options.accept_new_host_keys,
+            )
             for host in wanted
         ]
         return await observe_all(sources, interval=options.interval, seconds=seconds)

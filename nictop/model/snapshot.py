@@ -203,7 +203,7 @@ def _inventoried(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         inventory=inventory,
         links=links,
         pci=inventory.pci,
-        inventory_pending=bool(newer),
+        inventory_pending=bool(newer or inventory.pending),
         changes=newer,
     )
 

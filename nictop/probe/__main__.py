@@ -60,6 +60,7 @@ class Probe:
             trouble=self._trouble,
             learn=self._learn,
             ahead=self._counters.learn_physical_functions,
+            parts=options.parts,
             sys=sys,
             proc=proc,
         )

@@ -41,7 +41,8 @@ class Inventories:
 
     `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`), the one
     for the watching side, and the digest of the inventory that need not be said again, and returns what stood in the
-    first; `ahead` is called before the child of a later inventory is made.
+    first; `ahead` is called before the child of a later inventory is made. `parts`: what is known of the first one is
+    said before it is complete.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class Inventories:
         trouble: Callable[[str], None],
         learn: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
         ahead: Callable[[], None],
+        parts: bool = False,
         sys: str = "/sys",
         proc: str = "/proc",
     ) -> None:
         self._poll, self._say, self._trouble, self._learn, self._ahead = poll, say, trouble, learn, ahead
         self._child = InventoryChild(sys=sys, proc=proc)
+        self._parts = parts
         self._calm = Calm()
         self._events: Events | None = None
         self._signals: BusSignals | None = None
@@ -99,7 +102,10 @@ class Inventories:
     def take(self, descriptor: int) -> None:
         """Something can be read from one of the descriptors."""
         if descriptor == self._child.descriptor:
-            if self._child.read():
+            ended = self._child.read()
+            while self._parts and (line := self._child.take_part()) is not None:
+                self._learn(self._child.targets, line, None)
+            if ended:
                 self._finish()
         elif self._signals is not None and descriptor == self._signals.descriptor:
             self._take_signals(self._signals)
@@ -142,7 +148,7 @@ class Inventories:
         if reason != "start":
             self._ahead()
         try:
-            self._child.start(reason, now)
+            self._child.start(reason, now, parts=self._parts)
         except OSError as error:
             self._calm.finished(now, 1.0)
             self._trouble(f"no inventory: {error.strerror}")
@@ -157,6 +163,7 @@ class Inventories:
     def _finish(self) -> None:
         self._poll.unregister(self._child.descriptor)
         line, problem = self._child.collect()
+        self._parts = self._parts and bool(problem)
         now = time.monotonic()
         self._calm.finished(now, now - self._child.started)
         if problem:

@@ -2,9 +2,9 @@
 
 Reads PCI functions, links, ethtool, queues, queueing disciplines, interrupts, threads, daemons, settings, forwarding
 tables, the kernel's messages, who manages the links and the platform through their own readers. Each source fails by
-itself: the others still arrive, and `Inventory.unreadable` says which one is missing and why. Meant to run in a
-short-lived child of the probe, so that neither its memory nor what it imports stays; nothing heavy is imported with
-this module.
+itself: the others still arrive, and `Inventory.unreadable` says which one is missing and why. What is known can be told
+before all is. Meant to run in a short-lived child of the probe, so that neither its memory nor what it imports stays;
+nothing heavy is imported with this module.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ from nictop.probe.records import (
 )
 
 Result = TypeVar("Result")
+MACHINE = ("messages", "threads", "services", "platform", "interrupts", "settings", "iommu", "forwarding")
+MANAGERS = ("networkmanager", "networkd", "configuration", "stopped_managers")
+"""Sources that are read after the links, in two steps; the second takes longest, and longer where a daemon is slow."""
+NOT_READ_YET = "not read yet"
 NOTHING_KNOWN = Platform(None, None, None, None, None, None, None, None, None)
 
 
@@ -48,12 +52,26 @@ def take_inventory(
     run: str = "/run",
     usr: str = "/usr",
     var: str = "/var",
+    part: Callable[[Inventory], None] | None = None,
 ) -> Inventory:
-    """The whole inventory. `reason` is handed through: start, request, event, re-scan. Never raises."""
+    """The whole inventory. `reason` is handed through: start, request, event, re-scan. `part` is called with what is
+    known when the links have been read, and again before managers and configuration are. Never raises."""
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
     failed: dict[str, Unreadable] = {}
+    inventory = Inventory(
+        time=started, wall=wall, took=0.0, reason=reason, platform=NOTHING_KNOWN, pci=(), links=(), unreadable=failed
+    )
+
+    def tell(*pending: str) -> None:
+        if part is not None:
+            unread = {source: Unreadable("failed", NOT_READ_YET) for source in pending}
+            took = time.process_time() - cpu
+            part(replace(inventory, took=took, unreadable={**failed, **unread}, pending=pending))
+
     pci: tuple[PciFunction, ...] = guarded("pci", failed, lambda: pci_functions(sys, failed), ())
     links: tuple[Link, ...] = guarded("links", failed, lambda: complete_links(sys, failed), ())
+    inventory = replace(inventory, pci=pci, links=links)
+    tell(*MACHINE, *MANAGERS)
     messages = guarded("messages", failed, lambda: kernel_messages(pci, dev, failed), None)
     links, pci = guarded("messages", failed, lambda: with_ages(links, pci, messages, run), (links, pci))
     processes: dict[int, str] = guarded("processes", failed, lambda: process_names(proc, failed), {})
@@ -62,16 +80,22 @@ def take_inventory(
     platform = guarded(
         "platform", failed, lambda: machine(sys, proc, etc, dev=dev, services=services, threads=threads), NOTHING_KNOWN
     )
-    inventory = Inventory(
-        time=started,
-        wall=wall,
-        took=0.0,
-        reason=reason,
+    inventory = replace(
+        inventory,
         platform=platform,
         pci=pci,
         links=links,
         interrupts=guarded("interrupts", failed, lambda: vectors(links, pci, sys, proc, failed), ()),
         threads=threads,
+        services=services,
+        settings=guarded("settings", failed, lambda: kernel_settings(links, messages, sys, proc), Settings()),
+        iommu=guarded("iommu", failed, lambda: iommu_groups(pci, sys, failed), ()),
+        forwarding=guarded("forwarding", failed, lambda: forwarding_entries(links, pci, failed), ()),
+        messages=messages,
+    )
+    tell(*MANAGERS)
+    inventory = replace(
+        inventory,
         networkmanager=guarded(
             "networkmanager",
             failed,
@@ -85,12 +109,6 @@ def take_inventory(
         stopped_managers=guarded(
             "stopped_managers", failed, lambda: stopped_managers(processes, failed, etc=etc, run=run, usr=usr), ()
         ),
-        services=services,
-        settings=guarded("settings", failed, lambda: kernel_settings(links, messages, sys, proc), Settings()),
-        iommu=guarded("iommu", failed, lambda: iommu_groups(pci, sys, failed), ()),
-        forwarding=guarded("forwarding", failed, lambda: forwarding_entries(links, pci, failed), ()),
-        messages=messages,
-        unreadable=failed,
     )
     return replace(inventory, took=time.process_time() - cpu)
 

@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
+    from nictop.probe.records import Inventory
+
 HANGING = 10.0
 """Seconds without any work after which a child is taken to hang: a driver that never answers must not hold up the rest
 for ever. A child that only comes on slowly, on a starved host, is not ended for that."""
@@ -35,7 +37,8 @@ END_PATIENCE = 0.03
 class InventoryChild:
     """At most one child at a time. `descriptor` is to be polled while `running`; `now` is CLOCK_MONOTONIC.
 
-    The child writes two lines: a short one for its parent (`targets`), and the inventory itself.
+    The child writes two lines: a short one for its parent (`targets`), and the inventory itself; where parts are
+    wanted, two such lines and an empty one for each part before.
     """
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
@@ -56,7 +59,7 @@ class InventoryChild:
         """A child exists, possibly a killed one that a driver still holds in the kernel."""
         return self._pid > 0
 
-    def start(self, reason: str, now: float) -> None:
+    def start(self, reason: str, now: float, *, parts: bool = False) -> None:
         """Raises OSError when there is no process or descriptor left for it."""
         readable, writable = os.pipe()
         parent = os.getpid()
@@ -68,7 +71,7 @@ class InventoryChild:
             raise
         if self._pid == 0:
             os.close(readable)
-            _take(writable, parent, reason, *self._roots)
+            _take(writable, parent, reason, *self._roots, parts=parts)
         os.close(writable)
         os.set_blocking(readable, False)
         self.descriptor, self._killed, self._output = readable, "", bytearray()
@@ -92,6 +95,17 @@ class InventoryChild:
             if len(self._output) > LARGEST:
                 self._signal(f"it has more than {LARGEST} bytes")
                 return True
+
+    def take_part(self) -> bytes | None:
+        """The next part that has come as a whole, ready to be relayed, None when there is none: what is left is the
+        inventory itself. The line that came ahead of it is in `targets` then."""
+        first = self._output.find(b"\n") + 1
+        end = self._output.find(b"\n", first) + 1 if first else 0
+        if not end or self._output[end : end + 1] != b"\n":
+            return None
+        self.targets, line = bytes(self._output[:first]), bytes(self._output[first:end])
+        del self._output[: end + 1]
+        return line
 
     def collect(self) -> tuple[bytes | bytearray, str]:
         """The child's inventory, ready to be relayed, or b"" and what went wrong in a sentence.
@@ -170,7 +184,7 @@ def cpu_time(pid: int) -> float:
         return 0.0
 
 
-def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str) -> NoReturn:
+def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str, *, parts: bool) -> NoReturn:
     """The child's whole life: two lines into the pipe, or the last line of a traceback and exit status 1."""
     status = 1
     try:
@@ -181,28 +195,41 @@ def _take(writable: int, parent: int, reason: str, sys_root: str, proc_root: str
         with open(os.devnull, "wb", 0) as nowhere:  # whatever a library prints may not reach the protocol
             os.dup2(nowhere.fileno(), 1)
         gc.disable()
-        text = _inventory_lines(reason, sys_root, proc_root)
+        text = _inventory_lines(reason, sys_root, proc_root, writable if parts else -1)
         keep_byte_code()
         status = 0
     except BaseException as error:
         text = f"{type(error).__name__}: {error}".replace("\n", " ")[-2000:]
     try:
-        data = memoryview(text.encode("utf-8", "replace") + b"\n")
-        while data:
-            data = data[os.write(writable, data) :]
+        _write(writable, text)
     finally:
         os._exit(status)
 
 
-def _inventory_lines(reason: str, sys_root: str, proc_root: str) -> str:
+def _write(writable: int, text: str) -> None:
+    data = memoryview(text.encode("utf-8", "replace") + b"\n")
+    while data:
+        data = data[os.write(writable, data) :]
+
+
+def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1) -> str:
+    """The two lines of the whole inventory; those of its parts are written to the descriptor `parts`."""
     import json
 
     from nictop.probe.inventory import take_inventory
     from nictop.probe.targets import targets_line
 
-    inventory = take_inventory(reason, sys=sys_root, proc=proc_root)
-    inventory_line = json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False)
-    return f"{targets_line(inventory)}\n{inventory_line}"
+    def lines(inventory: Inventory) -> str:
+        inventory_line = json.dumps({"inventory": inventory}, default=vars, separators=(",", ":"), ensure_ascii=False)
+        return f"{targets_line(inventory)}\n{inventory_line}"
+
+    if parts < 0:
+        return lines(take_inventory(reason, sys=sys_root, proc=proc_root))
+
+    def tell(inventory: Inventory) -> None:
+        _write(parts, f"{lines(inventory)}\n")
+
+    return lines(take_inventory(reason, sys=sys_root, proc=proc_root, part=tell))
 
 
 def _die_with(parent: int) -> None:

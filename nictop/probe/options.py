@@ -1,7 +1,8 @@
 """The arguments of the probe: words → `Options`. Pure.
 
 ``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates at once),
-``--once`` (hello, counters, inventory, counters, end), ``--heartbeat S`` (end when no request has come for so long: a
+``--parts`` (say what is known of the first inventory before it is complete), ``--once`` (hello, counters, inventory,
+counters, end), ``--heartbeat S`` (end when no request has come for so long: a
 network that has gone does not close stdin) and ``--allow-changes`` (do what `records.ChangeRequest` asks for; without
 it the probe only reads).
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from nictop.probe.requests import held_interval
 
-USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--once] [--heartbeat S] [--allow-changes]\n"
+USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat S] [--allow-changes]\n"
 
 
 class Options:
@@ -19,7 +20,7 @@ class Options:
     def __init__(self) -> None:
         self.interval = 1.0
         self.heartbeat: float | None = None
-        self.once = self.eager = self.allow_changes = False
+        self.once = self.eager = self.parts = self.allow_changes = False
 
 
 def parse_options(arguments: list[str]) -> Options | None:
@@ -31,6 +32,8 @@ def parse_options(arguments: list[str]) -> Options | None:
             options.once = True
         elif word == "--eager":
             options.eager = True
+        elif word == "--parts":
+            options.parts = True
         elif word == "--allow-changes":
             options.allow_changes = True
         elif word in ("--interval", "--heartbeat"):

@@ -195,7 +195,7 @@ def diagnose(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> D
 
 def diagnosis_steps(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> Generator[None, None, Diagnosis]:
     """The same, with a pause after each rule and host; the diagnosis is what the generator returns."""
-    known = tuple(host for host in hosts if _is_known(host.snapshot))
+    known = tuple(host for host in hosts if is_known(host.snapshot))
     asked = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
@@ -215,5 +215,6 @@ def diagnosis_steps(hosts: Iterable[Watched], rules: Iterable[Rule] | None = Non
     return Diagnosis(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(skipped)))
 
 
-def _is_known(snapshot: Snapshot) -> bool:
-    return snapshot.inventory is not None
+def is_known(snapshot: Snapshot) -> bool:
+    """With the links alone, while the rest is still being read, not even what kind of machine it is is known."""
+    return snapshot.inventory is not None and "platform" not in snapshot.inventory.pending

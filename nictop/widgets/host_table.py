@@ -132,7 +132,7 @@ def draw_host(host: Followed, moment: Moment, cells: int) -> list[SpanLine]:
             lines += _fact("", MORE_RIGHTS, cells, "dim")
         hello = snapshot.hello
         lines += _fact("system", f"{hello.hostname} · Linux {hello.kernel} · Python {hello.python}", cells)
-    if snapshot.inventory is not None:
+    if snapshot.inventory is not None and "platform" not in snapshot.inventory.pending:
         lines += _fact("machine", platform_words(snapshot.inventory.platform), cells)
     lines += _fact("clock", clock_words(snapshot, moment.here), cells)
     lines += [line for one in snapshot.troubles[-3:] for line in _fact("trouble", one.message, cells, "warn")]

@@ -70,7 +70,7 @@ def draw_status(
         left.append((f"silent for {whole_seconds(silent)} ", "warn"))
     elif snapshot.state != "live":
         left.append((f"{snapshot.state} ", STYLES[snapshot.state]))
-    elif snapshot.inventory is None:
+    elif snapshot.inventory is None or "platform" in snapshot.inventory.pending:
         left.append(("inventory pending ", "dim"))
     else:
         left.append((platform_words(snapshot.inventory.platform), "dim"))

@@ -4,8 +4,8 @@ Reads the sources of nictop.probe and of the libraries that its inventory uses, 
 the text that the remote Python executes (`probe.journey`) and three frames for it: what the first counters need, what
 the running probe needs, and the rest. What changes a host is among them only for a host that allows it. Made once per
 process. Comments, docstrings and annotations are left out, and line numbers stay what they are. A Python there that
-reads the same byte code as this one gets that in place of sources for what every probe runs: compiling it would be half
-of all the work until the first inventory.
+reads the same byte code as this one, or as another one that is installed here (``python3.13`` in PATH), gets that in
+place of sources for what every probe runs: compiling it would be half of all the work until the first inventory.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import ast
 import functools
 import marshal
 import re
+import shutil
 import struct
+import subprocess
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -80,14 +82,32 @@ class Bundle:
     @cached_property
     def compiled(self) -> bytes:
         """`rest` for a Python that reads the same byte code as this one."""
+        return self._with({path: compiled(path, text) for path, text in self._common.items()})
+
+    @property
+    def _common(self) -> Sources:
+        return {path: text for part in self.parts[1:] for path, text in part.items() if path in self.often}
+
+    def _with(self, codes: Mapping[str, bytes]) -> bytes:
         return b"".join(
-            frame({path: compiled(path, text) if path in self.often else text for path, text in part.items()})
+            frame({path: codes[path] if path in codes else bare(text) for path, text in part.items()})
             for part in self.parts[1:]
         )
 
-    def rest_for(self, magic: str) -> bytes:
-        """`rest` for a Python whose byte code has that magic number, in hexadecimal; "" when it is not known."""
-        return self.compiled if magic == MAGIC else self.rest
+    @cached_property
+    def _by_magic(self) -> dict[str, bytes]:
+        return {}
+
+    def rest_for(self, version: str, magic: str) -> bytes:
+        """`rest` for Python `version` (3.13.5), whose byte code has the magic number `magic` in hexadecimal; "" when it
+        is not known. May take a second when another Python is asked for it; threads may ask at the same time."""
+        if magic == MAGIC:
+            return self.compiled
+        with _packing:
+            if magic and magic not in self._by_magic:
+                codes = compiled_elsewhere(self._common, version, magic)
+                self._by_magic[magic] = self._with(codes) if codes else self.rest
+            return self._by_magic[magic] if magic else self.rest
 
 
 def bundle(*, allow_changes: bool = False) -> Bundle:
@@ -133,6 +153,37 @@ def frame(modules: Mapping[str, str | bytes]) -> bytes:
 def compiled(path: str, source: str) -> bytes:
     """Byte code without docstrings and assertions."""
     return marshal.dumps(compile(source, path, "exec", dont_inherit=True, optimize=2))
+
+
+ELSEWHERE = """
+import marshal, sys
+from importlib.util import MAGIC_NUMBER
+sources = marshal.loads(sys.stdin.buffer.read())
+if MAGIC_NUMBER.hex() == sys.argv[1]:
+    made = {p: marshal.dumps(compile(s, p, "exec", dont_inherit=True, optimize=2)) for p, s in sources.items()}
+    sys.stdout.buffer.write(marshal.dumps(made, 2))
+"""
+"""What another Python of this machine runs to do the same as `compiled`."""
+COMPILE_SECONDS = 5.0
+
+
+def compiled_elsewhere(sources: Sources, version: str, magic: str) -> dict[str, bytes]:
+    """Byte code with that magic number, made by a Python of the same minor version in PATH; {} without one."""
+    python = shutil.which("python" + ".".join(version.split(".")[:2]))
+    if python is None:
+        return {}
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", ELSEWHERE, magic],
+            input=marshal.dumps(sources, MARSHAL),
+            capture_output=True,
+            timeout=COMPILE_SECONDS,
+            check=True,
+        )
+        made: dict[str, bytes] = marshal.loads(done.stdout) if done.stdout else {}
+    except (OSError, subprocess.SubprocessError, ValueError, EOFError, TypeError):
+        return {}
+    return made
 
 
 def closure(sources: Sources, modules: Iterable[str], *, everywhere: bool) -> set[str]:

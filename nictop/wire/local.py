@@ -44,9 +44,9 @@ COMPLAINT = 2000
 class LocalSource:
     """Lines of this machine.
 
-    `eager`: rates at once, over the first fifth of a second. `allow_changes`: the probe may change this machine when it
-    is asked to. `python` runs the probe; `command` replaces the whole
-    command line (tests do that).
+    `eager`: rates at once, over the first fifth of a second. `parts`: see `connect`. `allow_changes`: the probe may
+    change this machine when it is asked to. `python` runs the probe; `command` replaces the whole command line (tests
+    do that).
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class LocalSource:
         interval: float = 1.0,
         *,
         eager: bool = False,
+        parts: bool = False,
         allow_changes: bool = False,
         python: str = sys.executable,
         command: Sequence[str] | None = None,
@@ -63,7 +64,7 @@ class LocalSource:
     ) -> None:
         self.name = name or os.uname().nodename
         self._wanted = Request(interval=interval)
-        self._eager, self._allow_changes = eager, allow_changes
+        self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * allow_changes
         self._python = python
         self._command = command
         self._retry = retry
@@ -127,9 +128,7 @@ class LocalSource:
             await self._run.end()
 
     def _command_line(self) -> Sequence[str]:
-        options = ["--interval", f"{self._wanted.interval:g}"] + ["--eager"] * self._eager
-        options += ["--allow-changes"] * self._allow_changes
-        return self._command or probe_command(self._python, *options)
+        return self._command or probe_command(self._python, "--interval", f"{self._wanted.interval:g}", *self._options)
 
 
 class _Run:

@@ -67,6 +67,8 @@ class RemoteProbe:
         self.hearing = Hearing()
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: bytearray | None = bytearray()
+        self._is_complete = False
+        """All sources have been sent: requests may follow."""
         self._complaint = bytearray()
         self._items: deque[Item] = deque()
         self._news = asyncio.Event()
@@ -91,8 +93,10 @@ class RemoteProbe:
 
     def send(self, request: Request) -> None:
         """To the probe, when it is there."""
-        if self._noise is None:
+        if self._is_complete:
             self._write(encode_request(request))
+        elif self._noise is None:
+            self._after += encode_request(request)
 
     async def next(self) -> Item | None:
         """The next item; None at the end."""
@@ -170,7 +174,7 @@ class RemoteProbe:
             self._since = time.monotonic()
             if self.rights == "password":
                 self._write(self._packed.first)
-            self._write(self._packed.rest_for(found[1]) + self._after)
+            self.spawn(self._send_rest(found[0], found[1]))
             self._hear_lines(found[2])
         elif len(self._noise) > NOISE:
             raise Refused(
@@ -219,6 +223,12 @@ class RemoteProbe:
 
     # ------------------------------------------------------------------------------- what we say
 
+    async def _send_rest(self, version: str, magic: str) -> None:
+        """What follows the first counters, then the requests that have waited for it."""
+        rest = await asyncio.get_running_loop().run_in_executor(None, self._packed.rest_for, version, magic)
+        self._write(rest + self._after)
+        self._is_complete = True
+
     def _write(self, data: bytes) -> None:
         if self._channel is not None and not self._channel.is_closing():
             with contextlib.suppress(OSError):  # its end has been asked for already
@@ -226,7 +236,7 @@ class RemoteProbe:
 
     def _ping(self) -> None:
         self._unanswered += 1
-        self._write(encode_request(Request(ping=self.clock.ping(time.monotonic()))))
+        self.send(Request(ping=self.clock.ping(time.monotonic())))
 
     async def _ping_soon(self) -> None:
         await asyncio.sleep(SOON)

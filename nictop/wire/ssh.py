@@ -35,7 +35,8 @@ class SshSource:
     """Lines of `target`. See `Source`.
 
     `ask`: answers questions (`authentication.Question`); without it nobody is asked. `host_keys`: what to do with an
-    unknown host key; by default "ask" where there is somebody to ask, "refuse" otherwise. `eager`: see `LocalSource`.
+    unknown host key; by default "ask" where there is somebody to ask, "refuse" otherwise. `eager`, `parts`: see
+    `LocalSource`.
     """
 
     pids: tuple[int, ...] = ()
@@ -47,6 +48,7 @@ class SshSource:
         interval: float = 1.0,
         *,
         eager: bool = False,
+        parts: bool = False,
         ask: Ask | None = None,
         host_keys: Policy | None = None,
         retry: tuple[float, float] = (SHORTEST_RETRY, LONGEST_RETRY),
@@ -57,7 +59,7 @@ class SshSource:
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
         self._wanted = Request(interval=interval)
-        self._eager = eager
+        self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
         self._answers = Answers(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._retry = retry
@@ -135,7 +137,7 @@ class SshSource:
     async def _started(self, rights: Rights) -> RemoteProbe:
         packed = self._packed()
         arguments = ["--interval", f"{self._wanted.interval:g}", "--heartbeat", f"{HEARTBEAT:g}"]
-        arguments += ["--eager"] * self._eager + ["--allow-changes"] * self._target.allow_changes
+        arguments += self._options
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
         probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers)
         wanted = Request(watch=self._wanted.watch, machine=self._wanted.machine, recheck=self._wanted.recheck)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from nictop.probe import first_words, inventories, inventory_child, records
 from nictop.probe.first_words import hello
+from nictop.probe.inventory import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.inventory_child import LARGEST, InventoryChild
 from nictop.probe.outlet import LIMIT, Outlet
 from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
@@ -392,6 +393,38 @@ def test_usage(arguments: list[str]) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage:")
+
+
+# ------------------------------------------------------------------------------------------- parts
+
+
+def test_what_is_known_is_said_before_all_is() -> None:
+    """Of the first inventory only; what is still being read is named, and the last one has it all."""
+    with Probe("--interval", "0.1", "--parts") as probe:
+        taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
+        probe.ask({"inventory": True})
+        later = probe.until(lambda line: line.inventory).inventory
+    links, machine, whole = taken
+    assert links and machine and whole and later
+    assert links.pending == (*MACHINE, *MANAGERS) and machine.pending == MANAGERS
+    assert whole.pending == later.pending == ()
+    assert {one.time for one in taken if one} == {whole.time} and later.time > whole.time
+    assert [link.ifindex for link in links.links] == [link.ifindex for link in whole.links]
+    assert all(link.ethtool.features for link in links.links)
+    assert machine.platform == whole.platform and machine.interrupts == whole.interrupts
+    for part in (links, machine):
+        assert all(part.unreadable[source].detail == NOT_READ_YET for source in part.pending)
+    assert failures(whole) == {}
+
+
+def test_a_part_that_is_cut_off_is_not_passed_on(stopped_child: InventoryChild) -> None:
+    stopped_child._output[:] = b'{"targets": 1}\n{"inventory": 1}\n\n{"targets": 2}\n{"inventory": 2}\n'
+    assert stopped_child.take_part() == b'{"inventory": 1}\n'
+    assert stopped_child.targets == b'{"targets": 1}\n'
+    assert stopped_child.take_part() is None, "it is the last one, or its end has not come yet"
+    stopped_child._output += b"\n"
+    assert stopped_child.take_part() == b'{"inventory": 2}\n'
+    assert stopped_child.take_part() is None
 
 
 # ------------------------------------------------------------------------------------------- a child that fails

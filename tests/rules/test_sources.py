@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from nictop.probe import records
+from nictop.probe.inventory import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
-from nictop.rules import RULES, Finding, Skipped, Watched
+from nictop.rules import RULES, Finding, Skipped, Watched, diagnose
+from nictop.rules.registry import is_known
 from tests.rules.test_rule_cases import FILES
 from tests.support.rule_cases import complete, heard, watched_after
 
@@ -146,6 +148,36 @@ def test_a_rule_without_a_source_says_so(rule: str, case: dict[str, Any], source
         assert not after - before, f"without {source} it is invented: {after - before}"
         lost = before - after
         assert not lost or skipped, f"without {source} it is silent about {lost}"
+
+
+@pytest.mark.parametrize(("rule", "case", "sources"), list(cases()))
+def test_while_managers_are_still_being_read_nothing_is_invented(
+    rule: str, case: dict[str, Any], sources: tuple[str, ...]
+) -> None:
+    """Several sources are missing at once then; what is found is found again when all is known."""
+    del sources
+    why = Unreadable("failed", NOT_READ_YET)
+
+    def cut(inventory: Any) -> Any:
+        if not isinstance(inventory, Inventory):
+            return inventory
+        left = {source: EMPTY[source] for source in MANAGERS}
+        unreadable = {**inventory.unreadable, **dict.fromkeys(MANAGERS, why)}
+        return dataclasses.replace(inventory, **left, unreadable=unreadable, pending=MANAGERS)
+
+    hosts = [(heard(host), complete(host).get("name", "guest")) for host in case["hosts"]]
+    known = diagnose([watched_after(*one) for one in hosts], [RULES[rule]])
+    part = diagnose([watched_after(cut_lines(lines, cut), name) for lines, name in hosts], [RULES[rule]])
+    before, after = ({(one.host, one.subject) for one in said.findings} for said in (known, part))
+    assert after <= before
+    assert after == before or {one.reason.rpartition(": ")[2] for one in part.skipped} == {NOT_READ_YET}
+
+
+def test_links_alone_are_not_judged() -> None:
+    host = watched_after(heard({"base": "hypervisor"}), "host")
+    assert is_known(host.snapshot)
+    links = dataclasses.replace(host.inventory, pending=(*MACHINE, *MANAGERS))
+    assert not is_known(dataclasses.replace(host.snapshot, inventory=links))
 
 
 def cut_lines(lines: list[Line], cut: Callable[[Any], Any]) -> list[Line]:

@@ -222,7 +222,7 @@ def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need(
     start = zlib.compress(text.encode())
     wanted = RemoteCommand(["--interval", "0.1", "--once"], len(start), len(packed.frames))
     own = os.path.dirname(sys.executable)
-    done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.rest_for(MAGIC), PATH=f"{own}:/bin")
+    done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.compiled, PATH=f"{own}:/bin")
     answer = wanted.answer(done.stdout)
     assert answer is not None and answer[1] == MAGIC
     lines = [decode(line) for line in answer[2].splitlines()]
@@ -234,8 +234,32 @@ def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need(
 
 def test_byte_code_of_another_python_is_not_sent() -> None:
     packed = bundle()
-    assert packed.rest_for("") == packed.rest_for("00000000") == packed.rest
-    assert packed.rest_for(MAGIC) == packed.compiled != packed.rest
+    assert packed.rest_for("3.11.2", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
+    assert packed.rest_for(version, MAGIC) == packed.compiled != packed.rest
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_byte_code_that_another_python_of_this_machine_makes(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the same program there: hello, counters and an inventory."""
+    asked = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
+    told = subprocess.run([python, "-I", "-S", "-c", asked], capture_output=True, text=True, check=True)
+    version, magic = told.stdout.split()
+    for name in ("python3", f"python3.{version.split('.')[1]}"):
+        (tmp_path / name).symlink_to(python)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    packed = Bundle(bundle().start, bundle().parts, bundle().often)
+    rest = packed.rest_for(version, magic)
+    assert rest != packed.rest
+    wanted = command(packed, "--once")
+    done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin")
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[:2] == (version, magic)
+    lines = [decode(line) for line in answer[2].splitlines()]
+    assert [line.inventory.links for line in lines if line.inventory] and not done.stderr
 
 
 def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:

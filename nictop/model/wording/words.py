@@ -28,6 +28,10 @@ NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
 # ----------------------------------------------------------------------------------------------------- absence
 
 
+NOT_READ_YET = "not read yet"
+"""Detail of a source that is still being read (`Inventory.pending`)."""
+
+
 def reason(why: Unreadable | None, driver: str | None) -> str:
     """Why a value is absent. `driver` is who does not offer it: a kernel driver, or the kind of a virtual link."""
     if why is None:
@@ -43,7 +47,7 @@ def reason(why: Unreadable | None, driver: str | None) -> str:
         return f"not understood{said}"
     if why.reason == "vanished":
         return "the device went away"
-    return f"could not be read{said}"
+    return NOT_READ_YET if why.detail == NOT_READ_YET else f"could not be read{said}"
 
 
 def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:

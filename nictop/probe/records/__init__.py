@@ -213,6 +213,8 @@ class Inventory:
     """Oldest first; None: not readable, `unreadable` says why."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager, configuration, …"""
+    pending: tuple[str, ...] = ()
+    """Sources that are still being read, and are in `unreadable` so long: another inventory follows, which has them."""
 
 
 @dataclass(frozen=True)
