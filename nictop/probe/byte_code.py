@@ -1,14 +1,15 @@
 """Byte code that children of a probe share: what the first inventory had to compile, the later ones need not.
 
 Used where the probe came as sources (`journey`), because Python there reads another byte code than the watching side
-has. Each inventory is taken by a new child, which would compile the same readers again. What it compiled goes to a file
-in memory (memfd_create(2)) that the probe has open and its children inherit; nothing is written to any disk.
+has. Each inventory is taken by a new child, which would compile the same readers again. What it compiled goes to memory
+that the probe and its children share (an anonymous mmap(2)): there is no descriptor that a child could have closed, and
+nothing is written to any disk.
 """
 
 from __future__ import annotations
 
-import contextlib
 import marshal
+import mmap
 import os
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType
 
+SHARED_BYTES = 4 * 1024 * 1024
+"""Four times what all readers need; the kernel gives the pages that are written to."""
 LENGTH_BYTES = 8
 """The length of what follows stands in front, and is written last: a child that is killed before leaves nothing."""
 
@@ -28,9 +31,10 @@ class ByteCode:
     def __init__(self, compile_source: Callable[[str, str], CodeType]) -> None:
         global _shared  # noqa: PLW0603
         self._compile = compile_source
-        self._file = -1
-        with contextlib.suppress(OSError, AttributeError):  # an old C library has no memfd_create
-            self._file = os.memfd_create("nictop")
+        try:
+            self._memory: mmap.mmap | None = mmap.mmap(-1, SHARED_BYTES)
+        except OSError:
+            self._memory = None
         self._reader = 0
         """Process that has read `_kept`: each one does, because others may have left more meanwhile."""
         self._kept: dict[str, bytes] = {}
@@ -45,26 +49,28 @@ class ByteCode:
             kept: CodeType = marshal.loads(self._kept[path])
             return kept
         made = self._compile(path, source)
-        if self._file >= 0:
+        if self._memory is not None:
             self._new[path] = marshal.dumps(made)
         return made
 
     def keep(self) -> None:
-        """Leave what this process had to compile to those that are forked after this. Raises OSError."""
-        if self._new:
-            data = marshal.dumps({**self._kept, **self._new})
-            os.ftruncate(self._file, 0)
-            os.pwrite(self._file, data, LENGTH_BYTES)
-            os.pwrite(self._file, len(data).to_bytes(LENGTH_BYTES, "big"), 0)
+        """Leave what this process had to compile to those that are forked after this."""
+        data = marshal.dumps({**self._kept, **self._new})
+        end = LENGTH_BYTES + len(data)
+        if self._memory is not None and self._new and end <= SHARED_BYTES:
+            self._memory[:LENGTH_BYTES] = bytes(LENGTH_BYTES)
+            self._memory[LENGTH_BYTES:end] = data
+            self._memory[:LENGTH_BYTES] = len(data).to_bytes(LENGTH_BYTES, "big")
 
     def _read(self) -> dict[str, bytes]:
-        size = int.from_bytes(os.pread(self._file, LENGTH_BYTES, 0), "big") if self._file >= 0 else 0
-        found: dict[str, bytes] = marshal.loads(os.pread(self._file, size, LENGTH_BYTES)) if size else {}
+        size = 0 if self._memory is None else int.from_bytes(self._memory[:LENGTH_BYTES], "big")
+        if self._memory is None or not size:
+            return {}
+        found: dict[str, bytes] = marshal.loads(self._memory[LENGTH_BYTES : LENGTH_BYTES + size])
         return found
 
 
 def keep_byte_code() -> None:
     """See `ByteCode.keep`; nothing where modules come from files."""
     if _shared is not None:
-        with contextlib.suppress(OSError):
-            _shared.keep()
+        _shared.keep()
