@@ -276,13 +276,15 @@ class Calm:
 
     A burst of events is awaited (`QUIET` without another one) but not for ever (`PATIENCE` after the first); between
     two inventories there is a pause of `REST` times what the last one took, so that a storm of events costs at most a
-    fraction of a CPU. Who asks for one himself does not wait for that.
+    fraction of a CPU. Who asks for one himself does not wait for that, nor does the first event after one that came out
+    of a calm of `CALM` times what it took: a fault and its cure are two events, and on a slow host the pause is long.
     """
 
     QUIET = 0.15
     PATIENCE = 1.0
     REST = 4.0
     SHORTEST_REST = 0.25
+    CALM = 20.0
 
     def __init__(self) -> None:
         self.reason = ""
@@ -291,6 +293,8 @@ class Calm:
         """When to take one that nothing asked for."""
         self._first = self._last = 0.0
         self._rested = 0.0
+        self._end: float | None = None
+        """Of the last one."""
         self._asked = False
 
     def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
@@ -322,4 +326,6 @@ class Calm:
 
     def finished(self, now: float, took: float) -> None:
         """It is there, or has failed, after `took` seconds."""
-        self._rested = now + max(self.SHORTEST_REST, self.REST * took)
+        was_calm = self._end is not None and now - took - self._end >= self.CALM * took
+        self._rested = now + (self.SHORTEST_REST if was_calm else max(self.SHORTEST_REST, self.REST * took))
+        self._end = now

@@ -40,6 +40,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "history": histories.history_of_many_links,
     "metrics": metrics.scrape,
     "probe": probe.probe_at_rest,
+    "probe-cured": probe.cured,
+    "probe-sent": probe.sent_inventory,
     "probe-end": probe.probe_end,
     "probe-new-link": probe.new_link,
     "probe-pace": probe.pace,

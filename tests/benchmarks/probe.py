@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from nictop.probe.records import Inventory
+from nictop.wire.bundle import bundle
+from nictop.wire.remote_command import RemoteCommand
 from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import TICKS
@@ -95,6 +98,68 @@ def new_link(quick: bool) -> Iterator[Result]:
             whole.append(time.monotonic() - begin)
     yield Result("probe: from a new link to the line that tells of it", statistics.median(told) * 1e3, None, "ms")
     yield Result("probe: from a new link to the inventory that has it", statistics.median(whole), 1.0, "s")
+
+
+def cured(quick: bool) -> Iterator[Result]:
+    """While findings are shown: from a cure that was typed to the inventory in which it is, with and without an event
+    that tells of it, and what looking again costs."""
+    sysctl = "/proc/sys/net/ipv4/conf/left0/arp_filter"
+    ways = {"an event": ["ip", "link", "set", "left0", "mtu", "1400"], "no event": ["sh", "-c", f"echo 1 > {sysctl}"]}
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(2 if quick else 7):
+        with veth_namespace(6) as namespace:
+            namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "left0"])
+            with Probe("--interval", "1", namespace=namespace) as probe:
+                probe.ask({"recheck": True})
+                listen(probe, 2 * SETTLE)
+                for (way, cure), is_cured in zip(ways.items(), (has_mtu, has_filter), strict=True):
+                    namespace.run(cure)
+                    begin = time.monotonic()
+                    probe.until(lambda line, is_cured=is_cured: line.inventory and is_cured(line.inventory))  # type: ignore[misc]
+                    times[way].append(time.monotonic() - begin)
+    for way, found in times.items():
+        yield Result(f"probe: from a cure with {way} to its inventory, longest", max(found), 5.0, "s")
+    with veth_namespace(6) as namespace, Probe("--interval", "1", namespace=namespace) as probe:
+        probe.ask({"recheck": True})
+        listen(probe, SETTLE)
+        before, begin = on_cpu(probe.process.pid) + children_cpu(probe.process.pid), time.monotonic()
+        listen(probe, 10.0 if quick else 57.0)
+        used = on_cpu(probe.process.pid) + children_cpu(probe.process.pid) - before
+        elapsed = time.monotonic() - begin
+    yield Result("probe at 1 Hz that looks again for cures: CPU", 100 * used / elapsed, 4.0, "% of a core")
+
+
+def has_mtu(inventory: Inventory) -> bool:
+    return any(link.name == "left0" and link.mtu == 1400 for link in inventory.links)
+
+
+def has_filter(inventory: Inventory) -> bool:
+    return inventory.settings.sysctl.get("net.ipv4.conf.left0.arp_filter") == 1
+
+
+def sent_inventory(quick: bool) -> Iterator[Result]:
+    """CPU of a probe that was sent here as over SSH, from the start of Python to its end after one inventory; and of
+    each further inventory."""
+    packed = bundle()
+    for way, rest in (("byte code", packed.compiled), ("sources", packed.rest)):
+        first, later = [], []
+        for _ in range(3 if quick else 11):
+            command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
+            with Probe(command=["/bin/sh", "-c", command.line()]) as probe:
+                probe.ask(packed.first + rest)
+                next(line for line in probe.raw_lines() if b" ready " in line)
+                probe.until(lambda line: line.inventory)
+                wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
+                spent = on_cpu(probe.process.pid) + children_cpu(probe.process.pid)
+                first.append(spent)
+                for _ in range(4):
+                    probe.ask({"inventory": True})
+                    probe.until(lambda line: line.inventory)
+                    wait_until(lambda probe=probe: not probe.children())  # type: ignore[misc]
+                later.append((on_cpu(probe.process.pid) + children_cpu(probe.process.pid) - spent) / 4)
+        cost, further = statistics.median(first) * 1e3, statistics.median(later) * 1e3
+        yield Result(f"probe sent as {way}: CPU until its first inventory", cost, None, "ms CPU")
+        yield Result(f"probe sent as {way}: CPU of a further inventory", further, None, "ms CPU")
 
 
 def probe_end(quick: bool) -> Iterator[Result]:

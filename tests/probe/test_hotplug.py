@@ -320,6 +320,21 @@ def test_between_inventories_there_is_rest() -> None:
     assert spent / now < 0.22
 
 
+def test_two_events_after_a_calm_do_not_wait_for_rest() -> None:
+    """A fault, and its cure some seconds later, on a host on which an inventory takes 3 s; the third one waits."""
+    calm = Calm()
+    calm.finished(0.0, 3.0)
+    moments = []
+    for event in (100.0, 104.0, 108.0):
+        calm.want("event", event)
+        due = calm.due()
+        assert due is not None
+        moments.append(due)
+        calm.started()
+        calm.finished(due + 3.0, 3.0)
+    assert moments == pytest.approx([100.15, 104.15, 104.15 + 3.0 + 12.0])
+
+
 def test_what_happens_meanwhile_wants_another_one() -> None:
     calm = Calm()
     calm.want("start", 1.0, at_once=True)
