@@ -27,6 +27,8 @@ from nictop.app.traffic import Traffic
 from nictop.hosts import LOCAL, Host
 
 if TYPE_CHECKING:
+    from textual.worker import WorkType
+
     from nictop.app.hosts import Connect
     from nictop.app.replay import Replay
     from nictop.followed import Followed
@@ -186,7 +188,8 @@ class NictopApp(App[None]):
         else:
             for host in self._wanted:
                 self.hosts.follow(host)
-        self.run_worker(self._show_live(), name="live", group="screen", exclusive=True)
+        work: WorkType[None] = self._show_live
+        self.run_worker(work, name="live", group="screen", exclusive=True)
         self.set_interval(COUNTDOWN, self.hosts.count_down, name="countdown")
 
     async def _show_live(self) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from nictop.hosts import Host
 
 if TYPE_CHECKING:
     from textual.timer import Timer
+    from textual.worker import WorkType
 
     from nictop.app import NictopApp
     from nictop.followed import Followed
@@ -138,7 +140,8 @@ class WatchedHosts:
     # ----------------------------------------------------------------------------------------------------- news
 
     def _listen(self, one: Followed) -> None:
-        self._app.run_worker(self._hear(one), name=f"follow {one.name}", group=f"source {one.name}", exclusive=True)
+        work: WorkType[None] = partial(self._hear, one)  # a coroutine would never be awaited if it is ended first
+        self._app.run_worker(work, name=f"follow {one.name}", group=f"source {one.name}", exclusive=True)
 
     async def _hear(self, one: Followed) -> None:
         """Every snapshot reaches the history; the screens get the newest one when they have time for it."""

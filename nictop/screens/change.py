@@ -27,6 +27,7 @@ from nictop.widgets.box_words import box_keys, box_title
 from nictop.widgets.change_page import ChangePage, commands_of
 from nictop.widgets.entry import Entry
 from nictop.widgets.line_view import LineView
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -47,7 +48,7 @@ KEYS = {
 }
 
 
-class HostChangeScreen(ModalScreen[None]):
+class HostChangeScreen(WhileOpen, ModalScreen[None]):
     """Draws the application's change; what is decided goes there, and nothing of it is kept here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *OTHER_KEYS]

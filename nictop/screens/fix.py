@@ -28,6 +28,7 @@ from nictop.widgets.change_page import draw_fix
 from nictop.widgets.entry import Entry
 from nictop.widgets.findings_panel import plain
 from nictop.widgets.line_view import LineView, SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -69,7 +70,7 @@ def begin(app: NictopApp, errand: Errand, actions: Actions) -> None:
         app.push_screen(HostChangeScreen(ascii_only=app.ascii_only))
 
 
-class FixScreen(ModalScreen[None]):
+class FixScreen(WhileOpen, ModalScreen[None]):
     """A fix that cannot begin yet, or not at all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from nictop.widgets.line_view import LineView, SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 MARKS = (
     ("▲", "link up"),
@@ -58,7 +59,7 @@ def draw_help(bindings: Sequence[BindingType]) -> list[SpanLine]:
     return lines
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(WhileOpen, ModalScreen[None]):
     """Shown over the live screen; any of its keys closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

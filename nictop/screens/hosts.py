@@ -25,6 +25,7 @@ from nictop.widgets.entry import Entry
 from nictop.widgets.host_table import HostTable, Moment, draw_host
 from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 HOW = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
 
 
-class HostsScreen(Screen[None]):
+class HostsScreen(WhileOpen, Screen[None]):
     """Over the live screen; what it changes is changed at once."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

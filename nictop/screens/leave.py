@@ -18,9 +18,10 @@ from textual.screen import ModalScreen
 from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import wrap
 from nictop.widgets.line_view import LineView
+from nictop.widgets.while_open import WhileOpen
 
 
-class Dialog(ModalScreen["bool | None"]):
+class Dialog(WhileOpen, ModalScreen["bool | None"]):
     """Words and two keys; the result is whether somebody said yes."""
 
     TITLE_WORDS = ""

@@ -22,11 +22,12 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, wrap
 from nictop.widgets.entry import Entry
 from nictop.widgets.line_view import LineView, SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 KEY_WORDS = "enter take it · esc cancel"
 
 
-class LineEntry(ModalScreen[None]):
+class LineEntry(WhileOpen, ModalScreen[None]):
     """`take` is given the line; what it says is wrong with it, and "" closes the dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -30,6 +30,7 @@ from nictop.widgets.processors import ProcessorStrip
 from nictop.widgets.queue_view import QueueView
 from nictop.widgets.replay_line import ReplayLine
 from nictop.widgets.status_line import StatusLine
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from nictop.rules import Diagnosis, Fix
 
 
-class LivePicture(Screen[None]):
+class LivePicture(WhileOpen, Screen[None]):
     """The live screen without its keys."""
 
     CSS_PATH = "../nictop.tcss"

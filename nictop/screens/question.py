@@ -25,6 +25,7 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean, wrap
 from nictop.widgets.entry import Entry
 from nictop.widgets.line_view import LineView, SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.wire.authentication import Question
@@ -58,7 +59,7 @@ def draw_question(question: Question, cells: int) -> list[SpanLine]:
     return lines
 
 
-class QuestionScreen(ModalScreen["str | None"]):
+class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
     """Its result is the answer; None: cancelled or refused."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

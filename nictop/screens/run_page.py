@@ -30,6 +30,7 @@ from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.point_chart import PointChart
 from nictop.widgets.run_chart import RunChart
 from nictop.widgets.run_hosts import RunHosts
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -62,7 +63,7 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, ascii_on
     return lines
 
 
-class RunPage(Screen[None]):
+class RunPage(WhileOpen, Screen[None]):
     """A subclass says which run it is, and calls `draw`."""
 
     BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS

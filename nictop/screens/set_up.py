@@ -33,6 +33,7 @@ from nictop.widgets.findings_panel import plain
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.set_up_fields import Missing, Place, fields_of, set_up_of
 from nictop.widgets.set_up_form import SetUpForm
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -54,7 +55,7 @@ def open_set_up(app: NictopApp, host: str, ifindex: int | None) -> None:
     app.push_screen(SetUpScreen(place, ascii_only=app.ascii_only))
 
 
-class SetUpScreen(ModalScreen[None]):
+class SetUpScreen(WhileOpen, ModalScreen[None]):
     """`place`: the NIC as it is when the dialog is opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = SET_UP_KEYS

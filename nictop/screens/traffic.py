@@ -34,6 +34,7 @@ from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.offer_table import OfferRow, OfferTable, offer_rows
 from nictop.widgets.run_form import RunForm
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
     from nictop.app import NictopApp
@@ -56,7 +57,7 @@ def open_traffic(app: NictopApp) -> None:
         app.push_screen(RunScreen(ascii_only=app.ascii_only))
 
 
-class TrafficScreen(Screen[None]):
+class TrafficScreen(WhileOpen, Screen[None]):
     """Over the live screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS

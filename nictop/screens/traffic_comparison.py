@@ -20,6 +20,7 @@ from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView, SpanLine
 from nictop.widgets.point_chart import PointChart
 from nictop.widgets.set_up_list import SetUp, set_ups
+from nictop.widgets.while_open import WhileOpen
 
 MOST_BARS = 6
 """Rows of the bars below the words."""
@@ -42,7 +43,7 @@ def verdict_of(runs: Sequence[Kept]) -> Comparison | None:
     return compared(a.point.runs, b.point.runs, (a.name, b.name))
 
 
-class ComparisonScreen(Screen[None]):
+class ComparisonScreen(WhileOpen, Screen[None]):
     """Over the list of what is kept."""
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS

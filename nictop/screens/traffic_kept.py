@@ -27,15 +27,18 @@ from nictop.traffic.picture import RunPicture, picture_of
 from nictop.widgets.key_footer import KeyFooter
 from nictop.widgets.line_view import LineView
 from nictop.widgets.set_up_list import SetUp, SetUpList, set_ups
+from nictop.widgets.while_open import WhileOpen
 
 if TYPE_CHECKING:
+    from textual.worker import WorkType
+
     from nictop.app import NictopApp
 
 MOST_TROUBLE = 3
 """Rows for files that cannot be read."""
 
 
-class KeptScreen(Screen[None]):
+class KeptScreen(WhileOpen, Screen[None]):
     """Over the traffic screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
@@ -63,7 +66,8 @@ class KeptScreen(Screen[None]):
         self.action_update()
 
     def action_update(self) -> None:
-        self.run_worker(self._read(), name="kept runs", group="kept", exclusive=True)
+        work: WorkType[None] = self._read
+        self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
     async def _read(self) -> None:
         try:

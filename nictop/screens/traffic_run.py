@@ -6,7 +6,7 @@ Escape ends what goes on and shows what was measured until then; t leaves it, an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
@@ -18,6 +18,9 @@ from nictop.screens.traffic_keys import RUN_KEYS
 from nictop.screens.traffic_words import progress_words, time_words
 from nictop.traffic.kept import Kept
 from nictop.traffic.picture import RunPicture
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
 
 EVERY = 1.0
 """Seconds between two pictures while nothing is heard: what is left of the time is counted in seconds."""
@@ -95,7 +98,8 @@ class RunScreen(RunPage):
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_stop(self) -> None:
-        self.app.run_worker(self.nictop.traffic.stop(), name="stop", group="stop", exclusive=True)
+        work: WorkType[None] = self.nictop.traffic.stop
+        self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
     def action_back(self) -> None:
         self.dismiss()

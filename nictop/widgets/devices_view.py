@@ -11,6 +11,7 @@ from nictop.model.wording import ascii_only as ascii_text
 from nictop.model.wording import clean
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.link_panel import LinkPanel
+from nictop.widgets.while_open import WhileOpen
 
 SMALLEST_PANEL = 8
 """Rows of the panel below the table: title, in, out, and the summary of the chosen device."""
@@ -22,7 +23,7 @@ def table_rows(needed: int, room: int, *, short: bool) -> int:
     return needed if short else max(1, min(needed, room - max(SMALLEST_PANEL, room * 2 // 5)))
 
 
-class DevicesView(Container):
+class DevicesView(WhileOpen, Container):
     """Divides its room between table and panel: side by side on wide screens, else above each other."""
 
     def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:

@@ -16,6 +16,7 @@ from nictop.widgets.choice_view import ChoiceView
 from nictop.widgets.finding_page import FindingPage, draw_finding, draw_skipped
 from nictop.widgets.findings_panel import WAITING, finding_line, plain
 from nictop.widgets.line_view import SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 NARROW = 60
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -72,7 +73,7 @@ class FindingList(ChoiceView):
         return ((fit(f" {mark} {text}", cells), "dim"),)
 
 
-class FindingsView(Container):
+class FindingsView(WhileOpen, Container):
     """List above, page below; `enter` gives the page the whole view."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

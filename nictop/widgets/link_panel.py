@@ -28,6 +28,7 @@ from nictop.model.wording import SUMMARY, Section, fit, is_virtual, wrap
 from nictop.model.wording.facts import link_facts
 from nictop.widgets.graphs import area, nice_ceiling
 from nictop.widgets.line_view import TONES, LineView, SpanLine
+from nictop.widgets.while_open import WhileOpen
 
 LABEL_WIDTH = 13
 CHART_LABEL_WIDTH = 18
@@ -119,7 +120,7 @@ class FactsView(LineView):
     """The facts of the chosen row; scrolls with the usual keys."""
 
 
-class LinkPanel(Vertical):
+class LinkPanel(WhileOpen, Vertical):
     """Chart and facts of the chosen row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -23,6 +23,7 @@ from nictop.rules import Diagnosis
 from nictop.widgets.entry import Entry
 from nictop.widgets.line_view import TONES, LineView, SpanLine
 from nictop.widgets.overview_table import OverviewTable
+from nictop.widgets.while_open import WhileOpen
 
 HINT = "filter: ens3  driver:virtio  drops>0  !host:pve  address:192.0.2.0/24"
 MOST_FACTS = 6
@@ -48,7 +49,7 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
     return found
 
 
-class OverviewView(Container):
+class OverviewView(WhileOpen, Container):
     """Draws when it is told to; derives pairs only when links have changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -150,7 +151,7 @@ class OverviewView(Container):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The key of the filter is handled before any other, so that what follows it is typed into the filter; there
         it is a character."""
-        return action != "filter" or not self.query_one(Entry).has_focus
+        return action != "filter" or not self.is_open or not self.query_one(Entry).has_focus
 
     def end_filter(self) -> bool:
         """Take the filter away; whether there was one."""

@@ -1,0 +1,55 @@
+"""Base of screens, and of widgets made of others: nothing is drawn before these are there, or while they are removed.
+
+Textual removes the widgets of a screen that was left before the screen itself ends. What the screen has asked for
+(watched attributes, timers, callbacks, messages of its widgets) still comes meanwhile, and would look for widgets that
+are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+    from textual.widget import Widget
+
+    Base = Widget
+else:
+    Base = object
+
+
+class WhileOpen(Base):
+    """Stands before Textual's class among the bases."""
+
+    @property
+    def is_open(self) -> bool:
+        """Its widgets are there."""
+        return len(self.children) > 0 and not (self._pruning or self._closing or self._closed)
+
+    def _if_open(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(callback)  # Textual looks at the parameters
+        def call(*given: Any, **named: Any) -> Any:
+            return callback(*given, **named) if self.is_open else None
+
+        return call
+
+    def watch(self, obj: Any, attribute_name: str, callback: Callable[..., Any], init: bool = True) -> None:
+        super().watch(obj, attribute_name, self._if_open(callback), init)
+
+    def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
+        return super().call_after_refresh(self._if_open(partial(callback, *args, **kwargs)))
+
+    def set_timer(self, delay: float, callback: Callable[..., Any] | None = None, **named: Any) -> Timer:
+        return super().set_timer(delay, None if callback is None else self._if_open(callback), **named)
+
+    def set_interval(self, interval: float, callback: Callable[..., Any] | None = None, **named: Any) -> Timer:
+        return super().set_interval(interval, None if callback is None else self._if_open(callback), **named)
+
+    async def _on_message(self, message: Message) -> None:
+        """Messages of the program's own widgets are left out unless it is open; Textual's own end it, too."""
+        if self.is_open or not type(message).__module__.startswith("nictop."):
+            await super()._on_message(message)
