@@ -50,11 +50,16 @@ def duplex_is_half(host: Watched) -> Said:
             "runs in half duplex",
             evidence=tuple(evidence),
             why="Late collisions and damaged frames make it many times slower than its speed, under load most of all.",
-            fixes=(
-                *ethtool_fixes(host, link, ["-s", "autoneg", "on"]),
-                Fix("switch", "switch autonegotiation on at the port", ()),
-            ),
+            fixes=_full_duplex(host, link, settings),
         )
+
+
+def _full_duplex(host: Watched, link: Link, settings: LinkSettings) -> tuple[Fix, ...]:
+    """A NIC without link modes negotiates nothing and says what it was told (virtio_net, tun)."""
+    if not settings.supported:
+        return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
+    negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
+    return (*negotiated, Fix("switch", "switch autonegotiation on at the port", ()))
 
 
 @host_rule(

@@ -372,6 +372,16 @@ CASES = (
         ),
     ),
     Case(
+        "duplex_is_half",
+        "v1",
+        (
+            Host(
+                "ip tuntap add dev v1 mode tap; ip link set dev v1 up; ethtool -s v1 autoneg off speed 100 duplex half",
+                {"links": {"v1": nic("virtio_net", carrier=True)}},
+            ),
+        ),
+    ),
+    Case(
         "single_queue_without_rps",
         "v1",
         (Host(PAIR, {"links": {"v1": nic()}, "platform": CPUS}, LOAD),),
@@ -466,7 +476,6 @@ NOT_TYPED = {
     "vmxnet3_receive_ring_runs_dry": ETHTOOL,
     "vmxnet3_transmit_ring_is_full": ETHTOOL,
     "fragmented_udp_is_torn_apart": ETHTOOL,
-    "duplex_is_half": ETHTOOL,
     "speed_is_below_what_both_ends_can": ETHTOOL,
     "flow_control_holds_it_back": ETHTOOL,
     "transmit_queues_have_no_processors": "asked of hosts with four CPUs or more, whose masks smaller ones refuse",
