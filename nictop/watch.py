@@ -27,9 +27,6 @@ MOST_AT_ONCE = 64
 """Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and is not given
 much longer than that by its own sshd."""
 
-COUNTED = frozenset(("interrupts", "threads"))
-"""Sources of an inventory that say what is counted from then on."""
-
 READINGS = 3
 """Counter records after the inventory: one may have been on its way, then two to compare."""
 
@@ -139,7 +136,7 @@ async def _observed(source: Source, seconds: float, said: list[str]) -> tuple[Sn
         if readings < 0:
             await source.request(Request(watch=_devices(snapshot)))
             newest, readings = snapshot.counters, 0
-        elif snapshot.counters is not newest and COUNTED.isdisjoint(snapshot.inventory.pending):
+        elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
             if snapshot.rates is not None and readings > 1 and (_counts_drivers(snapshot) or readings >= READINGS):
                 window.take(snapshot)

@@ -52,6 +52,7 @@ class Probe:
         self._options = options
         self._out = Outlet(1)
         self._greeted = counters is not None
+        self._watched = False
         self._counters = counters if counters is not None else CounterReader(sys=sys, proc=proc)
         self._poll = select.poll()
         self._inventories = Inventories(
@@ -201,6 +202,9 @@ class Probe:
             self._schedule.change(request["interval"], now)
         if "watch" in request:
             self._counters.watch(request["watch"])
+            if self._options.parts and not self._watched:
+                self._watched = True  # who has just learned what to count waits for the first reading of it
+                self._schedule.hurry(EAGER, now)
         if "machine" in request:
             self._counters.watch_machine(request["machine"])
         if "ping" in request:

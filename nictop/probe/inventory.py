@@ -35,9 +35,10 @@ from nictop.probe.records import (
 )
 
 Result = TypeVar("Result")
-MACHINE = ("messages", "threads", "services", "platform", "interrupts", "settings", "iommu", "forwarding")
+MACHINE = ("queues", "qdiscs", "ethtool", "messages", "services", "platform", "settings", "iommu", "forwarding")
 MANAGERS = ("networkmanager", "networkd", "configuration", "stopped_managers")
-"""Sources that are read after the links, in two steps; the second takes longest, and longer where a daemon is slow."""
+"""Sources that are read after links, interrupts and threads, by which it is known what to count; in two steps. The
+second takes longest, and longer where a daemon is slow."""
 NOT_READ_YET = "not read yet"
 NOTHING_KNOWN = Platform(None, None, None, None, None, None, None, None, None)
 
@@ -55,7 +56,7 @@ def take_inventory(
     part: Callable[[Inventory], None] | None = None,
 ) -> Inventory:
     """The whole inventory. `reason` is handed through: start, request, event, re-scan. `part` is called with what is
-    known when the links have been read, and again before managers and configuration are. Never raises."""
+    known when `MACHINE` is about to be read, and again before `MANAGERS` are. Never raises."""
     started, wall, cpu = time.monotonic(), time.time(), time.process_time()
     failed: dict[str, Unreadable] = {}
     inventory = Inventory(
@@ -69,13 +70,17 @@ def take_inventory(
             part(replace(inventory, took=took, unreadable={**failed, **unread}, pending=pending))
 
     pci: tuple[PciFunction, ...] = guarded("pci", failed, lambda: pci_functions(sys, failed), ())
-    links: tuple[Link, ...] = guarded("links", failed, lambda: complete_links(sys, failed), ())
-    inventory = replace(inventory, pci=pci, links=links)
+    plain: tuple[Link, ...] = guarded("links", failed, lambda: plain_links(sys, failed), ())
+    processes: dict[int, str] = guarded("processes", failed, lambda: process_names(proc, failed), {})
+    threads: tuple[Thread, ...] = guarded("threads", failed, lambda: busy_threads(plain, proc, processes, failed), ())
+    interrupts: tuple[Interrupt, ...] = guarded(
+        "interrupts", failed, lambda: vectors(plain, pci, sys, proc, failed), ()
+    )
+    inventory = replace(inventory, pci=pci, links=plain, interrupts=interrupts, threads=threads)
     tell(*MACHINE, *MANAGERS)
+    links: tuple[Link, ...] = guarded("links", failed, lambda: complete_links(plain, sys, failed), plain)
     messages = guarded("messages", failed, lambda: kernel_messages(pci, dev, failed), None)
     links, pci = guarded("messages", failed, lambda: with_ages(links, pci, messages, run), (links, pci))
-    processes: dict[int, str] = guarded("processes", failed, lambda: process_names(proc, failed), {})
-    threads: tuple[Thread, ...] = guarded("threads", failed, lambda: busy_threads(links, proc, processes, failed), ())
     services = guarded("services", failed, lambda: daemons(proc, processes), Services())
     platform = guarded(
         "platform", failed, lambda: machine(sys, proc, etc, dev=dev, services=services, threads=threads), NOTHING_KNOWN
@@ -85,8 +90,6 @@ def take_inventory(
         platform=platform,
         pci=pci,
         links=links,
-        interrupts=guarded("interrupts", failed, lambda: vectors(links, pci, sys, proc, failed), ()),
-        threads=threads,
         services=services,
         settings=guarded("settings", failed, lambda: kernel_settings(links, messages, sys, proc), Settings()),
         iommu=guarded("iommu", failed, lambda: iommu_groups(pci, sys, failed), ()),
@@ -132,13 +135,17 @@ def pci_functions(sys: str, failed: dict[str, Unreadable]) -> tuple[PciFunction,
     return functions
 
 
-def complete_links(sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
-    """Links with their queues, queueing disciplines and ethtool part."""
-    from nictop.probe.ethtool import read_ethtool
+def plain_links(sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
+    """Links with their addresses and default routes."""
     from nictop.probe.links import read_links
 
     links, trouble = read_links(sys)
     failed.update(trouble)
+    return links
+
+
+def complete_links(links: tuple[Link, ...], sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
+    """The same with their queues, queueing disciplines and ethtool part."""
 
     def with_queues() -> tuple[Link, ...]:
         from nictop.probe.queues import read_queues
@@ -149,6 +156,8 @@ def complete_links(sys: str, failed: dict[str, Unreadable]) -> tuple[Link, ...]:
         return complete
 
     def ask() -> dict[int, Ethtool]:
+        from nictop.probe.ethtool import read_ethtool
+
         records, missing = read_ethtool(links)
         if missing is not None:
             failed["ethtool"] = missing

@@ -3,7 +3,8 @@
 Reads the sources of nictop.probe and of the libraries that its inventory uses, where they are installed here; yields
 the text that the remote Python executes (`probe.journey`) and three frames for it: what the first counters need, what
 the running probe needs, and the rest. What changes a host is among them only for a host that allows it. Made once per
-process. Comments, docstrings and annotations are left out, and line numbers stay what they are. A Python there that
+process. The first frame decides how soon the first numbers come: comments, docstrings and annotations are left out of
+it, and line numbers stay what they are. A Python there that
 reads the same byte code as this one, or as another one that is installed here (``python3.13`` in PATH), gets that in
 place of sources for what every probe runs: compiling it would be half of all the work until the first inventory.
 """
@@ -68,12 +69,16 @@ class Bundle:
     @cached_property
     def frames(self) -> tuple[bytes, ...]:
         """All as sources."""
-        return tuple(frame({path: bare(text) for path, text in part.items()}) for part in self.parts)
+        return (self._first, *self._rest({}))
 
     @cached_property
+    def _first(self) -> bytes:
+        return frame({path: bare(text) for path, text in self.parts[0].items()}, 9)
+
+    @property
     def first(self) -> bytes:
         """All that the first counters need."""
-        return self.start + frame({path: bare(text) for path, text in self.parts[0].items()})
+        return self.start + self._first
 
     @property
     def rest(self) -> bytes:
@@ -82,17 +87,15 @@ class Bundle:
     @cached_property
     def compiled(self) -> bytes:
         """`rest` for a Python that reads the same byte code as this one."""
-        return self._with({path: compiled(path, text) for path, text in self._common.items()})
+        return b"".join(self._rest({path: compiled(path, text) for path, text in self._common.items()}))
 
     @property
     def _common(self) -> Sources:
         return {path: text for part in self.parts[1:] for path, text in part.items() if path in self.often}
 
-    def _with(self, codes: Mapping[str, bytes]) -> bytes:
-        return b"".join(
-            frame({path: codes[path] if path in codes else bare(text) for path, text in part.items()})
-            for part in self.parts[1:]
-        )
+    def _rest(self, common: Mapping[str, str | bytes]) -> Iterator[bytes]:
+        for part in self.parts[1:]:
+            yield frame({path: common.get(path, text) for path, text in part.items()})
 
     @cached_property
     def _by_magic(self) -> dict[str, bytes]:
@@ -100,14 +103,17 @@ class Bundle:
 
     def rest_for(self, version: str, magic: str) -> bytes:
         """`rest` for Python `version` (3.13.5), whose byte code has the magic number `magic` in hexadecimal; "" when it
-        is not known. May take a second when another Python is asked for it; threads may ask at the same time."""
+        is not known. Takes some tenths of a second the first time; threads may ask at the same time."""
+        with _packing:
+            if magic not in self._by_magic:
+                self._by_magic[magic] = self._made_for(version, magic)
+            return self._by_magic[magic]
+
+    def _made_for(self, version: str, magic: str) -> bytes:
         if magic == MAGIC:
             return self.compiled
-        with _packing:
-            if magic and magic not in self._by_magic:
-                codes = compiled_elsewhere(self._common, version, magic)
-                self._by_magic[magic] = self._with(codes) if codes else self.rest
-            return self._by_magic[magic] if magic else self.rest
+        codes = compiled_elsewhere(self._common, version, magic) if magic else {}
+        return b"".join(self._rest(codes)) if codes else self.rest
 
 
 def bundle(*, allow_changes: bool = False) -> Bundle:
@@ -115,7 +121,7 @@ def bundle(*, allow_changes: bool = False) -> Bundle:
     for the same one. `allow_changes`: with the part that changes hosts."""
     with _packing:
         packed = _bundle(allow_changes)
-        packed.first, packed.compiled  # noqa: B018  made now, in the thread that asks: most hosts get these
+        packed.first  # noqa: B018  made now: this much is sent at once
         return packed
 
 
@@ -144,9 +150,9 @@ def _bundle(allow_changes: bool) -> Bundle:
     )
 
 
-def frame(modules: Mapping[str, str | bytes]) -> bytes:
+def frame(modules: Mapping[str, str | bytes], level: int = 6) -> bytes:
     """As `probe.journey` reads it: path → source, or byte code as `compiled` makes it."""
-    packed = zlib.compress(marshal.dumps(dict(modules), MARSHAL), 9)
+    packed = zlib.compress(marshal.dumps(dict(modules), MARSHAL), level)
     return struct.pack(">I", len(packed)) + packed
 
 

@@ -410,8 +410,8 @@ def test_what_is_known_is_said_before_all_is() -> None:
     assert whole.pending == later.pending == ()
     assert {one.time for one in taken if one} == {whole.time} and later.time > whole.time
     assert [link.ifindex for link in links.links] == [link.ifindex for link in whole.links]
-    assert all(link.ethtool.features for link in links.links)
-    assert machine.platform == whole.platform and machine.interrupts == whole.interrupts
+    assert (links.interrupts, links.threads) == (whole.interrupts, whole.threads)
+    assert machine.platform == whole.platform and machine.links == whole.links
     for part in (links, machine):
         assert all(part.unreadable[source].detail == NOT_READ_YET for source in part.pending)
     assert failures(whole) == {}
