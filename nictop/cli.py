@@ -1,8 +1,9 @@
 """The command line: the command that is wanted runs, and what goes wrong is said in a sentence.
 
 stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
-nictop), 3 a host could not be reached; for ``check`` also 1: findings at or above the threshold; for ``traffic`` also
-4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: something may have stayed.
+nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check`` also 1: findings at or above the
+threshold; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: something may have
+stayed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from nictop.commands.arguments import parse
 from nictop.commands.output import complain, let_go_of_stdout
 from nictop.errors import NictopError
 
+EXIT_FAULT = 70
+"""EX_SOFTWARE of sysexits.h: a fault of nictop itself, and neither findings nor a host that is away."""
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, as shells expect."""
 
@@ -30,12 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         let_go_of_stdout()
         return 0
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "nictop":
-            raise
         complain(f"the Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
         return 2
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except Exception as error:
+        from nictop.commands.fault import report_fault
+
+        report_fault(error)
+        return EXIT_FAULT
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="tests marked kill_matrix: kills at each stage (1; a campaign asks for 20)",
     )
+    parser.addoption(
+        "--every-key", action="store_true", help="tests/screens/test_typed_fast.py: all keys, not those of each screen"
+    )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

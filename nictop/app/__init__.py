@@ -18,6 +18,7 @@ from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
 from textual.reactive import var
 from textual.widgets import Static
+from textual.worker import WorkerFailed
 
 from nictop.app.changes import Changes
 from nictop.app.diagnosis import Diagnosing
@@ -27,6 +28,7 @@ from nictop.app.traffic import Traffic
 from nictop.hosts import LOCAL, Host
 
 if TYPE_CHECKING:
+    from textual.driver import Driver
     from textual.worker import WorkType
 
     from nictop.app.hosts import Connect
@@ -114,6 +116,36 @@ class NictopApp(App[None]):
         self._wish, self._self_test = wish, self_test
         self._questions: Questions | None = None
         self._shown = asyncio.Event()
+
+    # -------------------------------------------------------------------------------------- the terminal, and faults
+
+    def get_driver_class(self) -> type[Driver]:
+        """Textual's own for this system; where that reads a terminal, one that no input ends."""
+        from textual.drivers.linux_driver import LinuxDriver
+
+        from nictop.app.terminal import TerminalDriver
+
+        found = super().get_driver_class()
+        return TerminalDriver if found is LinuxDriver else found
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A fault of nictop itself ends it; `failure` has it then. Textual would print all local variables, host data
+        among them."""
+        if self._exception is None:
+            self._exception = error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
+
+    def panic(self, *renderables: object) -> None:
+        """Textual's own threads end the application so, with its exit code 0."""
+        self._handle_exception(RuntimeError("a thread of the user interface failed"))
+
+    @property
+    def failure(self) -> Exception | None:
+        """The fault that has ended the application."""
+        error = self._exception
+        return error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
 
     # ------------------------------------------------------------------------------------------- the chosen host
 

@@ -58,7 +58,7 @@ def run(
         wish=wish,
         self_test=self_test,
     )
-    app.run()
+    _run(app)
     return app.outcome
 
 
@@ -85,8 +85,15 @@ def show(
     playback = Playback(recording, window=WINDOW)
     playback.speed = speed
     app.show_recording(playback, start=start, loop=loop, banner=banner)
-    app.run()
+    _run(app)
     return app.return_code or 0
+
+
+def _run(app: NictopApp) -> None:
+    """Until its screen is gone. Raises what has ended it, when that was a fault of nictop itself."""
+    app.run()
+    if app.failure is not None:
+        raise app.failure
 
 
 def _refuse(host: Host, ask: Ask) -> Source:

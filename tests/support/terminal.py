@@ -60,14 +60,28 @@ class OnTerminal:
         while words not in self.text:
             assert self._read(end), f"{words!r} was never drawn; this was: {self.text[-3000:]}"
 
+    @property
+    def said(self) -> bytes:
+        """Everything that was drawn so far, as it came."""
+        return self._said
+
+    @property
+    def descriptor(self) -> int:
+        return self._terminal
+
     def type(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
 
-    def ended(self) -> int:
-        """Wait for its end; its exit code."""
+    def send(self, data: bytes) -> None:
+        os.write(self._terminal, data)
+
+    def ended(self, modes: list[object] | None = None) -> int:
+        """Wait for its end; its exit code. `modes`: takes the modes that the terminal is left with."""
         end = time.monotonic() + LIMIT
         while self._read(end):
             pass
+        if modes is not None:
+            modes += termios.tcgetattr(self._terminal)
         _, status = os.waitpid(self._pid, 0)
         self._status = os.waitstatus_to_exitcode(status)
         return self._status
