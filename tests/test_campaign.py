@@ -6,9 +6,11 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from tests.campaign import parsers
 from tests.campaign.results import Progress, Row, table
 from tests.campaign.soak import Subject
 from tests.campaign.suites import Outcome, pytest_run
@@ -94,3 +96,32 @@ def test_a_program_that_ends_early_fails() -> None:
     row = subject.row(1.0)
     assert row.failed and "ended before its time" in row.what
     assert "FAILED" in table([row]) and "passed" in table([Row("kills", "9 passed", False, 61.0)])
+
+
+def test_every_parser_takes_part() -> None:
+    """A new one is tried by itself, or says here why it is not."""
+    for name, _, function in parsers.functions():
+        unknown = set(parsers.needed(function).values()) - set(parsers.ARGUMENTS)
+        assert name in parsers.BY_RECORDS or not unknown, f"{name} takes {unknown}: see tests/campaign/parsers.py"
+    assert {name for name, _, _ in parsers.functions()} >= parsers.BY_RECORDS | set(parsers.HANDLED)
+
+
+def test_parsers_stand_a_few_thousand_inputs() -> None:
+    tried, _ = parsers.run(4000, seed=16)
+    assert len(tried) > 100 and all(one.inputs for one in tried if one.weight >= 1)
+    assert [(one.name, what, text) for one in tried for what, text in one.faults.items()] == []
+
+
+def test_faults_of_parsers_are_found() -> None:
+    def faulty(_: Random, text: str) -> None:
+        if "\n" in text:
+            raise KeyError(text)
+        if ":" in text:
+            while True:
+                pass
+
+    one = parsers.Parser("faulty", faulty, ("a",), (ValueError,))
+    random = Random(1)
+    while len(one.faults) < 3:
+        parsers.attempt(one, random)
+    assert {what.partition(":")[0] for what in one.faults} >= {"KeyError", "more than 1 s"}

@@ -1,4 +1,5 @@
-"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [PART…]``: what is too long for `make test`.
+"""``python -m tests.campaign [--minutes N] [--soak-minutes N] [--kills N] [--inputs N] [PART…]``: what is too long for
+`make test`.
 
 The soak runs beside the other parts. Ends with a table; exit status 1 when a part has failed.
 """
@@ -11,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.campaign import suites
+from tests.campaign import parsers, suites
 from tests.campaign.results import Options, Progress, Row, clock, table
 from tests.campaign.soak import Soak
 from tests.support.namespaces import ROOT
@@ -19,6 +20,8 @@ from tests.support.namespaces import ROOT
 PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "kills": suites.kills,
     "fuzz": suites.fuzzing,
+    "parsers": parsers.parsing,
+    "keys": suites.keys,
     "starved": suites.starved,
 }
 SOAK = "soak"
@@ -33,6 +36,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="of fuzzing (30)")
     parser.add_argument("--soak-minutes", type=float, default=60.0, help="of the soak (60)")
     parser.add_argument("--kills", type=int, default=20, help="at each stage of each kill matrix (20)")
+    parser.add_argument("--inputs", type=int, default=1_000_000, help="over all parsers (1,000,000)")
     parser.add_argument("--jobs", type=int, default=3, help="tests at a time (3)")
     given = parser.parse_args()
     unknown = set(given.parts) - {*PARTS, SOAK}
@@ -41,7 +45,7 @@ def main() -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     for log in LOGS.glob("*.log"):
         log.unlink()
-    options = Options(given.minutes, given.soak_minutes, given.kills, given.jobs, str(LOGS))
+    options = Options(given.minutes, given.soak_minutes, given.kills, given.jobs, given.inputs, str(LOGS))
     parts = given.parts or [*PARTS, SOAK]
     rows, progress = [], Progress()
     if SOAK in parts:

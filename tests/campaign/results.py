@@ -29,6 +29,8 @@ class Options:
     """At each stage."""
     jobs: int
     """Tests at a time."""
+    inputs: int
+    """For all parsers together."""
     logs: str
     """Folder for the output of the test runner."""
 

@@ -106,6 +106,12 @@ def kills(options: Options, progress: Progress) -> Iterator[Row]:
     yield from suite("kills", arguments, options, progress)
 
 
+def keys(options: Options, progress: Progress) -> Iterator[Row]:
+    """Every key on every screen, typed faster than screens open and close."""
+    arguments = ["tests/screens/test_typed_fast.py", "--every-key", "--timeout", "3600", "-n", str(options.jobs)]
+    yield from suite("keys", arguments, options, progress)
+
+
 def starved(options: Options, progress: Progress) -> Iterator[Row]:
     """All tests once, with every processor kept busy by other processes."""
     with busy_processors():

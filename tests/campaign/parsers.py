@@ -1,0 +1,469 @@
+"""Millions of inputs for all parsers: none raises what it does not document, takes half a second, or keeps memory.
+
+The parsers are the functions of nictop that are called ``parse_…``, found by themselves, and the few of `MORE`. Their
+arguments are made from one text: words that stand in the parser's own module, numbers at the edges of types, structure
+characters, lines of the files in tests/data, netlink attributes, all of it repeated, cut and damaged.
+"""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+import inspect
+import itertools
+import json
+import re
+import struct
+import sys
+import tarfile
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import nictop
+from nictop.errors import NictopError
+from nictop.probe import netlink
+from nictop.probe.modules import CMIS_ADVERTISING, CMIS_LANES, LOWER, SFP_DIAGNOSTICS, UPPER, parse_module
+from nictop.rules.budget import TooLong, limited
+from nictop.traffic.iperf3_json import JsonOutput
+from nictop.traffic.iperf3_text import TextOutput
+from nictop.wire.codec import decode
+from nictop.wire.hearing import Hearing
+from nictop.wire.recording import Recording
+from nictop.wire.recording_format import Damaged
+from nictop.wire.recording_moments import moment
+from tests.campaign.results import Options, Progress, Row
+from tests.support.namespaces import ROOT
+
+PACKAGE = Path(nictop.__file__).parent
+DATA = ROOT / "tests" / "data"
+STALL = 0.5
+"""Seconds of CPU for one input."""
+GROWTH = 48.0
+"""MiB of resident memory that may be added after the first tenth of the inputs."""
+LONGEST = 20_000
+"""Characters of most inputs that are repeated."""
+SHOWN = 120
+
+Maker = Callable[[Random, str], Any]
+
+
+@dataclass
+class Parser:
+    """One parser, and what has been found."""
+
+    name: str
+    call: Callable[[Random, str], None]
+    """Parse what is made from a text."""
+    words: tuple[str, ...]
+    """Of its module."""
+    raises: tuple[type[BaseException], ...]
+    """What it documents."""
+    weight: float = 1.0
+    """Inputs per input of the others."""
+    inputs: int = 0
+    slowest: float = 0.0
+    faults: dict[str, str] = field(default_factory=dict)
+    """What was wrong → the first input."""
+
+
+# ---------------------------------------------------------------------------------------------------------- arguments
+
+
+def as_bytes(random: Random, text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape") if random.random() < 0.8 else random.randbytes(len(text) % 600)
+
+
+def attributes(random: Random, text: str, depth: int = 0) -> bytes:
+    """Netlink attributes, nested at times; of any length and kind."""
+    parts = []
+    for _ in range(random.randrange(6)):
+        shape = random.random()
+        if shape < 0.3 and depth < 4:
+            value = attributes(random, text, depth + 1)
+        elif shape < 0.6:
+            value = random.choice(NUMBERS).to_bytes(8, sys.byteorder)[: random.choice((1, 2, 4, 8))]
+        else:
+            value = text[: random.randrange(1, 40)].encode("utf-8", "surrogateescape") + b"\0"
+        parts.append(netlink.pack(random.randrange(1, 70), value[:60_000]))
+    data = b"".join(parts)
+    if random.random() < 0.2:
+        data = data[: random.randrange(len(data) + 1)]
+    return data
+
+
+def message_bytes(random: Random, text: str) -> bytes:
+    """Bytes of a kernel structure, of attributes, or of a text."""
+    shape = random.random()
+    if shape < 0.4:
+        return random.randbytes(random.choice((0, 4, 8, 12, 16, 20, 32))) + attributes(random, text)
+    if shape < 0.5:
+        return struct.pack("=IHHII", random.choice((16, 20, 2**32 - 1)), 2, 0x300, 1, 0) + attributes(random, text)
+    return as_bytes(random, text)
+
+
+def words_of(random: Random, text: str) -> list[str]:
+    return text.split()[:200]
+
+
+ARGUMENTS: dict[str, Maker] = {
+    "str": lambda random, text: text,
+    "str | None": lambda random, text: text,
+    "bytes": message_bytes,
+    "bytes | None": message_bytes,
+    "bytes | bytearray | memoryview": as_bytes,
+    "int": lambda random, text: random.choice((0, 1, 2, 6, 10, 22, 256, 65535)),
+    "float": lambda random, text: 1.0,
+    "bool": lambda random, text: random.random() < 0.5,
+    "list[str]": words_of,
+    "Sequence[str]": words_of,
+    "Iterable[str]": lambda random, text: text.splitlines(keepends=True),
+    "Iterable[bytes]": lambda random, text: [message_bytes(random, text) for _ in range(3)],
+    "Iterable[tuple[str, str]]": lambda random, text: [("a.conf", part) for part in text.split("\n\n")],
+    "Collection[int]": lambda random, text: (0, 1, 3),
+    "set[int]": lambda random, text: {22, 5201},
+    "tuple[int, ...]": lambda random, text: (0, 1, 3),
+    "dict[int, int]": lambda random, text: {},
+    "Attributes": lambda random, text: dict(netlink.iterate(attributes(random, text))),
+    "Names": lambda random, text: {number: tuple(text.split()[:90]) for number in range(12)},
+    "LinkSettings | None": lambda random, text: None,
+    "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
+}
+"""Annotation → how such an argument is made from a text."""
+
+BY_RECORDS = {
+    "nictop.probe.changes.networkmanager_now.parse_now",
+    "nictop.probe.changes.networkmanager_now.parse_profile_now",
+    "nictop.probe.changes.networkmanager_now.parse_device_now",
+    "nictop.probe.link_counters.parse_stats",
+    "nictop.probe.modules.parse_cmis",
+    "nictop.probe.modules.parse_cmis_lanes",
+    "nictop.probe.modules.parse_module",
+    "nictop.probe.modules.parse_qsfp",
+    "nictop.probe.modules.parse_sfp",
+    "nictop.probe.modules.parse_sfp_diagnostics",
+    "nictop.probe.profile_settings.parse_profile",
+    "nictop.probe.profile_settings.parse_ip",
+    "nictop.probe.profiles.parse_objects",
+    "nictop.probe.profiles.parse_device",
+    "nictop.probe.socket_diagnosis.parse_address",
+    "nictop.probe.udev_configuration.parse_rule",
+}
+"""Take what another parser has made or checked, or objects of D-Bus: tried with it, or drawn by the tests of their
+modules."""
+
+HANDLED: dict[str, tuple[type[BaseException], ...]] = {
+    "nictop.probe.bus.parse_header": (ValueError, IndexError),
+    "nictop.probe.bus_signals.parse_signal_matters": (ValueError, IndexError),
+    "nictop.probe.changes.grammar.parse_ethtool": (ValueError,),
+    "nictop.probe.changes.grammar.parse_ip": (ValueError,),
+    "nictop.probe.changes.grammar.parse_link_set": (ValueError,),
+    "nictop.probe.changes.grammar.parse_write": (ValueError,),
+    "nictop.probe.changes.grammar_networkmanager.parse_add": (ValueError,),
+    "nictop.probe.changes.grammar_networkmanager.parse_nmcli": (ValueError,),
+    "nictop.probe.cpu_tables.parse_header": (ValueError,),
+    "nictop.probe.cpu_tables.parse_number": (ValueError,),
+    "nictop.probe.interrupt_counters.parse_changed_counts": (ValueError,),
+    "nictop.probe.interrupt_counters.parse_cpu_list": (ValueError,),
+    "nictop.probe.softirqs.parse_online_softirqs": (ValueError,),
+    "nictop.traffic.kept_files.parse_kept": (NictopError,),
+}
+"""Parts of parsers, whose callers handle what their own words do not say."""
+
+
+def line_of_a_probe(random: Random, text: str) -> None:
+    """A line of a real probe with parts exchanged, as `nictop.wire.codec` decodes it."""
+    lines = probe_lines()
+    line = random.choice(lines)
+    for _ in range(random.randrange(1, 6)):
+        begin = random.randrange(len(line))
+        new = random.choice((text[:40], str(random.choice(NUMBERS)), "null", "{}", "[]", '""', line[begin : begin + 9]))
+        line = line[:begin] + new + line[begin + random.randrange(12) :]
+    decode(line.encode("utf-8", "surrogateescape"))
+
+
+def stream_of_a_probe(random: Random, text: str) -> None:
+    hearing = Hearing()
+    data = as_bytes(random, text) + b"\n" + random.choice(probe_lines()).encode() + b"\n"
+    cut = random.randrange(len(data))
+    for part in (data[:cut], data[cut:]):
+        for _ in hearing.feed(part):
+            pass
+
+
+def recording(random: Random, text: str) -> None:
+    """The demo with bytes exchanged, read from its beginning to its end."""
+    data = bytearray(demo())
+    for _ in range(random.randrange(1, 5)):
+        begin = random.randrange(len(data)) if random.random() < 0.5 else random.randrange(200)
+        data[begin : begin + random.randrange(9)] = random.randbytes(random.randrange(9))
+    if random.random() < 0.3:
+        del data[random.randrange(len(data)) :]
+    with tempfile.NamedTemporaryFile(prefix="nictop-campaign-", dir="/dev/shm") as file:
+        file.write(data)
+        file.flush()
+        with Recording.open(file.name) as opened:
+            with suppress(NictopError):
+                moment(text[:30], opened)
+            for name in opened.hosts[:1]:
+                reader = opened.reader(name, opened.begin)
+                for _ in range(50):
+                    if reader.next() is None:
+                        break
+
+
+def iperf3_output(random: Random, text: str) -> None:
+    output = random.choice((JsonOutput, TextOutput))(1e9)
+    for line in text.splitlines()[:200]:
+        output.feed(line)
+    output.finish()
+
+
+def netlink_datagram(random: Random, text: str) -> None:
+    data = message_bytes(random, text)
+    for kind, flags, _, start, end in netlink.messages(data):
+        netlink.raise_error(data, kind, flags, start, end)
+    for _, value in netlink.iterate(data):
+        netlink.text(value)
+
+
+def module_pages(random: Random, text: str) -> None:
+    """Memory of a plugged-in module: its first byte says of which kind."""
+
+    def page() -> bytes:
+        return random.choice(
+            (random.randbytes(128), bytes(128), b"\xff" * 128, random.randbytes(random.randrange(200)))
+        )
+
+    lower = bytes([random.choice((3, 0xB, 0xC, 0xD, 0x11, 0x18, 0x19, 0x1E, 0x20, 255))]) + page()[1:]
+    parse_module({LOWER: lower, **{one: page() for one in (UPPER, SFP_DIAGNOSTICS, CMIS_ADVERTISING, CMIS_LANES)}})
+
+
+MORE: dict[str, tuple[Callable[[Random, str], None], tuple[type[BaseException], ...], float]] = {
+    "lines of a probe": (line_of_a_probe, (NictopError,), 4.0),
+    "stream of a probe": (stream_of_a_probe, (NictopError,), 1.0),
+    "recording": (recording, (NictopError,), 0.1),
+    "output of iperf3": (iperf3_output, (), 2.0),
+    "pages of a module": (module_pages, (), 2.0),
+    "netlink datagrams": (netlink_datagram, (netlink.NetlinkError,), 2.0),
+}
+"""Name → what parses, what it raises, and how often it is tried."""
+
+NAMED = {"ValueError": ValueError, "NictopError": NictopError, "Damaged": Damaged, "OSError": OSError}
+
+
+# ------------------------------------------------------------------------------------------------------------ parsers
+
+
+def functions() -> Iterator[tuple[str, ModuleType, Callable[..., Any]]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if parts[-1] == "__main__":
+            continue
+        module = importlib.import_module(name)
+        for key, one in vars(module).items():
+            if inspect.isfunction(one) and one.__module__ == name and key.startswith("parse_"):
+                yield f"{name}.{key}", module, one
+
+
+def needed(function: Callable[..., Any]) -> dict[str, str]:
+    """Name → annotation of what has to be given."""
+    parameters = inspect.signature(function).parameters
+    return {name: str(one.annotation) for name, one in parameters.items() if one.default is one.empty}
+
+
+def call_with(function: Callable[..., Any], makers: dict[str, Maker], random: Random, text: str) -> None:
+    result = function(**{name: make(random, text) for name, make in makers.items()})
+    if inspect.isgenerator(result):
+        for _ in result:
+            pass
+
+
+def documented(function: Callable[..., Any]) -> tuple[type[BaseException], ...]:
+    """Exceptions that its docstring says it raises."""
+    return tuple(kind for name, kind in NAMED.items() if name in (function.__doc__ or ""))
+
+
+def parsers() -> list[Parser]:
+    found = []
+    for name, module, function in functions():
+        if name in BY_RECORDS:
+            continue
+        call = partial(call_with, function, {key: ARGUMENTS[one] for key, one in needed(function).items()})
+        found.append(Parser(name, call, words_in(module), documented(function) + HANDLED.get(name, ())))
+    for name, (tried, raises, weight) in MORE.items():
+        found.append(Parser(name, tried, words_in(sys.modules[__name__]), raises, weight))
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- texts
+
+
+NUMBERS = (0, 1, 2, 9, 63, 64, 255, 256, 4095, 8191, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64 - 1)
+MARKS = " \t\n\r,;:=-+*/\\|&<>()[]{}\"'#!?@%$~^._\0\x1b\x7f\u202e\udcffé漢٣²"
+LINE_LIKE = (
+    "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd",
+    "[  5]   0.00-1.00   sec  1.10 GBytes  9.41 Gbits/sec    0   1.32 MBytes",
+    '{"event":"interval","data":{"streams":[{"socket":5,"start":0,"end":1,"bytes":1}],"sum":{}}}',
+    "            CPU0       CPU1       \n  24:        100        200   PCI-MSI-edge      virtio0-input.0\n",
+    "cpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3\nintr 5 5 5\n",
+    "network:\n  version: 2\n  ethernets:\n    ens3: {dhcp4: true, match: {name: 'en*'}}\n",
+    "[Match]\nName=en* !lo\n[Network]\nDHCP=yes\n[SR-IOV]\nVirtualFunction=0\n",
+    "6,1234,5678901,-;igb 0000:3b:00.0: Detected Tx Unit Hang\n DEVICE=+pci:0000:3b:00.0\n",
+    "  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:1451 00000000:0000 0A 0:0",
+    "0-8191,10-4294967295",
+    "ffffffff,00000000,ffffffff",
+    "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+)
+
+
+def words_in(module: ModuleType) -> tuple[str, ...]:
+    """Literals of its source, and the parts of its expressions."""
+    found: dict[str, None] = {}
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)):
+            text = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if 0 < len(text) < 60 and "\n\n" not in text:
+                found[text] = None
+                for part in re.findall(r"[A-Za-z_./-]{2,}", text):
+                    found[part] = None
+    return tuple(found)
+
+
+@lru_cache
+def probe_lines() -> tuple[str, ...]:
+    lines = (line for path in sorted((DATA / "lines").glob("*.jsonl")) for line in path.read_text().splitlines())
+    return tuple(sorted(lines, key=len)[:200])
+
+
+@lru_cache
+def demo() -> bytes:
+    return (PACKAGE / "demo.nictop").read_bytes()
+
+
+@lru_cache
+def captured() -> tuple[str, ...]:
+    """Small files of captured hosts."""
+    found = []
+    for path in sorted(DATA.glob("*.tar.gz")):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() and 0 < member.size < 6000 else None
+                if file is not None:
+                    found.append(file.read().decode("utf-8", "surrogateescape"))
+    return tuple(found[:: max(1, len(found) // 400)]) or ("",)
+
+
+def text_for(parser: Parser, random: Random) -> str:
+    shape = random.random()
+    if shape < 0.2:
+        text = random.choice((random.choice(captured()), random.choice(LINE_LIKE)))
+    else:
+        parts = [part(parser, random) for _ in range(random.choice((1, 2, 4, 8, 16, 40)))]
+        text = random.choice(("", " ", "\n", ":", "=", ",")).join(parts)
+    for _ in range(random.randrange(4)):
+        text = damaged(text, parser, random)
+    if random.random() < 0.02:
+        text = text[: random.randrange(1, 60)] * (LONGEST // max(1, min(60, len(text))))
+    return text[: LONGEST * 2]
+
+
+def part(parser: Parser, random: Random) -> str:
+    shape = random.random()
+    if shape < 0.45 and parser.words:
+        return random.choice(parser.words)
+    if shape < 0.6:
+        return str(random.choice(NUMBERS) * random.choice((1, 1, -1)))
+    if shape < 0.8:
+        return random.choice(MARKS)
+    if shape < 0.9:
+        return f"{random.choice(NUMBERS):x}"
+    return "".join(chr(random.randrange(32, 127)) for _ in range(random.randrange(8)))
+
+
+def damaged(text: str, parser: Parser, random: Random) -> str:
+    begin = random.randrange(len(text) + 1)
+    end = begin + random.choice((0, 1, 4, 30))
+    return text[:begin] + part(parser, random) * random.choice((1, 1, 2, 50)) + text[end:]
+
+
+# ---------------------------------------------------------------------------------------------------------------- run
+
+
+def run(
+    number: int, seed: int, told: Callable[[int, int], None] = lambda done, faults: None
+) -> tuple[list[Parser], float]:
+    """So many inputs over all parsers; they, and the MiB of memory that were added."""
+    all_of_them = parsers()
+    random = Random(seed)
+    begin_memory, done = 0.0, 0
+    for count in itertools.count():
+        for parser in all_of_them:
+            if done >= number:
+                return all_of_them, memory() - begin_memory
+            if parser.weight < 1 and random.random() > parser.weight:
+                continue
+            for _ in range(max(1, int(parser.weight))):
+                attempt(parser, random)
+                done += 1
+        if not begin_memory and done >= number // 10:
+            gc.collect()
+            begin_memory = memory()
+        if count % 20 == 0:
+            told(done, sum(len(one.faults) for one in all_of_them))
+    raise AssertionError("unreachable")
+
+
+def attempt(parser: Parser, random: Random) -> None:
+    text = text_for(parser, random)
+    parser.inputs += 1
+    begin = time.thread_time()
+    try:
+        limited(2 * STALL, lambda: parser.call(random, text))
+    except TooLong:
+        parser.faults.setdefault(f"more than {2 * STALL:g} s", shown(text))
+    except parser.raises:
+        pass
+    except Exception as error:
+        parser.faults.setdefault(f"{type(error).__name__}: {str(error)[:SHOWN]}", shown(text))
+    took = time.thread_time() - begin
+    parser.slowest = max(parser.slowest, took)
+    if took > STALL:
+        parser.faults.setdefault(f"more than {STALL:g} s", shown(text))
+
+
+def shown(text: str) -> str:
+    return f"{json.dumps(text[:SHOWN])} ({len(text)} characters, CRC {zlib.crc32(text.encode('utf-8', 'replace')):08x})"
+
+
+def memory() -> float:
+    """MiB resident."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096 / 2**20
+
+
+def parsing(options: Options, progress: Progress) -> Iterator[Row]:
+    """All parsers, `options.inputs` inputs with a new seed."""
+    begin, seed = time.monotonic(), time.time_ns() & 0xFFFFFFFF
+    tried, growth = run(
+        options.inputs, seed, lambda done, faults: progress.show(f"parsers: {done:,} inputs, {faults} faults")
+    )
+    slowest = max(tried, key=lambda one: one.slowest)
+    faults = [(one.name, what, text) for one in tried for what, text in one.faults.items()]
+    said = (
+        f"{sum(one.inputs for one in tried):,} inputs over {len(tried)} parsers (seed {seed}), {len(faults)} faults; "
+        f"slowest {slowest.slowest * 1e3:.0f} ms CPU ({slowest.name}), {growth:+.0f} MiB"
+    )
+    yield Row("parsers", said, bool(faults) or growth > GROWTH, time.monotonic() - begin)
+    for name, what, text in faults:
+        yield Row("parsers", f"  {name}: {what} of {text}", True, 0.0)
