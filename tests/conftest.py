@@ -43,8 +43,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="tests marked kill_matrix: kills at each stage (1; a campaign asks for 20)",
     )
     parser.addoption(
-        "--every-key", action="store_true", help="tests/screens/test_typed_fast.py: all keys, not those of each screen"
+        "--every-key",
+        action="store_true",
+        help="test_typed_fast.py: all keys on all screens, typed twice",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What only a campaign does, see `pytest_addoption`."""
+    if not config.getoption("--every-key"):
+        left_out = [one for one in items if "every_key" in getattr(one, "fixturenames", ())]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [one for one in items if one not in left_out]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -6,6 +6,7 @@ Reads the pictures of the watched hosts; sets the application's `diagnosis`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from nictop.probe.records import Request
 
 if TYPE_CHECKING:
     from textual.timer import Timer
+    from textual.worker import WorkType
 
     from nictop.app import NictopApp
     from nictop.followed import Followed
@@ -53,7 +55,8 @@ class Diagnosing:
         wanted = found and not one.in_run
         if wanted != one.rechecked:
             one.rechecked = wanted
-            self._app.run_worker(one.request(Request(recheck=wanted)), name=f"recheck {one.name}", group="recheck")
+            ask: WorkType[None] = partial(one.request, Request(recheck=wanted))
+            self._app.run_worker(ask, name=f"recheck {one.name}", group="recheck")
 
     def _soon(self) -> None:
         """There is a new inventory: ask the rules now, if they did not have to think long about the last one."""
@@ -75,7 +78,8 @@ class Diagnosing:
         on there is no other."""
         if not self._going:
             self._going = True
-            self._app.run_worker(self._ask(), name="diagnose", group="diagnosis")
+            work: WorkType[None] = self._ask
+            self._app.run_worker(work, name="diagnose", group="diagnosis")
 
     async def _ask(self) -> None:
         from nictop.rules import Watched

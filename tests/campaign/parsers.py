@@ -33,6 +33,7 @@ import nictop
 from nictop.errors import NictopError
 from nictop.probe import netlink
 from nictop.probe.modules import CMIS_ADVERTISING, CMIS_LANES, LOWER, SFP_DIAGNOSTICS, UPPER, parse_module
+from nictop.probe.records import Qdisc
 from nictop.rules.budget import TooLong, limited
 from nictop.traffic.iperf3_json import JsonOutput
 from nictop.traffic.iperf3_text import TextOutput
@@ -131,11 +132,13 @@ ARGUMENTS: dict[str, Maker] = {
     "Iterable[tuple[str, str]]": lambda random, text: [("a.conf", part) for part in text.split("\n\n")],
     "Collection[int]": lambda random, text: (0, 1, 3),
     "set[int]": lambda random, text: {22, 5201},
+    "tuple[str, ...]": lambda random, text: tuple(words_of(random, text)),
     "tuple[int, ...]": lambda random, text: (0, 1, 3),
     "dict[int, int]": lambda random, text: {},
     "Attributes": lambda random, text: dict(netlink.iterate(attributes(random, text))),
     "Names": lambda random, text: {number: tuple(text.split()[:90]) for number in range(12)},
     "LinkSettings | None": lambda random, text: None,
+    "Qdisc": lambda random, text: Qdisc(text[:16], "8001:"),
     "set[Ids]": lambda random, text: {(0x8086, 0x1572, None, None)},
 }
 """Annotation → how such an argument is made from a text."""

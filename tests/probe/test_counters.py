@@ -360,7 +360,12 @@ def quiet_veth(namespace: Namespace) -> None:
         namespace.run(["ip", "link", "set", "dev", end, "up"])
     # the first end got its carrier only with the second one: a worker of the kernel gives it a queue, some time later,
     # and until then the kernel drops (qdisc noop) what is sent
-    wait_until(lambda: "qdisc noop " not in namespace.run(["ip", "link", "show"]))
+    wait_until(lambda: is_settled(namespace.run(["ip", "link", "show"])))
+
+
+def is_settled(said: str) -> bool:
+    """The kernel's worker has been there for both ends, and has no more to do."""
+    return said.count(" state UP ") == 2 and "qdisc noop " not in said
 
 
 def send_frames(device: str, count: int, size: int) -> None:

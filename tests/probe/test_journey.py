@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
 import sys
@@ -30,7 +31,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 
 def packed(*sources: str) -> bytes:
-    data = zlib.compress("\0".join(sources).encode())
+    data = zlib.compress(marshal.dumps(dict(zip(sources[::2], sources[1::2], strict=True)), 4))
     return len(data).to_bytes(4, "big") + data
 
 

@@ -351,3 +351,17 @@ def test_a_virtual_function_has_none_of_its_own(tree: Path) -> None:
     (tree / "physfn").symlink_to("../0000:05:00.1")
     (tree / "config").write_bytes(configuration(*IGB))
     assert read_tree(tree).sriov_capable is False
+
+
+def test_pyudev_reads_the_same_names() -> None:
+    """Of this machine's own devices; where no udevd runs, neither has any."""
+    pyudev = pytest.importorskip("pyudev", reason="libudev is not installed", exc_type=ImportError)
+    wanted = {}
+    expected = {}
+    for device in pyudev.Context().list_devices(subsystem="pci"):
+        vendor, _, model = device.properties["PCI_ID"].partition(":")
+        wanted[device.sys_name] = (int(vendor, 16), int(model, 16))
+        names = tuple(device.properties.get(f"ID_{what}_FROM_DATABASE") for what in ("VENDOR", "MODEL"))
+        if names != (None, None):
+            expected[device.sys_name] = names
+    assert read_udev_names(wanted) == expected
