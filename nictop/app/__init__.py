@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
@@ -234,6 +234,13 @@ class NictopApp(App[None]):
             self.traffic.start(self._wish, self_test=self._self_test)
             await self.push_screen(RunScreen(ascii_only=self.ascii_only))
         self._shown.set()
+
+    def action_command_palette(self) -> None:
+        """Show the command palette."""
+        from nictop.app.palette import Palette
+
+        if self.use_command_palette and not Palette.is_open(cast("App[object]", self)):
+            self.push_screen(Palette(id="--command-palette"))
 
     async def action_quit(self) -> None:
         """Somebody who forgets a run, or a change that is not kept, is asked before it is ended."""

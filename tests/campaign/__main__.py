@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.campaign import parsers, suites
+from tests.campaign import endings, parsers, suites
 from tests.campaign.results import Options, Progress, Row, clock, table
 from tests.campaign.soak import Soak
 from tests.support.namespaces import ROOT
@@ -22,6 +22,7 @@ PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "fuzz": suites.fuzzing,
     "parsers": parsers.parsing,
     "keys": suites.keys,
+    "endings": endings.endings,
     "starved": suites.starved,
 }
 SOAK = "soak"

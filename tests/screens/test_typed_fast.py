@@ -46,6 +46,8 @@ from tests.support.screen import Hosts, Screen, several, wait_until
 
 TURNS = 60
 """Of the loop: more than opening or closing a screen takes."""
+EVERY = 4
+"""Turns from one news to the next: each draws everything."""
 QUITS = ("q", "ctrl+c", "ctrl+q")
 """Those that end the program from most screens."""
 EVERYWHERE = ("enter", "escape", "tab", "pagedown", "ctrl+p")
@@ -104,16 +106,20 @@ class Typing:
         for turn in range(TURNS):
             if not self.app.is_running:
                 break
+            await asyncio.sleep(0)
+            if turn % EVERY:
+                continue
             self.app.hosts.tell_all()
             for name in ("snapshot", "diagnosis"):
                 self.app.mutate_reactive(getattr(type(self.app), name))
             self.app.run_news = self.app.change_news = self.app.recording_news = self.app.replay_news = turn
-            await asyncio.sleep(0)
         await self.screen.settle()
         assert self.app._exception is None, f"{keys}: {self.app._exception!r}"
 
     async def back(self) -> None:
-        """To the live screen, and nothing typed stays."""
+        """To the live screen, and nothing that was begun goes on."""
+        await self.app.traffic.stop()
+        await self.app.recording.end(says=False)
         while len(self.app.screen_stack) > 2:
             await self.app.pop_screen()
         await self.screen.settle()

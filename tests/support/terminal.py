@@ -26,8 +26,8 @@ class OnTerminal:
     def __init__(
         self, command: Sequence[str], cwd: Path, environment: Mapping[str, str], size: tuple[int, int]
     ) -> None:
-        self._pid, self._terminal = pty.fork()
-        if self._pid == 0:
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
             try:
                 os.chdir(cwd)
                 os.execvpe(command[0], list(command), dict(environment))
@@ -45,9 +45,10 @@ class OnTerminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._status is None:
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
-        os.close(self._terminal)
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        if self._terminal >= 0:
+            os.close(self._terminal)
 
     @property
     def text(self) -> str:
@@ -82,9 +83,27 @@ class OnTerminal:
             pass
         if modes is not None:
             modes += termios.tcgetattr(self._terminal)
-        _, status = os.waitpid(self._pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         self._status = os.waitstatus_to_exitcode(status)
         return self._status
+
+    def hang_up(self) -> None:
+        """Close the terminal, as a window is closed."""
+        os.close(self._terminal)
+        self._terminal = -1
+
+    def has_ended(self) -> bool:
+        """Whether it is gone; what it draws until then is read and forgotten."""
+        if self._status is None:
+            while self._terminal >= 0 and select.select([self._terminal], [], [], 0)[0]:
+                try:
+                    if not os.read(self._terminal, 65536):
+                        break
+                except OSError:
+                    break
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status is not None
 
     def _read(self, end: float) -> bool:
         """False: it has closed its terminal, or the time is over."""

@@ -1,0 +1,79 @@
+"""How long nictop takes to end, in every way, while all processors are busy: then nothing of it may be left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+
+from tests.campaign.results import Options, Progress, Row
+from tests.campaign.suites import busy_processors
+from tests.support.namespaces import ROOT
+from tests.support.terminal import OnTerminal
+
+MOST_SECONDS = 2.0
+"""From the key, the signal or the closed terminal to the end of the last process."""
+LIMIT = 30.0
+LOOK_EVERY = 0.01
+COMMANDS = {
+    "live": (["--interval", "0.1"], " CPUs "),
+    "demo": (["demo"], "ens192"),
+}
+"""What runs → what it draws when it is ready."""
+
+
+def typed(keys: str) -> Callable[[OnTerminal], None]:
+    return lambda screen: screen.type(keys)
+
+
+def sent(number: signal.Signals) -> Callable[[OnTerminal], None]:
+    return lambda screen: os.kill(screen.pid, number)
+
+
+ENDINGS: dict[str, Callable[[OnTerminal], None]] = {
+    "q": typed("q"),
+    "ctrl+c": typed("\x03"),
+    "SIGTERM": sent(signal.SIGTERM),
+    "SIGHUP": sent(signal.SIGHUP),
+    "terminal closed": lambda screen: screen.hang_up(),
+}
+
+
+def endings(options: Options, progress: Progress) -> Iterator[Row]:
+    """Each way `options.kills` times."""
+    with busy_processors():
+        for name, end in ENDINGS.items():
+            begin, took, left = time.monotonic(), [], 0
+            for number in range(options.kills):
+                progress.show(f"endings: {name}, {number} of {options.kills}")
+                seconds, remaining = ended(list(COMMANDS)[number % len(COMMANDS)], end)
+                took.append(seconds)
+                left += remaining
+            said = f"{name}: {len(took)} times, at most {max(took):.1f} s, {left} processes left"
+            yield Row("endings", said, bool(left) or max(took) > MOST_SECONDS, time.monotonic() - begin)
+
+
+def ended(kind: str, end: Callable[[OnTerminal], None]) -> tuple[float, int]:
+    """(Seconds until no process of it was left, how many were left when the time was over)."""
+    arguments, ready = COMMANDS[kind]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+    with OnTerminal([sys.executable, "-m", "nictop", *arguments], ROOT, environment, (120, 36)) as screen:
+        screen.until(ready)
+        children = psutil.Process(screen.pid).children(recursive=True)
+        begin = time.monotonic()
+        end(screen)
+        while time.monotonic() - begin < LIMIT and not (screen.has_ended() and not any(map(runs, children))):
+            time.sleep(LOOK_EVERY)
+        seconds = time.monotonic() - begin
+        left = [one for one in children if runs(one)]
+        for one in left:
+            one.kill()
+        return seconds, len(left) + (not screen.has_ended())
+
+
+def runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
