@@ -7,6 +7,7 @@ nothing is interrupted.
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -32,6 +33,8 @@ def limited(seconds: float, work: Callable[[], T]) -> T:
         return work()
     if signal.getsignal(signal.SIGVTALRM) is not _interrupt:
         signal.signal(signal.SIGVTALRM, _interrupt)
+    collects = gc.isenabled()
+    gc.disable()  # a collection may take longer than a rule, and is not the rule's
     try:
         try:
             _deadline = time.thread_time() + seconds
@@ -43,6 +46,8 @@ def limited(seconds: float, work: Callable[[], T]) -> T:
     finally:  # the signal may have come inside the other one, before its first step
         _deadline = None
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+        if collects:
+            gc.enable()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
