@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nictop.model.ipv4_conf import STRICT
 from nictop.model.wording.text import clean
+from nictop.model.wording.words import IFF_NOARP
 from nictop.probe.records import Link, TrafficPath
 from nictop.rules.quoting import command
 from nictop.traffic.assembly import Heard
@@ -19,7 +21,6 @@ from nictop.traffic.failures import Examined, Failure
 from nictop.traffic.generators import Side
 from nictop.traffic.plan import Place
 
-IFF_NOARP = 0x80
 ARPHRD_ETHER = 1
 WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
 """Kinds of links that look like Ethernet and never use it."""
@@ -27,7 +28,6 @@ DISCARDING = ("unreachable", "prohibit", "blackhole", "throw")
 """Types of routes that no packet leaves by."""
 UNRESOLVED = ("incomplete", "failed")
 """States of a neighbour that does not answer."""
-STRICT = 1
 
 
 @dataclass(frozen=True)
