@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -24,9 +24,10 @@ from nictop.probe.route_messages import (
     RTA_TABLE,
     RTMSG,
     RTN_UNICAST,
-    is_default_route,
+    RouteFilter,
     parse_address,
     parse_default_routes,
+    parse_destination,
 )
 from nictop.probe.rtnetlink import (
     IFADDRMSG,
@@ -37,11 +38,13 @@ from nictop.probe.rtnetlink import (
     RTM_GETLINK,
     RTM_GETROUTE,
 )
-from nictop.probe.subnet_routes import with_subnet_routes
+from nictop.probe.subnet_routes import NarrowRoute, with_subnet_routes
 from nictop.probe.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
 
 TABLES = (254, 253)
 """RT_TABLE_MAIN and RT_TABLE_DEFAULT."""
+MAX_NARROW_ROUTES = 1024
+"""IPv4 routes with a longer prefix than a subnet of this host that are looked at."""
 
 ASSIGNMENTS: tuple[Literal["permanent", "random", "stolen", "set"], ...] = ("permanent", "random", "stolen", "set")
 NAMESPACE_DETAIL = "sysfs shows another network namespace"
@@ -58,7 +61,7 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
         query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
         found = [parse_link(payload) for payload in dump(netlink, RTM_GETLINK, query, "links", failed)]
         addresses = read_addresses(netlink, failed)
-        routes = read_default_routes(netlink, failed)
+        routes, narrow = read_routes(netlink, addresses, failed)
     links = {link.ifindex: link for link in found if link is not None}
     complete = tuple(
         read_from_sysfs(
@@ -71,7 +74,7 @@ def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadabl
         )
         for ifindex in sorted(links)
     )
-    return with_subnet_routes(complete), failed
+    return with_subnet_routes(complete, narrow), failed
 
 
 def dump(
@@ -104,28 +107,38 @@ def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dic
     return found
 
 
-def read_default_routes(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dict[int, list[DefaultRoute]]:
-    """ifindex → default routes of the tables main and default.
+def read_routes(
+    netlink: NetlinkSocket, addresses: Mapping[int, Iterable[Address]], failed: dict[str, Unreadable]
+) -> tuple[dict[int, list[DefaultRoute]], list[NarrowRoute]]:
+    """ifindex → default routes of the tables main and default; and IPv4 routes of the table main that are narrower than
+    the largest subnet of `addresses`.
 
     The kernel filters by table (before Linux 4.20 it does not: hence the second look), and nothing of the other routes
     is kept, because a router may have a million of them.
     """
     found: dict[int, list[DefaultRoute]] = {}
+    narrow: dict[NarrowRoute, None] = {}
+    own = (one for some in addresses.values() for one in some if one.family == "ipv4" and one.scope == "global")
+    shortest = min((one.prefix_length for one in own), default=32)
     for family in (socket.AF_INET, socket.AF_INET6):
         for table in TABLES:
             query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + struct.pack("=HHI", 8, RTA_TABLE, table)
-            for payload in route_dump(netlink, query, failed):
+            for payload in route_dump(netlink, query, RouteFilter(shortest, MAX_NARROW_ROUTES), failed):
                 for ifindex, route in parse_default_routes(payload):
                     known = found.setdefault(ifindex, [])
                     if route.table == table and route not in known:
                         known.append(route)
-    return found
+                if (destination := parse_destination(payload)) is not None and destination[1]:
+                    narrow[NarrowRoute(*destination)] = None
+    return found, list(narrow)
 
 
-def route_dump(netlink: NetlinkSocket, query: bytes, failed: dict[str, Unreadable]) -> Iterable[bytes]:
+def route_dump(
+    netlink: NetlinkSocket, query: bytes, keep: RouteFilter, failed: dict[str, Unreadable]
+) -> Iterable[bytes]:
     """Routes of one table. ENOENT: the table does not exist; EOPNOTSUPP: a kernel without this family."""
     trouble: dict[str, Unreadable] = {}
-    payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=is_default_route)
+    payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=keep)
     if trouble and trouble["routes"].reason not in ("missing", "not_offered"):
         failed.update(trouble)
     return payloads

@@ -1,4 +1,4 @@
-"""What rtnetlink says of addresses, default routes and rules, from bytes to records. Pure: nothing is read here.
+"""What rtnetlink says of addresses, routes and rules, from bytes to records. Pure: nothing is read here.
 
 Takes the payloads of RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE (linux/if_addr.h, linux/rtnetlink.h, linux/fib_rules.h).
 What is garbled or of no interest yields nothing, never an exception.
@@ -36,6 +36,7 @@ ADDRESS_FLAGS = (
 SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
 RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 1, 2, 4, 5, 6, 9, 15, 18
 RTN_UNICAST = 1
+RTPROT_KERNEL = 2
 FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
 FR_ACT_TO_TBL = 1
 KERNEL_RULES = ((0, 255), (32766, 254), (32767, 253))
@@ -70,9 +71,22 @@ def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"]
     return None
 
 
-def is_default_route(data: bytes, start: int) -> bool:
-    """Whether the RTM_NEWROUTE whose payload begins at `start` has a destination of length 0."""
-    return data[start + 1 : start + 2] == b"\0"
+class RouteFilter:
+    """Which RTM_NEWROUTE of a dump are kept: default routes, and at most `limit` IPv4 routes with a longer prefix than
+    `length`, other than those that the kernel made of addresses."""
+
+    def __init__(self, length: int = 32, limit: int = 0) -> None:
+        self._length, self._left = length, limit
+
+    def __call__(self, data: bytes, start: int) -> bool:
+        """`start`: where the payload begins."""
+        header = data[start : start + 6]
+        if len(header) < 6 or not self._left or header[1] <= self._length:
+            return header[1:2] == b"\0"
+        if header[0] != socket.AF_INET or header[5] == RTPROT_KERNEL:
+            return False
+        self._left -= 1
+        return True
 
 
 def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
@@ -91,6 +105,19 @@ def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
         for ifindex, attributes in hops
         if ifindex
     ]
+
+
+def parse_destination(payload: bytes) -> tuple[int, int, tuple[int, ...]] | None:
+    """(first address as a number, prefix length, ifindexes of its next hops) of an RTM_NEWROUTE; None: it is no IPv4
+    unicast route, or garbled."""
+    if len(payload) < RTMSG.size or payload[0] != socket.AF_INET or payload[7] != RTN_UNICAST:
+        return None
+    found = dict(iterate(payload[RTMSG.size :]))
+    destination, length = found.get(RTA_DST, b""), payload[1]
+    hops = (number(found, RTA_OIF), *(ifindex for ifindex, _ in parse_next_hops(found.get(RTA_MULTIPATH, b""))))
+    if len(destination) != 4 or length > 32:
+        return None
+    return int.from_bytes(destination, "big"), length, tuple(ifindex for ifindex in hops if ifindex)
 
 
 def parse_gateway(family: int, attributes: Attributes) -> str | None:

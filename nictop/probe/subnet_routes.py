@@ -1,7 +1,8 @@
-"""Where packets leave that go to a subnet of two links: what the kernel answers to ``ip route get PEER from ADDRESS``.
+"""Where packets leave that go to the subnet of a link: what the kernel answers to ``ip route get PEER from ADDRESS``.
 
-Asks one RTM_GETROUTE per address of links that share a subnet, and one more per subnet without a source address. Hosts
-whose links are in different subnets, as most are, are asked nothing. Yields the links with `Link.subnet_routes`.
+Asks one RTM_GETROUTE per address of links that share a subnet, or of which a narrower route sends a part elsewhere, and
+one more per subnet without a source address. Hosts without either, as most are, are asked nothing. Yields the links
+with `Link.subnet_routes`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,21 @@ NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES)
 
 
 @dataclass(frozen=True)
+class NarrowRoute:
+    """An IPv4 route that may be for a part of a link's subnet."""
+
+    first: int
+    """Its first address."""
+    prefix_length: int
+    ifindexes: tuple[int, ...]
+    """Of the links that it leaves by."""
+
+    @property
+    def last(self) -> int:
+        return self.first | (1 << 32 - self.prefix_length) - 1
+
+
+@dataclass(frozen=True)
 class Subnet:
     """A subnet and who is in it; addresses as numbers."""
 
@@ -37,30 +53,48 @@ class Subnet:
     """(ifindex, address)"""
 
 
-def with_subnet_routes(links: tuple[Link, ...]) -> tuple[Link, ...]:
-    """The links, those that share a subnet with the routes to a peer in it. Never raises OSError."""
-    asked = shared_subnets(links)
-    if not asked:
+@dataclass(frozen=True)
+class Lookup:
+    """Routes to ask for: to one peer, from each of some addresses."""
+
+    family: str
+    peer: str
+    members: list[tuple[int, str]]
+    """(ifindex, address)"""
+    narrower: str = ""
+
+
+def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = ()) -> tuple[Link, ...]:
+    """The links, those that share a subnet, or of which one of the routes in `narrow` takes a part, with the routes to
+    a peer there. Never raises OSError."""
+    wanted = [
+        Lookup(subnet.family, peer, subnet.members)
+        for subnet in shared_subnets(links)
+        if (peer := peer_in(subnet, links)) is not None
+    ]
+    wanted += narrower_lookups(links, narrow)
+    if not wanted:
         return links
-    peers = [(subnet, peer) for subnet in asked if (peer := peer_in(subnet, links)) is not None]
     found: dict[int, list[SubnetRoute]] = {}
     failed: dict[int, Unreadable] = {}
     lookups = 0
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
-            for subnet, peer in peers:
-                lookups += 1 + len(subnet.members)
+            for one in wanted:
+                lookups += 1 + len(one.members)
                 if lookups > MAX_LOOKUPS:
-                    why = Unreadable("failed", f"more than {MAX_LOOKUPS} addresses in subnets of several links")
-                    failed.update(dict.fromkeys((ifindex for ifindex, _ in subnet.members), why))
+                    why = Unreadable("failed", f"more than {MAX_LOOKUPS} addresses to look up routes from")
+                    failed.update(dict.fromkeys((ifindex for ifindex, _ in one.members), why))
                     continue
-                unbound = outgoing_link(netlink, subnet.family, peer, None)
-                for ifindex, address in subnet.members:
-                    bound = outgoing_link(netlink, subnet.family, peer, address)
-                    found.setdefault(ifindex, []).append(SubnetRoute(address, peer, bound, unbound))
+                unbound = outgoing_link(netlink, one.family, one.peer, None)
+                for ifindex, address in one.members:
+                    bound = outgoing_link(netlink, one.family, one.peer, address)
+                    if not one.narrower or bound != ifindex:
+                        route = SubnetRoute(address, one.peer, bound, unbound, one.narrower)
+                        found.setdefault(ifindex, []).append(route)
     except OSError as error:
-        why = why_unreadable(error, "routes to shared subnets")
-        failed = {ifindex: why for subnet, _ in peers for ifindex, _ in subnet.members}
+        why = why_unreadable(error, "routes to subnets of links")
+        failed = {ifindex: why for one in wanted for ifindex, _ in one.members}
     return tuple(
         replace(
             link,
@@ -73,6 +107,32 @@ def with_subnet_routes(links: tuple[Link, ...]) -> tuple[Link, ...]:
         else link
         for link in links
     )
+
+
+def narrower_lookups(links: Iterable[Link], narrow: Iterable[NarrowRoute]) -> Iterator[Lookup]:
+    """For each of the routes that is for a part of the subnet of a link and leaves by another one: its first address
+    that is not this host's."""
+    known = [link for link in links if link.addresses]
+    own = {number(one.family, one.address) for link in known for one in link.addresses if one.family == "ipv4"}
+    subnets = [
+        (link.ifindex, address.address, span)
+        for link in known
+        if link.flags & IFF_UP and link.carrier and link.master is None
+        for address in link.addresses
+        if address.family == "ipv4" and address.scope == "global"
+        if (span := subnet_span("ipv4", address.address, address.prefix_length)) is not None
+    ]
+    for route in narrow:
+        members = [
+            (ifindex, address)
+            for ifindex, address, span in subnets
+            if span[0] <= route.first and route.last <= span[1] and ifindex not in route.ifindexes
+        ]
+        peers = range(route.first + (route.last - route.first >= MIN_ADDRESSES - 1), route.last + 1)
+        peer = next((one for one in peers if one not in own), None)
+        if members and peer is not None:
+            first, written = (socket.inet_ntoa(one.to_bytes(4, "big")) for one in (route.first, peer))
+            yield Lookup("ipv4", written, members, f"{first}/{route.prefix_length}")
 
 
 def shared_subnets(links: Iterable[Link]) -> list[Subnet]:

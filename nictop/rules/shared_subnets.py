@@ -49,7 +49,7 @@ def two_links_in_one_subnet(host: Watched) -> Said:
     Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; ip-rule(8); esnet/iperf#1099, #263;
     haos#5003.
     """
-    if not any(link.subnet_routes for link in host.links):
+    if not any(not route.narrower for link in host.links for route in link.subnet_routes):
         yield from _by_addresses(host)
         return
     wrong: dict[int, list[SubnetRoute]] = {}
@@ -94,7 +94,7 @@ def _overlaps(host: Watched, family: str) -> Iterator[tuple[Link, Link, str, tup
 def _routes_within(link: Link, family: str, first: int, last: int) -> Iterator[SubnetRoute]:
     for route in link.subnet_routes:
         peer = ip_address(route.peer)
-        if family == f"ipv{peer.version}" and first <= int(peer) <= last:
+        if not route.narrower and family == f"ipv{peer.version}" and first <= int(peer) <= last:
             yield route
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nictop.probe import subnet_routes
 from nictop.probe.links import read_links
 from nictop.probe.records import Address, DefaultRoute, Link, SubnetRoute
-from nictop.probe.route_messages import parse_outgoing_link
+from nictop.probe.route_messages import RouteFilter, parse_outgoing_link
 from nictop.probe.subnet_routes import peer_in, shared_subnets, subnet_span, with_subnet_routes
 from tests.support.namespaces import Namespace
 
@@ -89,6 +89,39 @@ def test_no_route_is_an_answer(shared: Namespace) -> None:
     (v2,) = [one for one in links if one.name == "v2"]
     assert v2.subnet_routes[0].ifindex is None and v2.subnet_routes[0].unbound is not None
     assert "subnet_routes" not in v2.unreadable
+
+
+def test_a_narrower_route_by_another_link_is_asked_for(shared: Namespace) -> None:
+    shared.run(["ip", "address", "del", "192.0.2.12/24", "dev", "v2"])
+    shared.run(["ip", "address", "add", "198.51.100.2/24", "dev", "v2"])
+    for destination, link_name in (
+        ("198.51.100.7/32", "v1"),
+        ("198.51.100.64/26", "v1"),
+        ("198.51.100.8/32", "v2"),  # by the link of the subnet itself
+        ("203.0.113.7/32", "v1"),  # in no subnet of a link
+    ):
+        shared.run(["ip", "route", "add", destination, "dev", link_name])
+    v1 = shared.inside(lambda: socket.if_nametoindex("v1"))
+    found = [one for one in routes(shared)["v2"] if one.narrower]
+    assert found == [
+        SubnetRoute("198.51.100.2", "198.51.100.7", v1, v1, "198.51.100.7/32"),
+        SubnetRoute("198.51.100.2", "198.51.100.65", v1, v1, "198.51.100.64/26"),
+    ]
+    assert not [one for one in routes(shared)["v1"] if one.narrower]
+    shared.run(["ip", "rule", "add", "from", "198.51.100.2", "table", "1000"])
+    shared.run(["ip", "route", "add", "198.51.100.0/24", "dev", "v2", "table", "1000"])
+    assert not [one for one in routes(shared)["v2"] if one.narrower]
+
+
+def test_of_very_many_narrower_routes_some_are_kept() -> None:
+    def message(family: int, length: int, protocol: int) -> bytes:
+        return b"junk" + bytes((family, length, 0, 0, 254, protocol, 0, 1))
+
+    keep = RouteFilter(24, limit=2)
+    default, narrower = message(2, 0, 3), message(2, 32, 3)
+    assert not keep(message(2, 24, 3), 4) and not keep(message(10, 64, 3), 4) and not keep(message(2, 32, 2), 4)
+    assert keep(narrower, 4) and keep(narrower, 4) and not keep(narrower, 4)
+    assert keep(default, 4)
 
 
 def test_different_subnets_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

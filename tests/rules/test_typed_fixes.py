@@ -34,6 +34,17 @@ for i in 1 2; do
   ip address add 192.0.2.1$i/24 dev v$i
 done
 """
+ONE_PEER_BY_ANOTHER_NIC = """
+for i in 1 2; do
+  ip link add name v$i type veth peer name far$i
+  ip link set dev far$i up
+  ip link set dev v$i up
+done
+ip address add 192.0.2.1/24 dev v1
+ip address add 198.51.100.2/24 dev v2
+ip route add 198.51.100.7/32 dev v1
+echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter
+"""
 STRICT_ON_TWO = f"{TWO_IN_ONE_SUBNET} echo 1 > /proc/sys/net/ipv4/conf/v2/rp_filter"
 SHAPER = "tbf rate 10mbit burst 32k latency 50ms"
 GIGABIT = ["100baseT/Full", "1000baseT/Full"]
@@ -134,6 +145,19 @@ CASES = (
         (Host(STRICT_ON_TWO, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
         fix="set it now",
         named="loose",
+    ),
+    Case(
+        "rp_filter_drops_its_subnet",
+        "v2",
+        (Host(ONE_PEER_BY_ANOTHER_NIC, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
+        named="one peer",
+    ),
+    Case(
+        "rp_filter_drops_its_subnet",
+        "v2",
+        (Host(ONE_PEER_BY_ANOTHER_NIC, {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}),),
+        fix="set it now",
+        named="one peer, loose",
     ),
     Case(
         "ip_address_is_on_two_hosts",

@@ -38,16 +38,19 @@ class DefaultRoute:
 
 @dataclass(frozen=True)
 class SubnetRoute:
-    """Where packets leave to a peer in a subnet of two links. RTM_GETROUTE, ``ip route get PEER from SOURCE``."""
+    """Where packets leave to a peer in the subnet of a link: one that two links share, or one of which a narrower route
+    takes a part by another link. RTM_GETROUTE, ``ip route get PEER from SOURCE``."""
 
     source: str
     """Address of the link that the subnet belongs to."""
     peer: str
-    """An address of the subnet that this host does not have: a gateway, or the first one."""
+    """An address of the subnet, or of `narrower`, that this host does not have: a gateway, or the first one."""
     ifindex: int | None
     """By which link packets with this source address leave; None: no route (unreachable, prohibited)."""
     unbound: int | None = None
     """The same for packets of sockets that are bound to no address."""
+    narrower: str = ""
+    """``192.0.2.7/32``: the part of the subnet that a route of the table main sends elsewhere; "": all of it."""
 
 
 @dataclass(frozen=True)
