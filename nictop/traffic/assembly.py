@@ -28,7 +28,7 @@ from nictop.traffic.failures import Failure
 from nictop.traffic.flow_picture import with_sockets
 from nictop.traffic.generators import Side
 from nictop.traffic.host import RunHost
-from nictop.traffic.judgement import ABOVE_CEILING
+from nictop.traffic.judgement import is_above_ceiling
 from nictop.traffic.load import HostLoad, HostRole, host_load
 from nictop.traffic.measured import Total
 from nictop.traffic.plan import Place, Plan
@@ -309,7 +309,7 @@ def _notes(result: Result) -> tuple[str, ...]:
     found = [f"{one.sentence}: more than the run, so that there was other traffic" for one in ends if one.foreign]
     if result.stopped is not None:  # what was under way when it was stopped is in no interval
         found = [f"stopped after {result.stopped:.1f} of {result.plan.time} s"]
-    if result.of_ceiling is not None and result.of_ceiling > ABOVE_CEILING:
+    if is_above_ceiling(result):
         found.append("more than the wire can carry: the ceiling does not limit this path")
     return tuple(found)
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from nictop.model import units
 from nictop.traffic import cpu_limits, path_limits
 from nictop.traffic.facts import NicSetup
-from nictop.traffic.judgement import ABOVE_CEILING, Judgement, on_one_machine, packets, together
+from nictop.traffic.judgement import Judgement, is_above_ceiling, on_one_machine, packets, together
 from nictop.traffic.result import Flow, Result
 
 AT_CEILING = 0.97
@@ -61,7 +61,7 @@ def _ceiling(result: Result) -> Judgement:
     share, ceiling = result.of_ceiling, result.ceiling
     if share is None or ceiling is None:
         return Judgement()
-    if share > ABOVE_CEILING:
+    if is_above_ceiling(result):
         return Judgement("", ("ceiling (exceeded)",))
     if share < AT_CEILING:
         return Judgement("", (f"ceiling ({units.percentage(share)} of it)",))

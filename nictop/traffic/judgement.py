@@ -14,6 +14,9 @@ from nictop.traffic.result import Flow, Result, SocketFigures
 
 ABOVE_CEILING = 1.02
 """More is no answer: the wire did not limit it, and something else did."""
+LATE_READING = 0.2
+"""Seconds by which a busy receiver may read late: what had arrived before counts in a run, or interval, that is shorter
+than it should be."""
 FACTOR = 2.0
 """An arithmetic that gives the measured rate times or divided by less than this explains it."""
 SMALL_PAYLOAD = 512
@@ -42,6 +45,13 @@ def together(judgements: Iterable[Judgement]) -> Judgement:
         tuple(phrase for one in found for phrase in one.excluded),
         tuple(phrase for one in found for phrase in one.possible),
     )
+
+
+def is_above_ceiling(result: Result) -> bool:
+    """More arrived than the wire can carry, also when the receiver read some of it late."""
+    share = result.of_ceiling
+    seconds = [flow.received.seconds for flow in result.flows if flow.received is not None and flow.received.seconds]
+    return share is not None and share > ABOVE_CEILING + (LATE_READING / min(seconds) if seconds else 0.0)
 
 
 def load_of(result: Result, host: str) -> HostLoad | None:

@@ -144,6 +144,7 @@ class LineView(ScrollView):
 
     def _fit_virtual_size(self) -> None:
         self.virtual_size = Size(self.scrollable_content_region.width, self._count + self._header_height)
+        self._scroll_update(self.virtual_size)  # Textual looks at its scroll bar only when the view has another size
 
     def _refresh_line(self, index: int) -> None:
         y = index + self._header_height - self.scroll_offset.y

@@ -98,6 +98,14 @@ def test_more_than_the_ceiling_is_no_answer() -> None:
     assert bottleneck(result(11.0)).partition("; excluded: ")[2].startswith("ceiling (exceeded), steal")
 
 
+def test_a_short_run_may_read_late_what_had_arrived_before() -> None:
+    def of(seconds: float) -> Result:
+        return result(flows=(flow(10.35, received=Total(False, False, seconds, 10.35e9)),))
+
+    assert bottleneck(of(1.0)).startswith("the ceiling: 110 % of 9.41")
+    assert "ceiling (exceeded)" in bottleneck(of(10.0))
+
+
 def test_what_a_failed_run_reached_is_no_rate() -> None:
     assert bottleneck(result(hosts=(SENDS, RECEIVES), failure=Failure("stall", "nothing arrived any more"))) == ""
 

@@ -32,6 +32,11 @@ def drawn(view: LineView, y: int) -> str:
     return view.render_line(y).text.rstrip()
 
 
+def drawn_rows(app: Viewer) -> list[str]:
+    """What is on the screen."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
 async def test_only_lines_in_view_are_made() -> None:
     app = Viewer()
     async with running(app, (40, 10), notifications=False) as pilot:
@@ -69,6 +74,22 @@ async def test_fewer_lines_leave_nothing_behind() -> None:
         view.show_drawn(2, app.line)
         await pilot.pause()
         assert [drawn(view, y) for y in range(10)] == [" line 0", " line 1"] + [""] * 8
+
+
+async def test_the_last_column_is_drawn_when_the_scroll_bar_has_gone() -> None:
+    """A view that is made lower shows a scroll bar until whoever fills it has made fewer lines."""
+    app = Viewer()
+    lines: list[SpanLine] = [(("x" * 40, ""),)] * 10
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        view.show_lines(lines)
+        await pilot.pause()
+        view.take_rows(9)
+        await pilot.pause()
+        assert drawn_rows(app)[0] != "x" * 40
+        view.show_lines(lines[:9])
+        await pilot.pause()
+        assert drawn_rows(app)[:9] == ["x" * 40] * 9
 
 
 async def test_a_style_that_changes_is_drawn_anew_and_others_are_not() -> None:
