@@ -47,8 +47,8 @@ report-pictures: $(VENV)/.dev
 			--screenshot=screenshots/report-$${tone#*:}.png file://$$folder/report.html || exit 1; \
 	done
 
-# what the tests drive for real: ip, ethtool, lspci, iperf3, Chromium, and in containers NetworkManager, dbus, sshd.
-# Installed when root and apt are there; otherwise those tests say why they skip.
+# what the tests drive for real: ip, ethtool, lspci, iperf3, Chromium, and in containers NetworkManager, dbus, sshd,
+# Prometheus. Installed when root and apt are there; otherwise those tests say why they skip.
 system:
 	@.ci/system-packages
 

@@ -2,112 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from nictop.probe.records import LINK_COUNTERS
-from tests.metrics.answers import Series, series, those, values
-from tests.support.namespaces import ROOT, Namespace
+from tests.metrics.answers import series, those
+from tests.metrics.metrics_process import PAUSE, Metrics
+from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, alive, wait_until
 from tests.support.sshd import Sshd, descendants, skip_without_sshd
-
-PAUSE = 0.05
-"""Seconds between two scrapes."""
-OPENMETRICS = {"Accept": "application/openmetrics-text; version=1.0.0"}
-
-
-class Metrics:
-    """A running `nictop metrics`; a context manager that leaves no process behind."""
-
-    def __init__(
-        self,
-        *hosts: str,
-        listen: str = "127.0.0.1:0",
-        namespace: Namespace | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        inside = ["ip", "netns", "exec", namespace.name] if namespace is not None else []
-        command = [sys.executable, "-m", "nictop", "metrics", "--interval", "0.2", "--listen", listen, *hosts]
-        self.process = subprocess.Popen(
-            [*inside, *command],
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.said: list[str] = []
-        self._namespace = namespace
-        self._listener = threading.Thread(target=self._listen)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line.rstrip("\n"))
-
-    def __enter__(self) -> Metrics:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-        self.process.wait(LIMIT)
-        self._listener.join(LIMIT)
-        for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
-
-    @property
-    def place(self) -> tuple[str, int]:
-        wait_until(lambda: any("http://" in line for line in self.said) or self.process.poll() is not None)
-        url = next(line for line in self.said if "http://" in line).split("http://")[1].split("/")[0]
-        address, _, port = url.rpartition(":")
-        return address.strip("[]"), int(port)
-
-    def ask(self, path: str = "/metrics", **headers: str) -> tuple[int, str, bytes]:
-        """Status, content type and body."""
-
-        def answer() -> tuple[int, str, bytes]:
-            connection = http.client.HTTPConnection(*self.place, timeout=LIMIT)
-            try:
-                connection.request("GET", path, headers={**OPENMETRICS, **headers})
-                response = connection.getresponse()
-                return response.status, response.headers["Content-Type"], response.read()
-            finally:
-                connection.close()
-
-        return self._namespace.inside(answer) if self._namespace is not None else answer()
-
-    def values(self) -> dict[Series, float]:
-        return values(self.ask()[2])
-
-    def until_up(self, host: str, *, is_up: bool = True) -> dict[Series, float]:
-        """The first answer in which the host is up (or is not), with findings when it is."""
-        found: dict[Series, float] = {}
-
-        def fact() -> bool:
-            nonlocal found
-            found = self.values()
-            up = found[series("nictop_host_up", host=host)] == 1
-            told = bool(those(found, "nictop_host_findings", host=host))
-            return up == is_up and (told or not is_up)
-
-        wait_until(fact, 2 * LIMIT, PAUSE)
-        return found
-
-    def end(self, number: signal.Signals) -> int:
-        self.process.send_signal(number)
-        return self.process.wait(LIMIT)
 
 
 @pytest.fixture
@@ -258,15 +165,8 @@ def test_a_taken_port_is_a_sentence_and_exit_code_2(namespace: Namespace) -> Non
 def test_a_lost_host_takes_nothing_from_the_others(tmp_path: Path) -> None:
     skip_without_sshd()
     sshd = Sshd(tmp_path / "sshd")
-    home = tmp_path / "home"
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh" / "known_hosts").write_text(sshd.known_hosts.read_text())
-    (home / ".config" / "nictop").mkdir(parents=True)
-    (home / ".config" / "nictop" / "config.toml").write_text(f'[defaults]\nidentity_files = ["{sshd.key}"]\n')
-    environment = {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
-    word = f"far={sshd.user}@{sshd.address}:{sshd.port}"
     try:
-        with Metrics("here=local", word, environment=environment) as metrics:
+        with Metrics("here=local", f"far={sshd.word}", environment=sshd.client(tmp_path / "home")) as metrics:
             found = metrics.until_up("far")
             assert those(found, "nictop_link_bytes_total", host="far", device="lo")
             sshd.stop()

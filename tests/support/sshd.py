@@ -159,6 +159,19 @@ class Sshd:
             config=(str(self.client_config),),
         )
 
+    @property
+    def word(self) -> str:
+        """How a command line names it."""
+        return f"{self.user}@{self.address}:{self.port}"
+
+    def client(self, home: Path) -> dict[str, str]:
+        """Environment of a nictop whose user has this new `home`: its host key is known there, and its key is used."""
+        (home / ".ssh").mkdir(parents=True)
+        (home / ".ssh" / "known_hosts").write_text(self.known_hosts.read_text())
+        (home / ".config" / "nictop").mkdir(parents=True)
+        (home / ".config" / "nictop" / "config.toml").write_text(f'[defaults]\nidentity_files = ["{self.key}"]\n')
+        return {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
+
     def sessions(self) -> list[int]:
         """Processes below the listener: those of sshd and what they run."""
         return descendants(self.process.pid) if self.process is not None else []
