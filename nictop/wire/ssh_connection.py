@@ -18,7 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from nictop.errors import HostUnreachable
 from nictop.wire.authentication import DEFAULT_KEYS, Answers, Login, Question
-from nictop.wire.host_keys import GLOBAL_FILES, USER_FILES, HostKeys, Known, Policy, PublicKey, UnknownKey
+from nictop.wire.host_keys import (
+    DEFAULT_PORT,
+    GLOBAL_FILES,
+    USER_FILES,
+    HostKeys,
+    Known,
+    Policy,
+    PublicKey,
+    UnknownKey,
+)
 from nictop.wire.patience import within
 from nictop.wire.sentences import Lost, Refused, plain, unreachable
 
@@ -122,9 +131,11 @@ class _Hop:
             policy=self._policy,
             confirm=self._confirm if self._answers.possible else None,
         )
-        name = settings.host_key_alias or settings.host
+        name, port = settings.host, settings.port
+        if settings.host_key_alias:  # it stands in known_hosts without a port, whatever the port is
+            name, port = settings.host_key_alias, DEFAULT_PORT
         for _ in range(3):  # a key that is accepted, then the connection; a host may show keys of several types
-            known = await asyncio.get_running_loop().run_in_executor(None, keys.known, name, settings.port)
+            known = await asyncio.get_running_loop().run_in_executor(None, keys.known, name, port)
             client = type("Client", (Login, asyncssh.SSHClient), {})
             login: Login = client(
                 self._target.name, settings.username, self._answers, self._key_files(settings) or DEFAULT_KEYS
@@ -138,7 +149,7 @@ class _Hop:
                         f"the host key of {shown} cannot be trusted: {plain(str(error))}",
                         "ask who runs the host for its present key or certificate",
                     ) from None
-                await keys.judge(name, settings.port, login.offered)
+                await keys.judge(name, port, login.offered)
         raise Refused(f"{shown} shows another host key each time", "do not connect to it")
 
     async def _open_jumps(self, jumps: str, depth: int) -> None:

@@ -419,6 +419,37 @@ async def test_a_changed_host_key_is_refused_always(sshd: Sshd, tmp_path: Path, 
         assert not person.questions, policy
 
 
+def openssh(sshd: Sshd) -> tuple[int, str]:
+    """Exit code of ssh itself, with the same configuration, and what it says."""
+    way = ["-F", str(sshd.client_config), "-i", str(sshd.key), "-p", str(sshd.port), f"{sshd.user}@{sshd.address}"]
+    options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new"]
+    done = subprocess.run(
+        ["ssh", *options, *way, "true"], capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="openssh-client is not installed")
+async def test_a_host_key_alias_stands_without_the_port(sshd: Sshd, tmp_path: Path) -> None:
+    """As ssh reads and writes it; under such a name, too, a key that has changed is never a new one."""
+    sshd.client_config.write_text(f"HostKeyAlias Rack7\n{sshd.client_config.read_text()}")
+    before = f"rack7 {public(new_key(tmp_path / 'before'))}\n"
+    sshd.known_hosts.write_text(before)
+    code, said = openssh(sshd)
+    assert code == 255 and "REMOTE HOST IDENTIFICATION HAS CHANGED" in said
+    said = await refusal(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    assert "the host key of rack7 has changed" in said
+    assert sshd.known_hosts.read_text() == before
+
+    sshd.known_hosts.write_text("")
+    await arrives(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    ours = sshd.known_hosts.read_text()
+    assert ours == f"rack7 {public(sshd.host_key)}\n"
+    assert openssh(sshd)[0] == 0, "ssh knows the host by what was written here"
+    sshd.known_hosts.write_text("")
+    assert openssh(sshd)[0] == 0 and sshd.known_hosts.read_text() == ours
+
+
 async def test_a_revoked_host_key(sshd: Sshd) -> None:
     mine = public(sshd.host_key)
     for text in (f"@revoked * {mine}\n[{sshd.address}]:{sshd.port} {mine}\n", f"@revoked {sshd.address} {mine}\n"):
