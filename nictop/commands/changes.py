@@ -29,10 +29,11 @@ def run(options: argparse.Namespace) -> int:
     if options.last is not None:
         found = found[-options.last :]
     if options.format == "json":
+        import json
+
         import msgspec
 
-        text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
-        return output.write(text + "\n")
+        return output.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")  # ASCII: hosts speak in it
     if not found and not log.unreadable:
         output.narrate("nictop has changed nothing, as far as the log knows")
         return 0

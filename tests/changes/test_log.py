@@ -10,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.changes.log import Log, Logged, LoggedAction, encoded, log_path, parse_log, read, user_name, write
 from nictop.changes.wording import log_lines
+from nictop.cli import main
 from nictop.errors import NictopError
 from tests.support.arbitrary import arbitrary
 
@@ -160,6 +162,19 @@ def test_nothing_hostile_reaches_the_terminal(cells: int) -> None:
     assert any(line.startswith("2026-09-21 14:13:20 UTC  vm1") for line in lines)
     assert "     mtu 1500 → mtu 9000" in lines
     assert any("its end was not heard" in " ".join(lines[at : at + 3]) for at in range(len(lines)))
+
+
+def test_its_json_is_ascii_and_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON itself escapes neither DEL nor C1 controls nor what turns text round."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    hostile = replace(KEPT, host=f"{HOSTILE}\x7f\x9b31m", text=HOSTILE)
+    write(hostile, log_path(os.environ))
+    assert main(["changes", "--format", "json"]) == 0
+    text = capsys.readouterr().out
+    assert text.isascii() and text.replace("\n", "").isprintable()
+    assert msgspec.json.decode(text, type=tuple[Logged, ...]) == (hostile,)
 
 
 def test_a_kept_change_says_how_to_undo_it() -> None:
