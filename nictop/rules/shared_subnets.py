@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
@@ -15,7 +15,7 @@ from nictop.rules.nics import is_nic, nics
 from nictop.rules.persistence import sysctl_fixes
 from nictop.rules.profile_fixes import global_addresses
 from nictop.rules.registry import Family, Said, host_rule
-from nictop.rules.source_routing import ARP_FILTER, source_routing_fixes
+from nictop.rules.source_routing import ARP_FILTER, parsed_address, source_routing_fixes
 from nictop.rules.watched import Watched
 
 FAMILY: Family = "profiles and names"
@@ -93,8 +93,8 @@ def _overlaps(host: Watched, family: str) -> Iterator[tuple[Link, Link, str, tup
 
 def _routes_within(link: Link, family: str, first: int, last: int) -> Iterator[SubnetRoute]:
     for route in link.subnet_routes:
-        peer = ip_address(route.peer)
-        if not route.narrower and family == f"ipv{peer.version}" and first <= int(peer) <= last:
+        peer = None if route.narrower else parsed_address(route.peer)
+        if peer is not None and family == f"ipv{peer.version}" and first <= int(peer) <= last:
             yield route
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import ip_address, ip_interface
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
@@ -50,7 +50,7 @@ class Route:
 
 def source_routing_fixes(host: Watched, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """For those addresses of the link whose packets leave elsewhere."""
-    own = tuple(addresses)[:MAX_ADDRESSES]
+    own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ADDRESSES]
     table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
     arp: tuple[Fix, ...] = ()
     if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
@@ -69,13 +69,32 @@ def source_routing_fixes(host: Watched, link: Link, addresses: Iterable[Address]
 def _routes(host: Watched, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
     """The subnets of the addresses, and a default route by a gateway that is in one of them."""
     for one in addresses:
-        network = ip_interface(f"{one.address}/{one.prefix_length}").network
+        network = network_of(one)
+        if network is None:
+            continue
         yield Route(one.family, str(network), one.address if one.family == "ipv4" else None, None)
         every = "0.0.0.0/0" if one.family == "ipv4" else "::/0"
         for route in (route for known in (link, *host.links) for route in known.default_routes):
-            if route.family == one.family and route.gateway is not None and ip_address(route.gateway) in network:
+            gateway = parsed_address(route.gateway or "")
+            if route.family == one.family and gateway is not None and gateway in network:
                 yield Route(one.family, every, None, route.gateway)
                 break
+
+
+def network_of(address: Address) -> IPv4Network | IPv6Network | None:
+    """Its subnet; None: the host said something else than an address."""
+    try:
+        return ip_network(f"{address.address}/{address.prefix_length}", strict=False)
+    except ValueError:
+        return None
+
+
+def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
+    """None for what is no IP address."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
 
 
 def _ip(family: str) -> tuple[str, ...]:
