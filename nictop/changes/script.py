@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nictop.errors import NictopError
-from nictop.model.wording.text import ascii_only, clean
+from nictop.model.wording.text import ascii_only, clean, is_clean
 from nictop.rules.finding import Finding, Fix
-from nictop.rules.quoting import CONTROL
 from nictop.rules.words import PLACES, placeholders
 
 BASH_ONLY = "$'"
-"""How `nictop.rules.quoting` writes control characters; sh(1) of POSIX.1-2017 does not know it."""
+"""How `nictop.rules.quoting` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
 
 
 def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:
@@ -35,8 +34,9 @@ def script(
     if missing := placeholders(lines):
         raise NictopError(f"{clean(missing[0])} is still to be filled in", "--fill NAME=VALUE, with what stands in it")
     for line in (*lines, *fix.undo):
-        if BASH_ONLY in line or CONTROL.search(line):
-            raise NictopError("a name in it has control characters: no script for every shell", "see nictop check")
+        if BASH_ONLY in line or not is_clean(line):
+            why = "a name in it has invisible or control characters: no script for every shell"
+            raise NictopError(why, "see nictop check")
     text = ["#!/bin/sh", *_comment(about), *_comment(f"To be run as root on {host}. {_lasts(fix)}".strip())]
     note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
     text += [*_comment(note), "set -eu", "", *lines]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.profile_match import ETHERNET, GENERATED_PRIORITY, is_made_up
-from nictop.model.wording.text import clean
+from nictop.model.wording.text import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, Watched
 from nictop.rules.profile_fixes import NMCLI_WORDS, PRIORITY, SEVERAL, free_name
-from nictop.rules.quoting import CONTROL, command
+from nictop.rules.quoting import command
 
 ARPHRD_ETHER = 1
 
@@ -39,7 +39,7 @@ def address_fix(host: Watched, link: Link, wish: AddressWish) -> tuple[Fix, str]
     if profile is None:
         return _new(host, link, family, settings)
     which = ("uuid", profile.uuid)
-    name = profile.id if not is_made_up(profile) and not CONTROL.search(profile.id) else free_name(host, link)
+    name = profile.id if not is_made_up(profile) and is_clean(profile.id) else free_name(host, link)
     bound, before = _bound(link, profile, name)
     old = _old(family, profile.ipv6 if family == "ipv6" else profile.ipv4)
     lines = (

@@ -7,9 +7,10 @@ ambiguous, made up by NetworkManager, or would be read as something else by nmcl
 from __future__ import annotations
 
 from nictop.model.profile_match import ETHERNET, GENERATED_PRIORITY, INFINIBAND, Match
+from nictop.model.wording.text import is_clean
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.quoting import CONTROL, command, word
+from nictop.rules.quoting import command, word
 from nictop.rules.watched import Watched
 
 ADDRESS = "<ADDRESS/PREFIX>"
@@ -32,7 +33,7 @@ def shown(name: str) -> str:
 def profile_words(host: Watched, profile: Profile) -> tuple[str, ...]:
     """How nmcli is told which profile: ``(ID,)`` or ``("uuid", UUID)``."""
     name = profile.id
-    odd = not name or name in NMCLI_WORDS or name.startswith("-") or CONTROL.search(name) is not None
+    odd = not name or name in NMCLI_WORDS or name.startswith("-") or not is_clean(name)
     if odd or profile.generated or host.profiles.ids.get(name, 0) != 1 or name in host.profiles.by_uuid:
         return ("uuid", profile.uuid)
     return (name,)

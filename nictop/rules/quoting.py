@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from shlex import quote
 
+from nictop.model.wording.text import is_clean
+
 PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./-]*>")
 """What the user must fill in: ``<ADDRESS/PREFIX>``."""
 QUOTED_OR_BARE = re.compile(
@@ -12,13 +14,13 @@ QUOTED_OR_BARE = re.compile(
 )
 """Parts of a shell line: in quotation marks, or a run without any. In ``'…'`` a backslash is itself. One that is not
 closed goes on to the end of the line."""
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def word(text: str) -> str:
-    """`text` as one word of a POSIX shell: as it is, or in single quotes. A name with control characters becomes
-    ``$'…'`` (bash, zsh, ksh, busybox ash), so that the command stays on one line and shows what is in it."""
-    if CONTROL.search(text) is None:
+    """`text` as one word of a POSIX shell: as it is, or in single quotes. A name with characters that a terminal obeys
+    or an eye misses becomes ``$'…'`` (bash, zsh, ksh, busybox ash): the command stays on one line, and what is copied
+    is what a screen shows of it."""
+    if is_clean(text):
         return quote(text)
     return "$'" + "".join(_escaped(character) for character in text) + "'"
 
@@ -26,7 +28,7 @@ def word(text: str) -> str:
 def _escaped(character: str) -> str:
     if character in "\\'":
         return "\\" + character
-    if CONTROL.fullmatch(character) is None:
+    if is_clean(f"a{character}"):  # a mark stands on a letter
         return character
     return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 

@@ -73,7 +73,7 @@ def draw_status(
     elif snapshot.inventory is None or "platform" in snapshot.inventory.pending:
         left.append(("inventory pending ", "dim"))
     else:
-        left.append((platform_words(snapshot.inventory.platform), "dim"))
+        left.append((clean(platform_words(snapshot.inventory.platform)), "dim"))
     return _line(left, width, interval, cost, run, frozen=frozen, ascii_only=ascii_only)
 
 

@@ -42,6 +42,11 @@ def clean(text: str) -> str:
     return "".join(result)
 
 
+def is_clean(text: str) -> bool:
+    """A terminal shows all of it, as it is: nothing in it has to be escaped."""
+    return clean(text) == text
+
+
 def _is_invisible(character: str) -> bool:
     return character in _INVISIBLE or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0100 <= ord(character) <= 0xE01EF
 
