@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from hypothesis import given
@@ -140,9 +142,14 @@ async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
             greedy.close()
 
 
+def conversations() -> int:
+    """Connections that the server holds."""
+    return len([task for task in asyncio.all_tasks() if "_converse" in repr(task)])
+
+
 async def until_closed(place: tuple[str, int]) -> None:
     """Wait until the server has no other connection than the one that asks."""
-    while len([task for task in asyncio.all_tasks() if "_converse" in repr(task)]) > 0:
+    while conversations() > 0:
         assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
 
 
@@ -164,6 +171,40 @@ async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.Monke
         while not (said := await everything(place, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
             assert said == b"" or said.endswith(HELP)
         busy.close()
+
+
+async def test_thousands_of_connections_leave_room_for_a_scrape() -> None:
+    """Silent ones, ones with half a request, and ones with headers without end, all held open by the other side."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * bounds.MOST_CONNECTIONS)
+    begun = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MOST_REQUEST)
+    opened: list[socket.socket] = []
+    async with serving() as place:
+        try:
+            for turn in range(number):
+                one = socket.create_connection(place)
+                opened.append(one)
+                one.setblocking(False)
+                with suppress(OSError):
+                    one.send(begun[turn % len(begun)])
+                await asyncio.sleep(0)
+                if turn % 500 == 0:
+                    await asks_until_answered(place)
+            await asks_until_answered(place)
+            while conversations() > bounds.MOST_CONNECTIONS:  # noqa: ASYNC110  (those that are refused are being closed)
+                await asyncio.sleep(0)
+        finally:
+            for one in opened:
+                one.close()
+
+
+async def asks_until_answered(place: tuple[str, int]) -> None:
+    """As Prometheus does: one that is told to come again does."""
+    said = b""
+    while not said.endswith(HELP):
+        assert said == b"" or said.startswith(b"HTTP/1.1 503 "), said
+        with suppress(ConnectionError):
+            said = await everything(place, get("/", "Connection: close"))
 
 
 async def test_a_large_answer_arrives_whole() -> None:

@@ -146,6 +146,33 @@ def test_names_that_a_terminal_would_obey_are_refused(hostile: str) -> None:
         parse_action(["nmcli", "con", "mod", "id", hostile, "ipv4.method", "auto"])
 
 
+DIGITS = [str.maketrans("0123456789", digits) for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")]
+
+
+@pytest.mark.parametrize("line", [line for line, *_ in ALLOWED])
+def test_no_word_becomes_an_option_or_hides_another_word(line: str) -> None:
+    """Each word in turn with a dash, blanks, line ends or digits that are not ASCII: only where any name may stand it
+    is taken, as one word and as it is."""
+    words, tried = line.split(" "), 0
+    for place, word in enumerate(words):
+        options = [f"-{word}", f"--{word}", "-", "--"]
+        blanks = [f" {word}", f"{word} ", f"{word}\n", f"\n{word}", f"\r{word}", f"{word}\0", f"{word}\x85"]
+        wide = [f"{word}\xa0", f"\u2003{word}", f"{word}\u3000", f"{word}\u2028"]
+        digits = [found for table in DIGITS if (found := word.translate(table)) != word]
+        for changed in (*options, *blanks, *wide, *digits):
+            tried += 1
+            try:
+                operation = parse_action([*words[:place], changed, *words[place + 1 :]])
+            except ValueError:
+                continue
+            check_allowed(operation)
+            free = {operation.interface, f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
+            if words[0] == "nmcli":
+                free |= {operation.profile, *(part for pair in operation.settings for part in pair)}
+            assert changed in free and changed in operation.words, changed
+    assert tried >= 15 * len(words)
+
+
 # ------------------------------------------------------------------------------------------- any words
 
 PIECES = sorted(

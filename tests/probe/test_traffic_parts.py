@@ -110,6 +110,19 @@ def test_iperf3_never_gets_what_is_not_harmless(option: str) -> None:
             checked_options(words)
 
 
+STRANGE = ["", "-1", "--", " 5", "5 ", "5\n", "5\xa0", "5\0", "-F", "--logfile=/x", "٥", "５", "5;x"]
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=ascii)
+def test_no_value_is_an_option_or_more_than_one_word(value: str) -> None:
+    for name in VALUES:
+        if name == "--bind-dev" and value in ("٥", "５", "5;x"):
+            continue  # a link may be called so
+        for words in ([name, value], [f"{name}={value}"]):
+            with pytest.raises(ValueError, match=r"is no value of|does not pass"):
+                checked_options(words)
+
+
 @given(st.lists(st.sampled_from([*FLAGS, *VALUES, *WRITES, "5", "10G/8", "--time=5", "-t5"]) | st.text(max_size=12)))
 def test_whatever_is_passed_on_is_known_word_for_word(words: list[str]) -> None:
     try:
