@@ -7,7 +7,9 @@ written by the `Recorder`, in its own thread: a slow, full or vanished disk is s
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,10 @@ class LiveRecording:
     def __init__(self, app: NictopApp) -> None:
         self._app = app
         self._recorder: Recorder | None = None
+        self._opening: asyncio.Task[str] | None = None
+        """Begins a file, as long as the disk takes for that."""
+        self._unwanted = False
+        """Whoever asked for the file that is being begun has left."""
         self._timer: Timer | None = None
         self._said = ""
         """The trouble that was told last."""
@@ -56,15 +62,35 @@ class LiveRecording:
             self._recorder.hear(host, item, now)
 
     async def start(self, path: str) -> str:
-        """Begin a file. Why that cannot be, in a sentence; "" when it goes on now."""
+        """Begin a file. Why that cannot be, in a sentence; "" when it goes on now. Cancelled: there is no file."""
+        if self._recorder is not None or self._opening is not None:
+            return "a recording goes on already"
+        self._unwanted = False
+        self._opening = asyncio.create_task(self._open(path), name="begin recording")
+        try:
+            return await asyncio.shield(self._opening)
+        except asyncio.CancelledError:
+            self._unwanted = True
+            raise
+
+    async def _open(self, path: str) -> str:
+        try:
+            return await self._begin(path)
+        finally:
+            self._opening = None
+
+    async def _begin(self, path: str) -> str:
         from nictop.wire.recording_writer import Recorder
 
-        if self._recorder is not None:
-            return "a recording goes on already"
         try:
             recorder = await asyncio.to_thread(Recorder, path, boot_id=self._app.here().boot_id)
         except NictopError as error:
             return error.message
+        if self._unwanted:
+            await recorder.close()
+            with suppress(OSError):
+                os.unlink(path)
+            return ""
         self._recorder, self._said = recorder, ""
         for one in self._app.hosts.by_name.values():
             for item in known(one.snapshot):
@@ -74,9 +100,12 @@ class LiveRecording:
         return ""
 
     async def end(self, *, says: bool = True) -> None:
-        """Write what waits, and say where it is."""
+        """Write what waits, and say where it is. A file that is just being begun is waited for."""
         from nictop.model import units
+        from nictop.wire.recording_writer import LAST_WORDS
 
+        if self._opening is not None:
+            await asyncio.wait({self._opening}, timeout=LAST_WORDS)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return

@@ -90,6 +90,8 @@ class LineEntry(WhileOpen, ModalScreen[None]):
             self._complaint = await self._take(words)
         finally:
             self._taking = False
+        if not self.is_open:
+            return
         if self._complaint:
             # hidden it has no width to be wrapped to
             self.query_one("#entry-complaint").display = True

@@ -155,7 +155,8 @@ class TrafficScreen(WhileOpen, Screen[None]):
 
     async def _ask_tools(self, name: str) -> None:
         await self._tools.ask(self.nictop.traffic, name)
-        self._look()
+        if self.is_open:
+            self._look()
 
     def _draw_facts(self) -> None:
         view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen

@@ -70,12 +70,13 @@ class KeptScreen(WhileOpen, Screen[None]):
         self.run_worker(work, name="kept runs", group="kept", exclusive=True)
 
     async def _read(self) -> None:
+        found, trouble = KeptRuns(), ""
         try:
             found = await asyncio.to_thread(kept_runs, directory(os.environ))
         except NictopError as error:
-            self._show(KeptRuns(), error.message)
-            return
-        self._show(found, "")
+            trouble = error.message
+        if self.is_open:
+            self._show(found, trouble)
 
     def _show(self, found: KeptRuns, trouble: str) -> None:
         table = self.query_one(SetUpList)

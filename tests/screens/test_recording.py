@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from nictop.widgets.entry import Entry
 from nictop.widgets.line_view import LineView
 from nictop.widgets.status_line import StatusLine
 from nictop.wire.recording import Recording
+from nictop.wire.recording_files import create
 from nictop.wire.source import SourceState
 from tests.support.lines import counters
 from tests.support.recorded import recorded
 from tests.support.recordings import everything, lines
 from tests.support.replayed import replayed
-from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
+from tests.support.screen import LIMIT, NARROW, WIDE, Screen, live, several, wait_until
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import why_not
 
@@ -231,6 +233,45 @@ async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> Non
         await wait_until(shown, page.exists)
         await asyncio.to_thread(page.read_text)
     assert "82576" in page.read_text()
+
+
+@pytest.mark.parametrize("way", ["the dialog is left", "it is ended", "nictop is ended"])
+async def test_a_file_that_the_disk_takes_long_to_begin(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing goes on of which nobody knows: no thread, no open file, no recording that the next r would end."""
+    begun, disk = threading.Event(), threading.Event()
+
+    def slow(path: str, *, force: bool = False) -> int:
+        begun.set()
+        assert disk.wait(LIMIT)
+        return create(path, force=force)
+
+    monkeypatch.setattr("nictop.wire.recording_writer.create", slow)
+    path = tmp_path / "a.nictop"
+    async with live() as screen:
+        await screen.press("r")
+        screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+        await screen.press("enter")
+        await wait_until(screen, begun.is_set)
+        recording = screen.app.recording
+        assert await recording.start(str(tmp_path / "b.nictop")) == "a recording goes on already"
+        if way == "the dialog is left":
+            await screen.press("escape")
+            disk.set()
+            await wait_until(screen, lambda: recording._opening is None)
+            assert not path.exists()
+        elif way == "it is ended":
+            ending = asyncio.create_task(recording.end())
+            await screen.settle()
+            disk.set()
+            await ending
+            assert path.exists()
+        else:
+            disk.set()
+    assert not recording.going and recording._opening is None
+    assert not [thread for thread in threading.enumerate() if thread.name == "recorder"]
+    assert not (tmp_path / "b.nictop").exists()
 
 
 @pytest.mark.parametrize("host", ["vm1", "../../etc/passwd", "a b\x1b[2J", "", "…", "x" * 500, "-rf", ".hidden"])

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from textual import events
@@ -20,6 +21,7 @@ from textual._callback import invoke
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.reactive import invoke_watcher
+from textual.widget import Widget
 
 import nictop.screens
 import nictop.widgets
@@ -35,9 +37,11 @@ from nictop.screens.set_up import SetUpScreen
 from nictop.screens.traffic import TrafficScreen
 from nictop.screens.traffic_kept import KeptScreen
 from nictop.screens.traffic_run import RunScreen
+from nictop.traffic.kept import KeptRuns
 from nictop.widgets.device_table import DeviceTable
 from nictop.widgets.host_table import HostTable
 from nictop.widgets.line_view import LineView
+from nictop.widgets.set_up_list import SetUpList
 from nictop.wire.authentication import Question
 from nictop.wire.source import SourceState
 from tests.support.findings import finding
@@ -116,12 +120,19 @@ class Typing:
         await self.screen.settle()
         assert self.app._exception is None, f"{keys}: {self.app._exception!r}"
 
+    def works(self) -> bool:
+        """Something that a key has begun is not over: a file that is read or written, a run, a closing connection."""
+        return self.app.traffic.running or any(
+            not one.is_finished for one in self.app.workers if not (one.group or "").startswith("source ")
+        )
+
     async def back(self) -> None:
         """To the live screen, and nothing that was begun goes on."""
         await self.app.traffic.stop()
-        await self.app.recording.end(says=False)
         while len(self.app.screen_stack) > 2:
             await self.app.pop_screen()
+        await wait_until(self.screen, lambda: not self.works())
+        await self.app.recording.end(says=False)
         await self.screen.settle()
         if isinstance(self.app.screen, LiveScreen):
             self.app.screen.action_view("body")
@@ -234,6 +245,49 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
         left.call_after_refresh(left.query_one, LineView)
         await typing.screen.settle()
         assert typing.app._exception is None
+
+
+async def left(typing: Typing, widget: type[Widget], disk: asyncio.Event) -> None:
+    """Leave the screen; the disk answers as soon as this widget of it is gone."""
+    screen = typing.app.screen
+
+    async def answer() -> None:
+        while screen.query(widget):  # noqa: ASYNC110  (Textual tells nobody)
+            await asyncio.sleep(0)
+        disk.set()
+
+    answering = asyncio.create_task(answer())
+    await typing.app.pop_screen()
+    await answering
+    await wait_until(typing.screen, lambda: not typing.works())
+    assert typing.app._exception is None
+
+
+async def test_kept_runs_that_are_read_when_their_screen_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is slower than somebody who types: its answer comes while the widgets are taken away."""
+    disk = asyncio.Event()
+
+    async def slow(*_: object) -> KeptRuns:
+        await disk.wait()
+        return KeptRuns()
+
+    monkeypatch.setattr("nictop.screens.traffic_kept.asyncio", SimpleNamespace(to_thread=slow))
+    async with two_hosts() as typing:
+        await OPENERS["kept runs"][1](typing)
+        await left(typing, SetUpList, disk)
+
+
+async def test_a_line_that_is_taken_when_its_screen_is_left() -> None:
+    disk = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await disk.wait()
+        return "the disk is full"
+
+    async with two_hosts() as typing:
+        await push(typing, LineEntry("a", "b", "c", slow, ascii_only=False))
+        await press(typing, "enter")
+        await left(typing, LineView, disk)
 
 
 @pytest.mark.parametrize("name", OPENERS)
