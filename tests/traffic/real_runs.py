@@ -12,6 +12,9 @@ from nictop.traffic.result import Result
 from nictop.traffic.run import Run
 from tests.traffic.pair import Pair
 
+LATE = 0.2
+"""Seconds of traffic that may have been read in an interval after the one in which they came."""
+
 
 async def carried_out(
     both: Pair, *, limits: Limits | None = None, plan: Plan | None = None, **more: Any
@@ -40,3 +43,11 @@ async def after_first_byte(run: Run) -> list[Event]:
             if isinstance(event, Measured) and not event.interval.sends:
                 break
     return seen
+
+
+def check_goodput(result: Result, at_most: float) -> None:
+    """Something arrived by the chosen NICs, as the kernel's counters of both say, and no more than `at_most` bits per
+    second, which is what the shaper lets through. How near a run comes to that depends on what else the machine does: a
+    benchmark compares it with iperf3 alone."""
+    assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+    assert result.goodput is not None and 0 < result.goodput <= at_most * (1.02 + LATE / (result.stopped or 2.0))

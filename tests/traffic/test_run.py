@@ -22,7 +22,7 @@ from nictop.traffic.plan import Place
 from nictop.traffic.result import Result
 from nictop.traffic.run import Run
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
-from tests.traffic.real_runs import carried_out
+from tests.traffic.real_runs import carried_out, check_goodput
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -41,7 +41,7 @@ async def test_a_run_and_what_is_told_of_it() -> None:
     async with pair(RATE) as both:
         result, events = await carried_out(both, time=2)
         assert result.failure is None and both.generators() == []
-        assert result.goodput == pytest.approx(HELD_TO, rel=0.02)
+        check_goodput(result, HELD_TO)
         stages = [event.name for event in events if isinstance(event, Stage)]
         assert stages == ["checking", "starting", "listening", "running", "ending"]
         (flow,) = result.flows
@@ -86,7 +86,7 @@ async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: d
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
         assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
-        assert result.goodput == pytest.approx(20e6 if options == UDP else HELD_TO, rel=0.1)
+        check_goodput(result, 20e6 if options == UDP else HELD_TO)
         (flow,) = result.flows
         assert flow.received is not None and flow.received.seconds == pytest.approx(seconds) and seconds >= 0.8
         assert (flow.received.packets is None) == (options != UDP)
@@ -138,7 +138,7 @@ async def test_several_runs_at_once_on_the_same_hosts() -> None:
         told = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
         assert [time for time, _ in told] == pytest.approx([end for _, end in told])
         assert told[0][0] < 0 and told[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
-        assert reverse.goodput == pytest.approx(SHARED_HELD_TO, rel=0.05)
+        assert 0 < (reverse.goodput or 0) <= SHARED_HELD_TO * 1.05
         # the wire says how much this one gets at most; how little, on a busy machine, nobody does
         (flow,) = large.flows
         assert flow.received is not None and flow.received.bytes
@@ -274,7 +274,7 @@ async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
         assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
         framing = run_framing(plan, {name: host.snapshot for name, host in both.hosts.items()})
         assert framing.vlan_tags == 1
-        assert result.goodput == pytest.approx(100e6 * 1448 / 1518, rel=0.03)
+        check_goodput(result, 100e6 * 1448 / 1518)
 
 
 async def test_a_port_that_is_taken_is_not_used_and_two_servers_share_a_host() -> None:
