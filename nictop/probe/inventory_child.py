@@ -27,7 +27,7 @@ HANGING = 10.0
 for ever. A child that only comes on slowly, on a starved host, is not ended for that."""
 DEADLINE = 40.0
 """Seconds for one inventory, however much it works."""
-LARGEST = 16 * 1024 * 1024
+LARGEST = 8 * 1024 * 1024
 """Bytes, `records.MAX_LINE`."""
 PIPE_READ = 256 * 1024
 END_PATIENCE = 0.03

@@ -10,6 +10,7 @@ import msgspec
 
 from nictop.errors import NictopError
 from nictop.probe.records import MAX_LINE, PROTOCOL, Hello, Line, Request
+from nictop.wire.record_limits import LimitError, check_line, limit_record
 
 ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
@@ -29,20 +30,32 @@ class ProtocolMismatch(NictopError):
 
 
 def decode(line: bytes | bytearray | memoryview) -> Line:
-    """The record in one line, with or without its line feed; raises LineError.
+    """The record in one line, with or without its line feed; raises LineError. What holds more than any host has is
+    refused, or emptied and named in `unreadable` (`nictop.limits`).
 
     Fields and records that this version does not know are left out, so that an unknown record gives an empty `Line`.
     """
     if len(line) > MAX_LINE:
         raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE}")
     try:
+        check_line(line)
         record = _decoder.decode(line)
+    except LimitError as error:
+        raise LineError(f"not a line of the probe: {error.message}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LineError(f"not a line of the probe: {error}") from None
     if sum(part is not None for part in vars(record).values()) > 1:
         raise LineError("not a line of the probe: more than one record in it")
-    if SUSPECT in bytes(line).translate(ZEROS) and not _fits_64_bits(record):
+    if SUSPECT in (bytes(line) if isinstance(line, memoryview) else line).translate(ZEROS) and not _fits_64_bits(
+        record
+    ):
         raise LineError("not a line of the probe: a number in it has more than 64 bits")
+    part = record.counters or record.inventory
+    if part is not None:
+        try:
+            limit_record(part)
+        except LimitError as error:
+            raise LineError(f"not a line of the probe: {error.message}") from None
     return record
 
 

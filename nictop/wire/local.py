@@ -16,13 +16,15 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from importlib.util import find_spec
 from pathlib import Path
 
 from nictop.errors import NictopError
 from nictop.probe.records import Clock, Line, Request
+from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.hearing import Hearing
+from nictop.wire.inbox import Inbox
 from nictop.wire.patience import within
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
@@ -35,8 +37,6 @@ SILENCE = 10.0
 PATIENCE = 0.5
 """Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
 READ = 256 * 1024
-QUEUE = 256
-"""Items that may wait for the consumer; then the probe is not read, and drops counters by itself."""
 COMPLAINT = 2000
 """Bytes of stderr that are kept."""
 
@@ -69,6 +69,7 @@ class LocalSource:
         self._command = command
         self._retry = retry
         self._silence = silence
+        self._budget = HostBudget()
         self._run: _Run | None = None
         self._closed = asyncio.Event()
 
@@ -83,17 +84,23 @@ class LocalSource:
 
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
         """See `Source.items`."""
+        with self._budget:
+            async with aclosing(self._items()) as items:
+                async for item in items:
+                    yield item
+
+    async def _items(self) -> AsyncGenerator[Line | SourceState, None]:
         failures = 0
         while not self._closed.is_set():
             yield SourceState("connecting")
             try:
-                run = self._run = await _Run.start(self._command_line(), self._wanted, self._silence)
+                run = self._run = await _Run.start(self._command_line(), self._wanted, self._silence, self._budget)
             except (OSError, ValueError) as error:
                 yield SourceState("failed", f"the probe cannot be started: {error}")
                 return
             try:
                 # closed while the process was being made: nobody else knows it
-                while not self._closed.is_set() and (item := await run.queue.get()) is not None:
+                while not self._closed.is_set() and (item := await run.next()) is not None:
                     yield item
             finally:
                 await run.end()
@@ -134,30 +141,32 @@ class LocalSource:
 class _Run:
     """One life of the probe: its process, what reads it, and why it ended."""
 
-    def __init__(self, process: Process, wanted: Request, silence: float) -> None:
+    def __init__(self, process: Process, wanted: Request, silence: float, budget: HostBudget) -> None:
         self.process = process
-        self.queue: asyncio.Queue[Line | SourceState | None] = asyncio.Queue(QUEUE)
+        self._room = asyncio.Event()
+        self.inbox = Inbox(budget, self._room.set)
+        self._clock: Line | None = None
+        """Said after the hello."""
         self.hopeless = False
         self.interval = wanted.interval or 1.0
         if wanted.watch or wanted.machine or wanted.recheck:
             self.send(Request(watch=wanted.watch, machine=wanted.machine, recheck=wanted.recheck))
         self._silence = silence
         self._started = time.monotonic()
-        self._hearing = Hearing()
         self._reason = ""
         self._complaint = bytearray()
         self._ending: asyncio.Future[None] | None = None
         self._readers = (asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_complaints()))
 
     @classmethod
-    async def start(cls, command: Sequence[str], wanted: Request, silence: float) -> _Run:
+    async def start(cls, command: Sequence[str], wanted: Request, silence: float, budget: HostBudget) -> _Run:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
-        return cls(process, wanted, silence)
+        return cls(process, wanted, silence, budget)
 
     def lived(self) -> float:
-        return time.monotonic() - self._started if self._hearing.heard else 0.0
+        return time.monotonic() - self._started if self.inbox.hearing.heard else 0.0
 
     def send(self, request: Request) -> None:
         if self.process.stdin is not None and not self.process.stdin.is_closing():
@@ -173,9 +182,7 @@ class _Run:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
-        while not self.queue.empty():
-            self.queue.get_nowait()
-        self.queue.put_nowait(None)
+        self.inbox.close(forget=True)
         if self.process.stdin is not None:
             self.process.stdin.close()
         # asyncio reports the end only when the pipes have ended too: somebody must read what is left in them
@@ -190,28 +197,41 @@ class _Run:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
 
-    async def _read_lines(self) -> None:
-        stream = self.process.stdout
-        assert stream is not None
-        hearing = self._hearing
+    async def next(self) -> Line | SourceState | None:
+        """The next item; None at the end."""
+        if self._clock is not None:
+            line, self._clock = self._clock, None
+            return line
         try:
-            while True:
-                limit = self._silence + 3 * self.interval if hearing.heard else FIRST_WORD
-                part = await within(min(limit, self._silence + 3 * self.interval), stream.read(READ))
-                if not part:
-                    break
-                for item in hearing.feed(part):
-                    await self.queue.put(item)
-                    if isinstance(item, Line) and item.hello is not None:
-                        await self.queue.put(Line(clock=Clock(time.monotonic(), offset=0.0, uncertainty=0.0)))
-        except asyncio.TimeoutError:
-            self._reason = "the probe has fallen silent" if hearing.heard else "the probe did not say anything"
-        except OSError as error:
-            self._reason = f"the probe cannot be heard: {error}"
+            item = await self.inbox.next()
         except NictopError as error:
             self._reason = error.message
             self.hopeless = isinstance(error, ProtocolMismatch)
-        await self.queue.put(None)
+            return None
+        if isinstance(item, Line) and item.hello is not None:
+            self._clock = Line(clock=Clock(time.monotonic(), offset=0.0, uncertainty=0.0))
+        return item
+
+    async def _read_lines(self) -> None:
+        """Into the inbox, while there is room: a probe that is not read drops counters by itself."""
+        stream = self.process.stdout
+        assert stream is not None
+        inbox = self.inbox
+        try:
+            while True:
+                limit = self._silence + 3 * self.interval if inbox.hearing.heard else FIRST_WORD
+                part = await within(min(limit, self._silence + 3 * self.interval), stream.read(READ))
+                if not part:
+                    break
+                inbox.put(part)
+                if inbox.is_full:
+                    self._room.clear()
+                    await self._room.wait()
+        except asyncio.TimeoutError:
+            self._reason = "the probe has fallen silent" if inbox.hearing.heard else "the probe did not say anything"
+        except OSError as error:
+            self._reason = f"the probe cannot be heard: {error}"
+        inbox.close()
 
     async def _read_complaints(self) -> None:
         stream = self.process.stderr

@@ -2,8 +2,8 @@
 
 What the first counters need is sent together with the command; the mark is awaited, noise in front of it skipped, and
 the rest follows, as byte code where that Python reads ours. Then the same
-`Hearing` as for a local probe, and pings: they keep the remote end alive (its `--heartbeat`), tell that it is, and
-measure its clock. The channel is told to pause when nobody takes the lines.
+`Inbox` as for a local probe, and pings: they keep the remote end alive (its `--heartbeat`), tell that it is, and
+measure its clock. The channel is told to pause when nobody takes the lines, or not as fast as they come.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request
 from nictop.wire.authentication import ATTEMPTS, Answers, Question
+from nictop.wire.budget import HostBudget
 from nictop.wire.bundle import Bundle
 from nictop.wire.clock import PingClock
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.hearing import Hearing
+from nictop.wire.inbox import Inbox
 from nictop.wire.patience import within
 from nictop.wire.remote_command import NOISE, RemoteCommand
 from nictop.wire.sentences import Lost, Refused, last_line, plain
@@ -41,8 +41,6 @@ DEAF = 4
 """Pings in a row that nothing was heard after: then the host counts as gone."""
 FIRST_WORD = 15.0
 """Seconds until the mark must have come, login shells may be slow; and then until the hello."""
-QUEUE = 256
-"""Items that may wait for the consumer; then the channel is paused."""
 COMPLAINT = 2000
 """Bytes of stderr that are kept."""
 PATIENCE = 0.5
@@ -55,7 +53,7 @@ Item = Line | SourceState
 class RemoteProbe:
     """Started by `start`; its items are taken with `next` until None, then `error` says why it ended."""
 
-    def __init__(self, command: RemoteCommand, packed: Bundle, host: str, answers: Answers) -> None:
+    def __init__(self, command: RemoteCommand, packed: Bundle, host: str, answers: Answers, budget: HostBudget) -> None:
         self.command, self._packed, self._host, self._answers = command, packed, host, answers
         self.error: HostUnreachable | None = None
         self.clock = PingClock()
@@ -64,14 +62,12 @@ class RemoteProbe:
         """It had to be given up because nothing was heard."""
         self.pid = 0
         """On the other machine, as its hello says; 0: not heard of."""
-        self.hearing = Hearing()
+        self.inbox = Inbox(budget, self._resume)
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: bytearray | None = bytearray()
         self._is_complete = False
         """All sources have been sent: requests may follow."""
         self._complaint = bytearray()
-        self._items: deque[Item] = deque()
-        self._news = asyncio.Event()
         self._gone = asyncio.Event()
         self._status: int | None = None
         self._signal = ""
@@ -100,21 +96,45 @@ class RemoteProbe:
 
     async def next(self) -> Item | None:
         """The next item; None at the end."""
-        while not self._items:
-            if self._ended:
+        try:
+            while (item := await self.inbox.next()) is not None:
+                known = self._known(item) if isinstance(item, Line) else item
+                if known is not None:
+                    return known
+        except HostUnreachable as error:
+            self._fail(error)
+        except ProtocolMismatch as error:
+            self._fail(Refused(error.message, error.hint))
+        except NictopError as error:
+            self._fail(Lost(error.message))
+        return None
+
+    def _known(self, line: Line) -> Line | None:
+        """A line with what only the watching side can know in it; None: it is for nobody else."""
+        if line.pong is not None:
+            estimate = self.clock.pong(line.pong, self.inbox.arrived)
+            if estimate is None:
                 return None
-            self._news.clear()
-            await self._news.wait()
-        item = self._items.popleft()
-        if self._paused and len(self._items) <= QUEUE // 4 and self._channel is not None:
+            if line.pong.sequence < FIRST_PINGS:
+                self.spawn(self._ping_soon())
+            return Line(clock=estimate)
+        if line.clock is not None:
+            return None
+        if line.hello is not None:
+            self.pid = line.hello.pid
+            self._ping()
+        return line
+
+    def _resume(self) -> None:
+        """There is room in the inbox."""
+        if self._paused and self._channel is not None:
             self._paused = False
             self._channel.resume_reading()
-        return item
 
     async def end(self, patience: float = PATIENCE) -> None:
         """End the probe by the end of its stdin, and wait for it to be gone, `patience` seconds at most."""
         self._ended = True
-        self._news.set()
+        self.inbox.close(forget=True)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -149,6 +169,7 @@ class RemoteProbe:
                 self._hear_noise(data)
             else:
                 self._hear_lines(data)
+            self._pause()
         except HostUnreachable as error:
             self._fail(error)
         except ProtocolMismatch as error:
@@ -158,6 +179,7 @@ class RemoteProbe:
 
     def _hear_complaint(self, data: bytes) -> None:
         self._complaint = (self._complaint + data)[-COMPLAINT:]
+        self.inbox.put(b"", beside=len(data))
         if self.rights == "password" and self._noise is not None:
             prompt = self.command.prompt.encode()
             if prompt in self._complaint:
@@ -183,23 +205,11 @@ class RemoteProbe:
             )
 
     def _hear_lines(self, data: bytes) -> None:
-        for item in self.hearing.feed(data) if data else ():
-            if isinstance(item, Line):
-                if item.pong is not None:
-                    estimate = self.clock.pong(item.pong, time.monotonic())
-                    if estimate is None:
-                        continue
-                    if item.pong.sequence < FIRST_PINGS:
-                        self.spawn(self._ping_soon())
-                    item = Line(clock=estimate)  # noqa: PLW2901
-                elif item.clock is not None:
-                    continue  # only the watching side can know
-                elif item.hello is not None:
-                    self.pid = item.hello.pid
-                    self._ping()
-            self._items.append(item)
-        self._news.set()
-        if len(self._items) >= QUEUE and not self._paused and self._channel is not None:
+        if data:
+            self.inbox.put(data)
+
+    def _pause(self) -> None:
+        if self.inbox.is_full and not self._paused and self._channel is not None:
             self._paused = True
             self._channel.pause_reading()
 
@@ -246,7 +256,7 @@ class RemoteProbe:
         """Pings, and the end of patience."""
         while not self._ended:
             await asyncio.sleep(PING)
-            if self.hearing.heard:
+            if self.inbox.hearing.heard or self.inbox.size:
                 self.silent = self._unanswered >= DEAF and not self._paused
                 if self.silent:
                     self._fail(Lost(f"{plain(self._host)} has fallen silent", "is it up, and the network between?"))
@@ -281,7 +291,7 @@ class RemoteProbe:
         if self.error is None:
             self.error = error
         self._ended = True
-        self._news.set()
+        self.inbox.close()
 
     def _last_complaint(self) -> str:
         return last_line(self._complaint.decode("utf-8", "replace"))

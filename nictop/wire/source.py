@@ -20,6 +20,8 @@ class SourceState:
     """Why, in a sentence; "" when there is nothing to say."""
     retry_in: float | None = None
     """Seconds until the next attempt; only for lost."""
+    overloaded: bool | None = None
+    """Whether it sends more than is processed from now on (`wire.budget`); None: as before."""
 
 
 class Source(Protocol):

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.authentication import Answers, Ask
+from nictop.wire.budget import HostBudget
 from nictop.wire.bundle import Bundle, bundle
 from nictop.wire.host_keys import Policy
 from nictop.wire.patience import within
@@ -64,6 +66,7 @@ class SshSource:
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._retry = retry
         self._patience = patience
+        self._budget = HostBudget()
         self._connection = Connection()
         self._probe: RemoteProbe | None = None
         self._leaving = asyncio.Lock()
@@ -71,6 +74,12 @@ class SshSource:
 
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
         """See `Source.items`."""
+        with self._budget:
+            async with aclosing(self._items()) as items:
+                async for item in items:
+                    yield item
+
+    async def _items(self) -> AsyncGenerator[Line | SourceState, None]:
         failures = 0
         while not self._closed.is_set():
             yield SourceState("connecting")
@@ -89,7 +98,7 @@ class SshSource:
                     if isinstance(item, Line) and item.clock is not None:
                         self.clock = item.clock
                     yield item
-                heard, error = probe.hearing.heard, probe.error
+                heard, error = probe.inbox.hearing.heard, probe.error
             except HostUnreachable as failure:
                 error = failure
             except NictopError as failure:
@@ -139,7 +148,7 @@ class SshSource:
         arguments = ["--interval", f"{self._wanted.interval:g}", "--heartbeat", f"{HEARTBEAT:g}"]
         arguments += self._options
         command = RemoteCommand(arguments, len(packed.start), len(packed.frames))
-        probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers)
+        probe = self._probe = RemoteProbe(command, packed, self._target.name, self._answers, self._budget)
         wanted = Request(watch=self._wanted.watch, machine=self._wanted.machine, recheck=self._wanted.recheck)
         await probe.start(self._connection.ssh, rights, [wanted] if wanted != Request() else [])
         return probe

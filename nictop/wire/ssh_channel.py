@@ -21,6 +21,9 @@ STDERR = 1
 HASTE = 0.1
 """Seconds that `acknowledge_at_once` goes on at most."""
 
+WINDOW = 1024 * 1024
+"""Bytes that the host may send while the channel is paused: the SSH library keeps them."""
+
 
 class Listener(Protocol):
     """Who is told what the channel says."""
@@ -44,7 +47,13 @@ async def open_channel(
     haste = asyncio.ensure_future(acknowledge_at_once(ssh))
     try:
         channel, _ = await ssh.create_session(
-            lambda: session(listener), command, encoding=None, request_pty=False, env={}, send_env=[]
+            lambda: session(listener),
+            command,
+            encoding=None,
+            request_pty=False,
+            env={},
+            send_env=[],
+            window=WINDOW,
         )
     except asyncssh.ChannelOpenError as error:
         raise Refused(f"{host} runs no commands: {plain(error.reason)}", "see ForceCommand there") from None

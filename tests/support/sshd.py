@@ -91,7 +91,7 @@ class Sshd:
             environment or {}
         )
         self._config = folder / "sshd_config"
-        authorized = folder / "authorized_keys"
+        self.authorized = authorized = folder / "authorized_keys"
         authorized.write_text(public(self.key) + "\n")
         lines = [
             *options,
@@ -171,6 +171,17 @@ class Sshd:
         (home / ".config" / "nictop").mkdir(parents=True)
         (home / ".config" / "nictop" / "config.toml").write_text(f'[defaults]\nidentity_files = ["{self.key}"]\n')
         return {"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config"), "SSH_AUTH_SOCK": ""}
+
+    def named_host(self, name: str, command: str) -> None:
+        """`name` in an ssh_config of `home` leads here, and whatever is asked for, `command` is run."""
+        key = new_key(self.folder / f"key-{name}")
+        with self.authorized.open("a") as file:
+            file.write(f'restrict,command="{command}" {public(key)}\n')
+        lines = [f"Host {name}", f"HostName {self.address}", f"Port {self.port}", f"User {self.user}"]
+        lines += [f"IdentityFile {key}", f"UserKnownHostsFile {self.known_hosts}", "GlobalKnownHostsFile none"]
+        (self.home / ".ssh").mkdir(exist_ok=True)
+        with (self.home / ".ssh/config").open("a") as file:
+            file.write("\n  ".join(lines) + "\n")
 
     def sessions(self) -> list[int]:
         """Processes below the listener: those of sshd and what they run."""

@@ -99,7 +99,7 @@ def test_long_numbers_in_a_text_are_text() -> None:
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_LINE == 16 * 1024 * 1024
+    assert MAX_LINE == 8 * 1024 * 1024
     monkeypatch.setattr(codec, "MAX_LINE", 100)
     line = said("trouble", Trouble(1.0, ""))
     padded = line + b" " * (100 - len(line))

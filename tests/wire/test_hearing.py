@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.probe.first_words import hello
-from nictop.probe.generator import BYTES, BYTES_PER_SECOND, LINES, LINES_PER_SECOND
 from nictop.probe.records import MAX_LINE, Line, Pong
 from nictop.wire.clock import MOST_OUTSTANDING, WINDOW, PingClock
 from nictop.wire.codec import LineError, ProtocolMismatch
-from nictop.wire.hearing import FLOOD, Hearing
+from nictop.wire.hearing import Hearing
 from nictop.wire.retry import retry_delay
 from nictop.wire.sentences import LONGEST, last_line, plain, sentence, unreachable
 from nictop.wire.source import SourceState
@@ -51,42 +50,6 @@ def test_a_line_without_end_is_cut_off_before_it_is_kept() -> None:
         for _ in range(100):
             list(listening.feed(part))
     assert len(listening._rest) <= MAX_LINE + len(part)
-
-
-def test_a_flood_of_good_lines_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nictop.wire.hearing.time.monotonic", lambda: 0.0)
-    listening = Hearing()
-    list(listening.feed(HELLO))
-    with pytest.raises(LineError, match="floods"):
-        for _ in range(20):
-            list(listening.feed(TROUBLE * 5_000))
-    listening = Hearing()
-    list(listening.feed(HELLO))
-    with pytest.raises(LineError, match="floods"):
-        for _ in range(20):
-            list(listening.feed(b'{"unknown": "' + b"x" * (FLOOD // 8) + b'"}\n'))
-
-
-def test_a_fast_probe_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    monkeypatch.setattr("nictop.wire.hearing.time.monotonic", lambda: now)
-    listening = Hearing()
-    list(listening.feed(HELLO))
-    for _ in range(300):
-        now += 0.1
-        list(listening.feed(b"\n".join([b'{"unknown": "' + b"x" * 700_000 + b'"}']) + b"\n"))
-
-
-def test_a_generator_that_prints_as_much_as_the_probe_lets_it_is_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the probe stops that generator; giving up the probe would end everything on that host."""
-    now = 0.0
-    monkeypatch.setattr("nictop.wire.hearing.time.monotonic", lambda: now)
-    listening = Hearing()
-    list(listening.feed(HELLO))
-    most = (LINES // 2, BYTES // 2), *[(LINES_PER_SECOND, BYTES_PER_SECOND)] * 30
-    for lines, size in most:
-        now += 1.0
-        list(listening.feed((b'{"unknown": "' + b"x" * (size // lines) + b'"}\n') * lines))
 
 
 def test_another_protocol() -> None:

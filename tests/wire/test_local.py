@@ -15,7 +15,7 @@ import pytest
 
 from nictop.probe.first_words import hello
 from nictop.probe.records import Line, Request
-from nictop.wire import local
+from nictop.wire import inbox, local
 from nictop.wire.local import LocalSource, library_directories
 from nictop.wire.source import Source, SourceState
 from tests.support.items import LIMIT, Item, has, is_state, until
@@ -216,8 +216,8 @@ async def test_a_cancelled_consumer_leaves_no_process() -> None:
 
 
 async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines wait in a queue with an end; a reader that is held up by it does not hold up the end."""
-    monkeypatch.setattr(local, "QUEUE", 3)
+    """Lines wait in an inbox with an end; a reader that is held up by it does not hold up the end."""
+    monkeypatch.setattr(inbox, "FULL", 3000)
     code = "greet()\nfor n in range(10**6): say(json.dumps({'trouble': {'time': n, 'message': 'm' * 999}}))"
     source = LocalSource(0.1, command=program(code))
     async with aclosing(source.items()) as items:
@@ -225,7 +225,7 @@ async def test_closing_while_nobody_takes(monkeypatch: pytest.MonkeyPatch) -> No
         run = source._run
         assert run is not None and source.pid is not None
         pid = source.pid
-        await asyncio.to_thread(wait_until, run.queue.full)
+        await asyncio.to_thread(wait_until, lambda: run.inbox.is_full)
         await asyncio.wait_for(source.close(), LIMIT)
         assert gone(pid)
         with pytest.raises(StopAsyncIteration):

@@ -17,11 +17,11 @@ import pytest
 
 from nictop.probe.first_words import hello
 from nictop.probe.records import Line
-from nictop.wire import hearing, remote_probe
+from nictop.wire import budget, inbox, remote_probe
 from nictop.wire.authentication import Question
 from nictop.wire.source import SourceState
 from nictop.wire.ssh import SshSource, SshTarget
-from tests.support.items import has, state, until
+from tests.support.items import LIMIT, Item, has, state, until
 from tests.support.sshd import be_patient
 
 QUICK = (0.01, 0.05)
@@ -297,19 +297,72 @@ async def test_a_port_that_says_something_else(tmp_path: Path, words: bytes, nam
         (says(greeting(protocol=99)), "protocol 99", "failed"),
         (says(greeting(version="\x1b[31m", protocol=98)), "protocol 98", "failed"),
         (says(then=b"x" * 65536), "a line of more than", "lost"),
-        (says(then=b'{"trouble": {"time": 1, "message": "m"}}\n' * 2000), "floods", "lost"),
-        (says(then=b'{"unknown": "' + b"x" * 2**20 + b'"}\n'), "floods", "lost"),
     ],
 )
-async def test_a_probe_that_lies_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Act, words: str, name: str
-) -> None:
-    monkeypatch.setattr(hearing, "FLOOD_RATE", 0)  # a starved machine may not come to the real one
-    monkeypatch.setattr(hearing, "FLOOD", 24 << 20)
+async def test_a_probe_that_lies_is_cut_off(tmp_path: Path, act: Act, words: str, name: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with serving(tmp_path, act) as there:
         assert words in await given_up(SshSource(there, retry=QUICK), name)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KiB: this is both ends
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"trouble": {"time": 1, "message": "%s"}}\n' % (b"m" * 400) * 2000,
+        b'{"unknown": "' + b"x" * 2**20 + b'"}\n',
+        b'{"counters": {"time": 1, "links": {%s}, "cpus": {}}}\n' % b", ".join(b'"%d": []' % n for n in range(4000)),
+    ],
+    ids=["many lines", "large lines", "many links"],
+)
+async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    """Nothing is lost, nothing adds up here, and the connection stays."""
+    monkeypatch.setattr(budget, "BURSTS", 0.0)
+    stop = asyncio.Event()
+
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + greeting())
+        while not stop.is_set():
+            process.stdout.write(line)
+            await process.stdout.drain()
+        process.stdout.write(b'{"trouble": {"time": 2, "message": "last"}}\n')
+        await asyncio.Event().wait()
+
+    def says_overloaded(wanted: bool) -> Callable[[Item], bool]:
+        return lambda item: isinstance(item, SourceState) and item.overloaded is wanted
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            await until(items, says_overloaded(True))
+            stop.set()
+            heard = await until(items, says_overloaded(False))
+            assert [one.trouble.message for one in heard if isinstance(one, Line) and one.trouble][-1] == "last"
+            assert not [one for one in heard if isinstance(one, SourceState) and one.state != "live"]
+            await source.close()
+
+
+async def test_closing_does_not_wait_for_an_overloaded_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "BURSTS", 0.0)
+    monkeypatch.setattr(budget, "OVERLOADED_PAUSE", 1e9)  # its next turn never comes
+
+    async def act(process: Process) -> None:
+        process.stdout.write(mark(process) + greeting())
+        while True:
+            process.stdout.write(b'{"trouble": {"time": 1, "message": "m"}}\n' * 2000)
+            await process.stdout.drain()
+
+    async with serving(tmp_path, act) as there:
+        source = SshSource(there)
+        async with aclosing(source.items()) as items:
+            await until(items, lambda item: isinstance(item, SourceState) and item.overloaded)
+            waiting = asyncio.ensure_future(until(items, has("pong")))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            await asyncio.wait_for(source.close(), LIMIT)
 
 
 async def test_a_shell_that_fails_says_why(tmp_path: Path) -> None:
@@ -400,7 +453,8 @@ async def test_clocks_and_pongs_that_nobody_asked_for(tmp_path: Path) -> None:
 async def test_a_consumer_that_does_not_take_pauses_the_channel(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote_probe, "QUEUE", 8)
+    monkeypatch.setattr(inbox, "FULL", 32_000)
+    monkeypatch.setattr(inbox, "ROOM", 8000)
     total, sent = 3000, 0
 
     async def act(process: Process) -> None:
@@ -421,7 +475,8 @@ async def test_a_consumer_that_does_not_take_pauses_the_channel(
                 await asyncio.sleep(0)
                 reached, turns = (sent, turns + 1) if reached == sent else (sent, 0)
             assert source._probe is not None
-            assert sent < total - 1 and len(source._probe._items) < 1200
+            waits = source._probe.inbox.size
+            assert sent < total - 1 and 32_000 <= waits < 32_000 + 2 * 32_768
             heard = await until(
                 items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == total - 1
             )

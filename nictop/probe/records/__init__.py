@@ -171,7 +171,7 @@ __all__ = [
 PROTOCOL = 1
 """Raised when a field changes its meaning; new fields do not raise it (readers ignore what they do not know)."""
 
-MAX_LINE = 16 * 1024 * 1024
+MAX_LINE = 8 * 1024 * 1024
 """Bytes. A longer line is refused by the reader; 200 links with 64 queues each stay below 2 MiB."""
 
 

@@ -1,0 +1,513 @@
+"""``python hostile_host.py KIND``: plays a host that means harm, in place of the login shell of a real sshd.
+
+Stands for whatever a broken or hostile machine may answer: it says that a probe has been started, then lines of one
+kind of `KINDS`, without end and as fast as they are taken. Uses the standard library alone: it is started 64 times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+Json = dict[str, Any]
+Kind = Callable[[], Iterator[bytes]]
+KINDS: dict[str, Kind] = {}
+"""Name → what it says after the hello."""
+UP = 0x11043
+
+
+def kind(function: Kind) -> Kind:
+    KINDS[function.__name__.replace("_", "-")] = function
+    return function
+
+
+def line(record: str, **fields: Any) -> bytes:
+    return json.dumps({record: fields}, separators=(",", ":")).encode() + b"\n"
+
+
+def hello(boot: str = "b") -> bytes:
+    return line(
+        "hello", protocol=1, version="0", hostname="h", kernel="6.12", machine="x86_64", python="3.11", pid=99999999,
+        euid=0, boot_id=boot, clock_ticks=100, monotonic=time.monotonic(), wall=time.time(), interval=1.0,
+    )  # fmt: skip
+
+
+def link(number: int, **more: Any) -> Json:
+    return {
+        "ifindex": number, "name": f"ens{number}", "type": 1, "flags": UP, "operstate": "up", "carrier": True,
+        "mtu": 1500, "bus": "pci", "device": "0000:02:00.0", "pci_address": "0000:02:00.0", **more,
+    }  # fmt: skip
+
+
+def platform(**more: Any) -> Json:
+    return {
+        "hypervisor": "kvm", "system_vendor": "QEMU", "product_name": "PC", "distribution": "Debian",
+        "distribution_id": "debian", "online_cpus": "0-3", "possible_cpus": "0-3", "numa_nodes": "0",
+        "iommu_groups": 0, **more,
+    }  # fmt: skip
+
+
+def inventory(links: Iterable[Json] = (), **more: Any) -> bytes:
+    fields: Json = {
+        "time": time.monotonic(), "wall": time.time(), "took": 0.1, "reason": "event", "platform": platform(),
+        "pci": (), "links": list(links) or [link(2), link(3)],
+    }  # fmt: skip
+    return line("inventory", **{**fields, **more})
+
+
+def counters(number: int = 0, **more: Any) -> bytes:
+    """Of two links and four CPUs; `number` moves all of them."""
+    row = [1000 * number + 7] * 25
+    fields: Json = {
+        "time": float(number), "links": {"2": row, "3": row},
+        "cpus": {str(cpu): [number] * 10 for cpu in range(4)},
+    }  # fmt: skip
+    return line("counters", **{**fields, **more})
+
+
+def numbered(make: Callable[[int], bytes]) -> Iterator[bytes]:
+    return map(make, itertools.count(1))
+
+
+def with_inventory(lines: Iterable[bytes], *links: Json, **more: Any) -> Iterator[bytes]:
+    yield inventory(links, **more)
+    yield from lines
+
+
+def again(text: bytes) -> Iterator[bytes]:
+    return itertools.repeat(text)
+
+
+def inventories(first: bytes) -> Iterator[bytes]:
+    """The same inventory for ever, with counters between, so that there is always something new."""
+    for number in itertools.count(1):
+        yield first
+        yield counters(number)
+
+
+# ------------------------------------------------------------------------------------------------- expanding texts
+
+
+@kind
+def cpu_list_of_billions() -> Iterator[bytes]:
+    absurd = "0-4294967295"
+    interrupts = [interrupt(number, allowed_cpus=absurd, effective_cpus=absurd) for number in range(100)]
+    return inventories(inventory(platform=platform(online_cpus=absurd, possible_cpus=absurd), interrupts=interrupts))
+
+
+@kind
+def cpu_list_of_many_ranges() -> Iterator[bytes]:
+    absurd = ",".join(["0-8191"] * 5000)
+    interrupts = [interrupt(number, allowed_cpus=absurd, effective_cpus=absurd) for number in range(20)]
+    return inventories(inventory(platform=platform(online_cpus=absurd), interrupts=interrupts))
+
+
+@kind
+def masks() -> Iterator[bytes]:
+    mask = ",".join(["ffffffff"] * 20000)
+    queues = [{"direction": "tx", "number": number, "xps_cpus": mask} for number in range(8)]
+    return inventories(inventory([link(2, queues=queues)]))
+
+
+@kind
+def absurd_numbers_of_queues() -> Iterator[bytes]:
+    channels = dict.fromkeys(
+        ("rx", "tx", "other", "combined", "max_rx", "max_tx", "max_other", "max_combined"), 1 << 60
+    )
+    rings = dict.fromkeys(
+        ("rx", "rx_mini", "rx_jumbo", "tx", "max_rx", "max_rx_mini", "max_rx_jumbo", "max_tx"), 1 << 62
+    )
+    ethtool = {"channels": channels, "rings": rings, "rss": {"indirection": [1 << 60] * 9, "hash_function": None,
+               "key_length": 1 << 60}}  # fmt: skip
+    sriov = {"total_vfs": 1 << 60, "num_vfs": 1 << 60, "autoprobe": True, "virtual_functions": []}
+    return inventories(
+        inventory([link(2, ethtool=ethtool, num_tx_queues=1 << 60, num_rx_queues=1 << 60)], pci=[pci(0, sriov=sriov)])
+    )
+
+
+# ------------------------------------------------------------------------------------------------- large inventories
+
+
+def interrupt(number: int, **more: Any) -> Json:
+    return {
+        "number": number, "actions": [f"ens2-TxRx-{number}"], "pci_address": "0000:02:00.0", "allowed_cpus": "0-3",
+        "effective_cpus": "0", **more,
+    }  # fmt: skip
+
+
+def pci(number: int, **more: Any) -> Json:
+    return {
+        "address": f"0000:{number // 256:02x}:{number // 8 % 32:02x}.{number % 8}", "class_code": 0x020000,
+        "vendor_id": 0x8086, "device_id": 0x10C9, "subsystem_vendor_id": 0, "subsystem_device_id": 0, "revision": 1,
+        "driver": "igb", **more,
+    }  # fmt: skip
+
+
+@kind
+def many_links() -> Iterator[bytes]:
+    return inventories(inventory(map(link, range(1, 60_000))))
+
+
+@kind
+def links_near_the_limit() -> Iterator[bytes]:
+    return inventories(inventory(link(number, kind="vlan", lower=2) for number in range(1, 4096)))
+
+
+@kind
+def many_queues() -> Iterator[bytes]:
+    queues = [{"direction": "rx", "number": number, "rps_cpus": "f"} for number in range(150_000)]
+    return inventories(inventory([link(2, queues=queues)]))
+
+
+@kind
+def many_virtual_functions() -> Iterator[bytes]:
+    functions = [{"number": number, "address": "02:00:00:00:00:00", "trust": True} for number in range(100_000)]
+    sriov = {"total_vfs": 100_000, "num_vfs": 100_000, "autoprobe": True,
+             "virtual_functions": [f"0000:03:{number:x}.0" for number in range(100_000)]}  # fmt: skip
+    return inventories(inventory([link(2, virtual_functions=functions)], pci=[pci(0, sriov=sriov)]))
+
+
+@kind
+def many_pci_functions() -> Iterator[bytes]:
+    return inventories(inventory(pci=[pci(number) for number in range(40_000)]))
+
+
+@kind
+def many_interrupts() -> Iterator[bytes]:
+    return inventories(inventory(interrupts=[interrupt(number) for number in range(80_000)]))
+
+
+@kind
+def many_threads() -> Iterator[bytes]:
+    threads = [{"tid": number, "pid": number, "name": "vhost-1", "kind": "vhost"} for number in range(150_000)]
+    return inventories(inventory(threads=threads))
+
+
+@kind
+def many_addresses() -> Iterator[bytes]:
+    addresses = [
+        {"family": "ipv4", "address": f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", "prefix_length": 8,
+         "scope": "global", "flags": ["permanent"]} for number in range(60_000)
+    ]  # fmt: skip
+    return inventories(inventory([link(2, addresses=addresses), link(3, addresses=addresses)]))
+
+
+@kind
+def many_profiles() -> Iterator[bytes]:
+    profiles = [
+        {"path": f"/{number}", "uuid": str(number), "id": f"p {number}", "type": "802-3-ethernet", "filename": None,
+         "unsaved": False, "generated": False, "volatile": False, "external": False,
+         "match_interface_names": ["*a*b*c", "ens*"]} for number in range(15_000)
+    ]  # fmt: skip
+    manager = {"version": "1.50", "startup": False, "networking_enabled": True, "devices": {}, "profiles": profiles}
+    return inventories(inventory(networkmanager=manager))
+
+
+@kind
+def many_stanzas() -> Iterator[bytes]:
+    stanzas = [
+        {"owner": "netplan", "file": "/etc/netplan/a.yaml", "line": number, "names": ["en*", f"ens{number}"],
+         "methods": ["dhcp4"]} for number in range(30_000)
+    ]  # fmt: skip
+    return inventories(inventory(map(link, range(1, 100)), configuration=stanzas))
+
+
+@kind
+def many_messages() -> Iterator[bytes]:
+    messages = [
+        {"time": float(number), "level": 3, "text": "NETDEV WATCHDOG: ens2 (igb): transmit queue 0 timed out"}
+        for number in range(60_000)
+    ]
+    return inventories(inventory(messages=messages))
+
+
+@kind
+def many_forwarding_entries() -> Iterator[bytes]:
+    entries = [
+        {"ifindex": 2, "address": f"02:00:00:{number >> 16:02x}:{number >> 8 & 255:02x}:{number & 255:02x}",
+         "self_entry": True} for number in range(100_000)
+    ]  # fmt: skip
+    return inventories(inventory(forwarding=entries))
+
+
+@kind
+def many_settings() -> Iterator[bytes]:
+    return inventories(
+        inventory(
+            settings={
+                "sysctl": {f"net.ipv4.conf.l{number}.rp_filter": 1 for number in range(100_000)},
+                "governors": {str(number): "powersave" for number in range(100_000)},
+            }
+        )
+    )
+
+
+@kind
+def many_names_of_counters() -> Iterator[bytes]:
+    names = [f"rx_queue_{number}_drops" for number in range(100_000)]
+    ethtool = {"driver_counter_names": names, "driver_counters": list(range(100_000)),
+               "features": [{"name": f"f{number}", "active": True, "wanted": True, "fixed": False}
+                            for number in range(20_000)]}  # fmt: skip
+    return inventories(inventory([link(2, ethtool=ethtool)]))
+
+
+@kind
+def long_texts() -> Iterator[bytes]:
+    text = "\u202e[red]\x1b[2J" * 40_000
+    return inventories(
+        inventory(
+            [link(2, name=text, alias=text, altnames=[text])],
+            platform=platform(distribution=text, product_name=text),
+            messages=[{"time": 1.0, "level": 3, "text": text}],
+        )
+    )
+
+
+@kind
+def smallest_objects() -> Iterator[bytes]:
+    """As much memory per byte as there can be."""
+    napis = [{"id": 1}] * 1_000_000
+    return inventories(inventory([link(2, napis=napis)]))
+
+
+@kind
+def large_machine() -> Iterator[bytes]:
+    """An honest machine of the largest kind, but without a rest."""
+    queues = [{"direction": way, "number": number, "rps_cpus": "0"} for way in ("rx", "tx") for number in range(64)]
+    links = [link(number, queues=queues) for number in range(1, 100)]
+    return inventories(inventory(links, interrupts=[interrupt(number) for number in range(4000)]))
+
+
+# ------------------------------------------------------------------------------------------------- large counters
+
+
+@kind
+def many_cpus() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(lambda number: counters(number, cpus={str(cpu): [number] * 10 for cpu in range(100_000)}))
+    )
+
+
+@kind
+def cpus_near_the_limit() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(lambda number: counters(number, cpus={str(cpu): [number] * 10 for cpu in range(8192)})),
+        platform=platform(online_cpus="0-8191", possible_cpus="0-8191"),
+    )
+
+
+@kind
+def counters_of_many_links() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(lambda number: counters(number, links={str(one): [number] * 25 for one in range(40_000)}))
+    )
+
+
+@kind
+def counters_of_many_interrupts() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(
+            lambda number: counters(
+                number, interrupts={str(one): {str(cpu): number for cpu in range(64)} for one in range(2000)}
+            )
+        )
+    )
+
+
+@kind
+def whole_machine_unasked() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(
+            lambda number: counters(
+                number,
+                machine=[
+                    {"label": str(one), "description": "d", "counts": {str(cpu): number for cpu in range(32)}}
+                    for one in range(4000)
+                ],
+            )
+        )
+    )
+
+
+@kind
+def queues_and_virtual_functions_in_counters() -> Iterator[bytes]:
+    return with_inventory(
+        numbered(
+            lambda number: counters(
+                number,
+                queues={"2": [["rx", one, [number] * 6] for one in range(20_000)]},
+                vfs={"2": {str(one): [number] * 8 for one in range(20_000)}},
+            )
+        )
+    )
+
+
+# ------------------------------------------------------------------------------------------ floods of small lines
+
+
+@kind
+def flood_of_counters() -> Iterator[bytes]:
+    return with_inventory(numbered(counters))
+
+
+@kind
+def flood_of_inventories() -> Iterator[bytes]:
+    return numbered(lambda number: inventory(map(link, range(1, 2 + number % 7))))
+
+
+@kind
+def flood_of_changes() -> Iterator[bytes]:
+    return with_inventory(numbered(lambda number: link_change(2, number, carrier=number % 2 == 0)))
+
+
+@kind
+def flood_of_new_links() -> Iterator[bytes]:
+    return with_inventory(numbered(lambda number: link_change(number, number)))
+
+
+@kind
+def flood_of_links_that_come_and_go() -> Iterator[bytes]:
+    yield inventory(map(link, range(1, 1000)))
+    for number in itertools.count(1000):
+        yield link_change(number, number)
+        yield link_change(number, number, gone=True)
+
+
+def link_change(index: int, number: int, *, carrier: bool = True, gone: bool = False) -> bytes:
+    return line(
+        "link_change", time=float(number), ifindex=index, gone=gone, name=f"ens{index}", operstate="up",
+        carrier=carrier, flags=UP, mtu=1500,
+    )  # fmt: skip
+
+
+@kind
+def flood_of_troubles() -> Iterator[bytes]:
+    return with_inventory(numbered(lambda number: line("trouble", time=1.0, message=f"trouble {number}")))
+
+
+@kind
+def flood_of_large_troubles() -> Iterator[bytes]:
+    return with_inventory(again(line("trouble", time=1.0, message="x" * 1_000_000)))
+
+
+@kind
+def flood_of_hellos() -> Iterator[bytes]:
+    return numbered(lambda number: hello(str(number)))
+
+
+@kind
+def flood_of_pongs() -> Iterator[bytes]:
+    return with_inventory(numbered(lambda number: line("pong", sequence=number % 50, monotonic=float(number))))
+
+
+@kind
+def flood_of_unknown_records() -> Iterator[bytes]:
+    return with_inventory(again(b'{"later":{}}\n'))
+
+
+@kind
+def flood_of_output() -> Iterator[bytes]:
+    return with_inventory(again(line("traffic", time=1.0, id="run-1", kind="output", text="x" * 100, stream="stdout")))
+
+
+@kind
+def flood_of_plans() -> Iterator[bytes]:
+    action = {"words": ["ip"], "before": "", "after": "", "undo": [["ip"]], "subject": "ens2"}
+    return with_inventory(again(line("change", time=1.0, id="1", kind="prepared", plan=[action] * 5000)))
+
+
+@kind
+def absurd_times() -> Iterator[bytes]:
+    times = itertools.cycle((1e308, -1e308, 0.0, 1e-300, 1e18, 5e-324))
+    return with_inventory(counters(number, time=moment) for number, moment in enumerate(times))
+
+
+# ------------------------------------------------------------------------------------------------- no lines of a probe
+
+
+@kind
+def garbage() -> Iterator[bytes]:
+    return itertools.cycle((b"\x1b[2J\xff garbage\n", counters(1)))
+
+
+@kind
+def a_line_without_end() -> Iterator[bytes]:
+    yield b'{"trouble":{"time":1,"message":"'
+    yield from again(b"x" * 65536)
+
+
+@kind
+def empty_lines() -> Iterator[bytes]:
+    return again(b"\n" * 65536)
+
+
+@kind
+def deep_nesting() -> Iterator[bytes]:
+    return itertools.cycle((b'{"x":' * 400_000 + b"1" + b"}" * 400_000 + b"\n", counters(1)))
+
+
+@kind
+def ends_at_once() -> Iterator[bytes]:
+    yield inventory(map(link, range(1, 3000)))
+
+
+@kind
+def words_on_stderr() -> Iterator[bytes]:
+    yield inventory()
+    while True:
+        os.write(2, b"complaint\n" * 5000)
+
+
+@kind
+def noise_before_the_mark() -> Iterator[bytes]:
+    return again(b"welcome\n" * 5000)
+
+
+@kind
+def good() -> Iterator[bytes]:
+    """Not hostile: what the others are compared with."""
+    yield inventory()
+    for number in itertools.count(1):
+        yield counters(number)
+        time.sleep(1.0)
+
+
+def main(name: str) -> None:
+    os.nice(10)
+    words = shlex.split(os.environ["SSH_ORIGINAL_COMMAND"])
+    first, second = words[words.index("sh") + 6 :][:2]
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):
+        if name != "noise-before-the-mark":
+            write(f"\n{second}-{first} ready 3.11.0 a70d0d0a\n".encode() + hello())
+        part = bytearray()
+        for one in KINDS[name]():
+            part += one
+            if len(part) >= 65536 or name in ("good", "ends-at-once"):
+                write(part)
+                part.clear()
+
+
+def write(data: bytes | bytearray) -> None:
+    view = memoryview(bytes(data))
+    while view:
+        view = view[os.write(1, view) :]
+
+
+def wait_for_end() -> None:
+    """What is said to it is forgotten; it ends when its stdin does, as a probe."""
+    while os.read(0, 65536):
+        pass
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
