@@ -22,6 +22,7 @@ from nictop.model.window import RatesWindow
 from nictop.probe.records import Line, Request
 from nictop.traffic.host import RunHost
 from nictop.watch import followed
+from nictop.wire.budget import OVERLOADED
 from nictop.wire.source import Source, SourceState
 
 HISTORY_LENGTH = 600
@@ -30,8 +31,9 @@ HISTORY_LENGTH = 600
 SILENCE = 3.0
 """Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
 
-Standing = Literal["connecting", "live", "silent", "lost", "failed"]
-"""As in `Snapshot.state`; silent: said to be live, but nothing is heard of it."""
+Standing = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
+"""As in `Snapshot.state`; silent: said to be live, but nothing is heard of it; overloaded: live, but it sends more than
+is processed (`wire.budget`)."""
 
 
 class Followed:
@@ -51,6 +53,8 @@ class Followed:
         """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
         self.listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
         """Changes hear everything, too, with the picture after it."""
+        self.overloaded = False
+        """It sends more than is processed."""
         self.rechecked = False
         """Its probe was asked to look again every few seconds, because something was found."""
         self._parts: tuple[RunHost, ...] = ()
@@ -60,7 +64,7 @@ class Followed:
     def take_over(self, source: Source) -> None:
         """Go on with another source of the same host. Runs that the old one took part in have lost it."""
         self._hear(SourceState("lost", "connected anew"), with_state(self.snapshot, "lost", "connected anew"))
-        self.source, self.retry_at, self.rechecked = source, None, False
+        self.source, self.retry_at, self.rechecked, self.overloaded = source, None, False, False
 
     # ---------------------------------------------------------------------------------------------------- runs
 
@@ -116,10 +120,14 @@ class Followed:
             if isinstance(item, SourceState):
                 self.retry_at = None if item.retry_in is None else self._clock() + item.retry_in
                 self.trouble = item.message or self.trouble
+                if item.overloaded is not None:
+                    self.overloaded = item.overloaded
             else:
                 self.heard, self.retry_at = self._clock(), None
             if snapshot.state == "live":
                 self.trouble = ""
+            else:
+                self.overloaded = False
             self._hear(item, snapshot)
             self.history.record(snapshot)
             self.window.take(snapshot)
@@ -134,10 +142,11 @@ class Followed:
         state, age = self.snapshot.state, self.age(now)
         if state == "live" and age is not None and age > SILENCE + 2 * interval:
             return "silent"
-        return state
+        return "overloaded" if state == "live" and self.overloaded else state
 
     def standing_words(self, now: float, interval: float) -> str:
-        """``live``, ``connecting``, ``silent for 8 s``, ``reconnecting in 4 s``, ``reconnecting``, ``failed``."""
+        """``live``, ``overloaded``, ``connecting``, ``silent for 8 s``, ``reconnecting in 4 s``, ``reconnecting``,
+        ``failed``."""
         standing, age = self.standing(now, interval), self.age(now)
         if standing == "silent":
             return f"silent for {whole_seconds(age or 0.0)}"
@@ -150,7 +159,7 @@ class Followed:
     def age_words(self, now: float, interval: float) -> str:
         """``values are 12 s old``; "" while they are new, or when there are none."""
         age = self.age(now)
-        if age is None or self.standing(now, interval) == "live":
+        if age is None or self.standing(now, interval) in ("live", "overloaded"):
             return ""
         return f"values are {whole_seconds(age)} old"
 
@@ -160,6 +169,8 @@ class Followed:
         standing, age = self.standing(now, interval), self.age_words(now, interval)
         if standing == "live":
             return self.snapshot.message
+        if standing == "overloaded":
+            return OVERLOADED
         said = [self.trouble or self.snapshot.message]
         if said[0] or age:
             said += [self.standing_words(now, interval), age]

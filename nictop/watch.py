@@ -37,7 +37,11 @@ MOST_WATCHED = 64
 """As many links as a probe accepts to watch."""
 
 DIAGNOSIS_SLICE = 0.01
-"""Seconds that the rules are asked before other tasks have their turn."""
+"""Seconds of CPU that the rules are asked before other tasks have their turn."""
+
+DIAGNOSIS_HURRY = 0.1
+"""Seconds of CPU that a diagnosis may take without a pause: that of an honest host. From then on other tasks have as
+much time after each slice as that took."""
 
 
 async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float]:
@@ -51,8 +55,9 @@ async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float
                 next(steps)
         except StopIteration as end:
             return end.value, seconds + time.thread_time() - begin
-        seconds += time.thread_time() - begin
-        await asyncio.sleep(0)
+        took = time.thread_time() - begin
+        seconds += took
+        await asyncio.sleep(took if seconds > DIAGNOSIS_HURRY else 0)
 
 
 async def snapshots(source: Source) -> AsyncIterator[Snapshot]:

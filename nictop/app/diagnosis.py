@@ -28,7 +28,9 @@ DIAGNOSE_PAUSE = 100.0
 """At least so many times as long as a diagnosis takes: however slow the machine, it costs one per cent of a CPU."""
 
 INVENTORY_PAUSE = 10.0
-"""The same for one that a new inventory asks for: many hosts have one every other moment."""
+"""The same for one that a new inventory asks for, of many hosts, which have one every other moment, or of one whose
+diagnosis takes `LONG` seconds."""
+LONG = 0.1
 
 
 class Diagnosing:
@@ -99,6 +101,7 @@ class Diagnosing:
                     self._recheck(one, told)
         finally:
             self._going = False
-        self._may_diagnose = monotonic() + (INVENTORY_PAUSE * took if self._app.several_hosts else 0.0)
+        pauses = self._app.several_hosts or took > LONG
+        self._may_diagnose = monotonic() + (INVENTORY_PAUSE * took if pauses else 0.0)
         self._after(max(DIAGNOSE_EVERY, DIAGNOSE_PAUSE * took))
         self.hear({one.name: one.snapshot for one in self._app.hosts.by_name.values()})  # what has come meanwhile

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
-from time import monotonic
+from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from nictop.hosts import Host
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 OTHERS_EVERY = 0.2
 """Seconds between two pictures of the hosts that are not the chosen one: many hosts have news every other moment."""
+LONG_TO_DRAW = 0.1
+"""Seconds of CPU; a picture that takes longer, and each of an overloaded host, is followed by a pause that is as long,
+so that keys are answered meanwhile."""
 
 
 class WatchedHosts:
@@ -47,7 +50,7 @@ class WatchedHosts:
         """Sources of hosts that are watched no longer, while they end."""
         self._mail: dict[str, Snapshot] = {}
         self._delivering = self._held = False
-        self._delivered = 0.0
+        self._delivered = self._may_deliver = 0.0
         self._next_delivery: Timer | None = None
 
     # ------------------------------------------------------------------------------------------- which there are
@@ -158,11 +161,13 @@ class WatchedHosts:
         """Deliver the mail soon: that of the chosen host as soon as there is time, that of the others now and then."""
         if self._delivering or self._held:
             return
-        if name == self._app.chosen or monotonic() - self._delivered >= OTHERS_EVERY:
+        wait = self._may_deliver - monotonic()
+        if wait <= 0 and (name == self._app.chosen or monotonic() - self._delivered >= OTHERS_EVERY):
             self._delivering = True
             self._app.call_later(self._deliver)
         elif self._next_delivery is None:
-            self._next_delivery = self._app.set_timer(OTHERS_EVERY, self._deliver, name="deliver")
+            seconds = wait if name == self._app.chosen else max(wait, OTHERS_EVERY)
+            self._next_delivery = self._app.set_timer(seconds, self._deliver, name="deliver")
 
     def hold(self) -> None:
         """Tell the screens nothing until `release`: what comes now is the past."""
@@ -188,11 +193,18 @@ class WatchedHosts:
             self._next_delivery = None
         if not mail:
             return
-        self._delivered = monotonic()
+        self._delivered, begin = monotonic(), thread_time()
+        self._app.call_after_refresh(self._drawn, begin)
         if self._app.chosen in mail:
             self._app.snapshot = mail[self._app.chosen]
         self.tell_all()
         self._heard(mail)
+
+    def _drawn(self, begin: float) -> None:
+        """What was delivered is on the terminal; `begin`: CPU time at which that began."""
+        took = thread_time() - begin
+        pauses = took > LONG_TO_DRAW or any(one.overloaded for one in self.by_name.values())
+        self._may_deliver = monotonic() + (max(took, LONG_TO_DRAW) if pauses else 0.0)
 
     def tell_all(self) -> None:
         self._app.watched = tuple(self.by_name.values())

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-MOST_CPUS = 8192
-"""NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP); a list beyond it is not one."""
+from nictop.limits import LONGEST_CPU_LIST, MOST_CPUS
 
 GROUP = 8
 """Hexadecimal digits between two commas of a mask: 32 CPUs."""
@@ -16,14 +15,18 @@ GROUP = 8
 
 def parse_cpu_list(text: str | None) -> tuple[int, ...] | None:
     """The CPUs of a list, in ascending order: ``0-2,8`` → (0, 1, 2, 8). An empty list is (); None: there is none, or
-    it is not a CPU list."""
-    if text is None:
+    it is not a CPU list: ranges of the kernel's are in order and apart, so that they are as many CPUs as it names."""
+    if text is None or len(text) > LONGEST_CPU_LIST:
         return None
     cpus: set[int] = set()
+    named = 0
     for part in text.strip().split(",") if text.strip() else ():
         first, dash, last = part.strip().partition("-")
         low, high = _number(first), _number(last) if dash else _number(first)
         if low is None or high is None or high < low:
+            return None
+        named += high + 1 - low
+        if named > MOST_CPUS:
             return None
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))

@@ -7,8 +7,10 @@ values, and so does the first one after it: a mean over the whole absence is the
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Container, Sequence
+from math import isnan, nan
 
 from nictop.model.rates import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
@@ -29,32 +31,41 @@ LINGER = 60
 SHORTEST_STEP = 0.1
 """Seconds between two records at least: those that came late together say nothing about the interval."""
 
-_Ring = deque[float | None]
+MOST_VALUES = 1_500_000
+"""Of all series together, 12 MiB: 256 links and 256 CPUs have their whole past. Of a host with more it is shorter."""
+
+TRIM = 64
+"""Values beyond its length that a series has until they are cut off."""
+
 _NOTHING = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
 
 
 class _Track:
-    """The rings of one link or one CPU, and for how many records it has been missing."""
+    """The series of one link or one CPU, NaN where there is no value, and for how many records it has been missing."""
 
-    __slots__ = ("missing", "rings")
+    __slots__ = ("missing", "series")
 
-    def __init__(self, names: Sequence[str], capacity: int) -> None:
-        self.rings: dict[str, _Ring] = {name: deque(maxlen=capacity) for name in names}
+    def __init__(self, names: Sequence[str]) -> None:
+        self.series: dict[str, array[float]] = {name: array("d") for name in names}
         self.missing = 0
 
-    def append(self, values: Sequence[float | None]) -> None:
-        for ring, value in zip(self.rings.values(), values, strict=False):
-            ring.append(value)
+    def append(self, values: Sequence[float | None], length: int) -> None:
+        for series, value in zip(self.series.values(), values, strict=False):
+            series.append(nan if value is None else value)
+            if len(series) > length + TRIM:
+                del series[:-length]
 
 
 class History:
-    """At most `capacity` values of each series, newest last. Memory is bounded by capacity × links and CPUs present
-    within the last `LINGER` records."""
+    """At most `capacity` values of each series, newest last, and `MOST_VALUES` of all links and CPUs present within the
+    last `LINGER` records."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
             raise ValueError("a history holds at least one value")
         self.capacity = capacity
+        self._length = capacity
+        """Values that each series has."""
         self._times: deque[float] = deque(maxlen=capacity)
         self._links: dict[int, _Track] = {}
         self._cpus: dict[int, _Track] = {}
@@ -87,15 +98,18 @@ class History:
             self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
         for cpu, shares in cpus.items():
             self._append(self._cpus, cpu, CPU_SERIES, _cpu_values(shares))
-        _age(self._links, links.keys())
-        _age(self._cpus, cpus.keys())
+        _age(self._links, links.keys(), self._length)
+        _age(self._cpus, cpus.keys(), self._length)
+        series = len(LINK_SERIES) * len(self._links) + len(CPU_SERIES) * len(self._cpus)
+        self._length = min(self.capacity, MOST_VALUES // max(1, series))
 
     def series(self, key: Key) -> Sequence[float | None]:
         """Values of one series, newest last, one per recorded moment since the link or CPU appeared; empty when there
         is none of that key."""
         name, number = key
         track = (self._cpus if name in CPU_SERIES else self._links).get(number)
-        return tuple(track.rings.get(name, ())) if track is not None else ()
+        values = track.series.get(name) if track is not None else None
+        return () if values is None else tuple(None if isnan(one) else one for one in values[-self._length :])
 
     def times(self) -> Sequence[float]:
         """Seconds, CLOCK_MONOTONIC of the host, of the recorded moments; the last ones belong to every series."""
@@ -109,7 +123,7 @@ class History:
         for number in range(missed - 1, -1, -1):
             self._times.append(time - number * step)
             for track in (*self._links.values(), *self._cpus.values()):
-                track.append(_NOTHING)
+                track.append(_NOTHING, self._length)
 
     def clear(self) -> None:
         self._times.clear()
@@ -126,19 +140,19 @@ class History:
     ) -> None:
         track = tracks.get(number)
         if track is None:
-            track = tracks[number] = _Track(names, self.capacity)
+            track = tracks[number] = _Track(names)
         track.missing = 0
-        track.append(values)
+        track.append(values, self._length)
 
 
-def _age(tracks: dict[int, _Track], present: Container[int]) -> None:
+def _age(tracks: dict[int, _Track], present: Container[int], length: int) -> None:
     """Give a gap to every track that has no value this time; drop those that had none for long."""
     gone = []
     for number, track in tracks.items():
         if number in present:
             continue
         track.missing += 1
-        track.append(_NOTHING)
+        track.append(_NOTHING, length)
         if track.missing > LINGER:
             gone.append(number)
     for number in gone:

@@ -16,6 +16,10 @@ from nictop.probe.records import Counters, Inventory
 WINDOW = 60.0
 """Seconds of rates that a front end keeps for the rules."""
 
+MOST_VALUES = 100_000
+"""Rates that all parts hold together, some 15 MiB: 256 CPUs, 256 links and 4000 interrupts are 1300 a part. Of a host
+with more the window is shorter."""
+
 SHORTEST_PART = 0.9
 """Seconds; a probe that reads every second is at times a little early."""
 
@@ -28,7 +32,9 @@ class RatesWindow:
     other driver counters, other vectors behind the same interrupt numbers."""
 
     def __init__(self) -> None:
-        self._parts: deque[Rates] = deque()
+        self._parts: deque[tuple[Rates, int]] = deque()
+        """With the number of values in each."""
+        self._values = 0
         self._seconds = 0.0
         self._base: Counters | None = None
         self._newest: float | None = None
@@ -39,7 +45,7 @@ class RatesWindow:
 
     @property
     def parts(self) -> tuple[Rates, ...]:
-        return tuple(self._parts)
+        return tuple(part for part, _ in self._parts)
 
     @property
     def seconds(self) -> float:
@@ -64,10 +70,14 @@ class RatesWindow:
             self._add(part if part is snapshot.rates else replace(part, vfs=snapshot.rates.vfs))
 
     def _add(self, part: Rates) -> None:
-        self._parts.append(part)
+        values = _values(part)
+        self._parts.append((part, values))
         self._seconds += part.elapsed
-        while len(self._parts) > 1 and self._seconds > WINDOW:
-            self._seconds -= self._parts.popleft().elapsed
+        self._values += values
+        while len(self._parts) > 1 and (self._seconds > WINDOW or self._values > MOST_VALUES):
+            first, values = self._parts.popleft()
+            self._seconds -= first.elapsed
+            self._values -= values
 
     def _forget_what_changed(self, snapshot: Snapshot) -> None:
         boot = snapshot.hello.boot_id if snapshot.hello is not None else None
@@ -76,8 +86,17 @@ class RatesWindow:
         meaning = _meaning(snapshot.inventory) if snapshot.inventory is not None else {}
         if boot != self._boot or any(meaning.get(key, known) != known for key, known in self._meaning.items()):
             self._parts.clear()
-            self._seconds, self._base = 0.0, None
+            self._values, self._seconds, self._base = 0, 0.0, None
         self._boot, self._inventory, self._meaning = boot, snapshot.inventory, meaning
+
+
+def _values(part: Rates) -> int:
+    """How many records of rates it holds, each as large as some ten numbers."""
+    values = len(part.links) + len(part.cpus) + len(part.softirqs) + len(part.softnet) + len(part.threads)
+    values += sum(map(len, part.driver.values())) + sum(map(len, part.queues.values()))
+    values += sum(map(len, part.vfs.values())) + sum(map(len, part.channels.values()))
+    values += len(part.interrupts) + sum(map(len, part.interrupts.values()))
+    return values + len(part.machine) + sum(len(one.cpus) for one in part.machine)
 
 
 def _clock_ticks(snapshot: Snapshot) -> int:

@@ -37,6 +37,8 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 
 RULE_SECONDS = 0.05
 """Of CPU, for each host that a rule looks at: five times what all rules together need for a host with 200 links."""
+MOST_SECONDS = 0.2
+"""The same for all hosts that a rule looks at together: so long it keeps keys waiting."""
 ATTEMPTS = 2
 """The first one may have had to import a module, or to wait for the garbage collector."""
 
@@ -127,15 +129,16 @@ def _register(
 
 def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
     """What a rule says about hosts, and where it is skipped: one that fails, and one that takes too long."""
+    allowed = min(RULE_SECONDS * max(1, len(hosts)), MOST_SECONDS)
     for _ in range(ATTEMPTS):
         found: list[Finding | Skipped] = []
         try:
-            limited(RULE_SECONDS * max(1, len(hosts)), lambda found=found: found.extend(_asked(rule, hosts, say)))  # type: ignore[misc]
+            limited(allowed, lambda found=found: found.extend(_asked(rule, hosts, say)))  # type: ignore[misc]
         except TooLong:
             continue
         yield from found
         return
-    reason = f"the rule took more than {RULE_SECONDS * 1e3:.0f} ms of CPU time and was interrupted"
+    reason = f"the rule took more than {allowed * 1e3:.0f} ms of CPU time and was interrupted"
     for host in hosts:
         yield Skipped(rule.name, host.name, "", reason)
 

@@ -237,7 +237,7 @@ class LivePicture(WhileOpen, Screen[None]):
         if message != banner.content:
             banner.update(message)
             banner.set_class(bool(message), "shown")
-        stale = host.standing(now, interval) != "live"
+        stale = host.standing(now, interval) not in ("live", "overloaded")
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")
 

@@ -16,11 +16,12 @@ MARKS = {
     "connecting": ("◌", "o"),
     "live": ("●", "*"),
     "silent": ("◌", "o"),
+    "overloaded": ("●", "*"),
     "lost": ("◌", "o"),
     "failed": ("✖", "X"),
 }
 """How a host is: its mark, and that of an ASCII console."""
-STYLES = {"connecting": "dim", "live": "good", "silent": "warn", "lost": "warn", "failed": "bad"}
+STYLES = {"connecting": "dim", "live": "good", "silent": "warn", "overloaded": "warn", "lost": "warn", "failed": "bad"}
 LONGEST_NAME = 24
 """Cells of a name in the line; the hosts screen has all of it."""
 MORE = 5

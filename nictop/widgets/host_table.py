@@ -123,8 +123,9 @@ def draw_host(host: Followed, moment: Moment, cells: int) -> list[SpanLine]:
     age = host.age_words(now, moment.interval)
     state = host.standing_words(now, moment.interval) + (f"; {age}" if age else "")
     lines = [*_fact("state", state, cells, STYLES[standing])]
-    if host.trouble and standing != "live":
-        lines += _fact("why", host.trouble, cells, "warn")
+    why = host.notice(now, moment.interval) if standing == "overloaded" else host.trouble
+    if why and standing != "live":
+        lines += _fact("why", why, cells, "warn")
     lines += _fact("address", address_words(host.host), cells)
     if snapshot.hello is not None:
         lines += _fact("rights", rights_words(snapshot), cells)

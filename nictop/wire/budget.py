@@ -26,6 +26,8 @@ PAUSE, OVERLOADED_PAUSE = 0.5, 3.0
 quarter of a CPU."""
 PART_COST, BYTE_COST = 1e-4, 5e-9
 """CPU seconds for each part of a stream and each byte: what the SSH library needs for them."""
+OVERLOADED = "overloaded: it sends more than nictop processes; what is shown lags behind"
+"""What is said of such a host."""
 
 
 class _Lane:
@@ -82,11 +84,14 @@ class HostBudget:
         self._slice += seconds
 
     async def turn(self, size: int) -> None:
-        """Wait until a line of `size` bytes may be decoded."""
+        """Wait until a line of `size` bytes may be decoded; but a host that becomes overloaded waits the next time,
+        when that has been said."""
         if self._slice < SLICE and size <= LARGEST_SMALL_LINE:
             return
         self._count()
-        self.overloaded = self.overloaded or self._left < 0
+        if not self.overloaded and self._left < 0:
+            self.overloaded = True
+            return
         lane = self._turns.overloaded if self.overloaded else self._turns.usual
         lane.worked(self._slice)
         self._slice = 0.0
@@ -94,8 +99,8 @@ class HostBudget:
         self._counted = time.monotonic()  # a queue that many wait in earns nothing
 
     def rest(self) -> float:
-        """All that it has said is decoded. An overloaded host that stays quiet for so many seconds is so no longer; 0.0:
-        it is not overloaded."""
+        """All that it has said is decoded. An overloaded host is so no longer when it stays quiet for so many seconds;
+        0.0: it is not overloaded."""
         self._slice = 0.0
         if self.overloaded:
             share = self._count()

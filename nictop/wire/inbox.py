@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from nictop.probe.records import Line
-from nictop.wire.budget import BYTE_COST, PART_COST, HostBudget
+from nictop.wire.budget import BYTE_COST, OVERLOADED, PART_COST, HostBudget
 from nictop.wire.hearing import Hearing
 from nictop.wire.patience import within
 from nictop.wire.source import SourceState
@@ -22,7 +22,6 @@ FULL, ROOM = 1024 * 1024, 256 * 1024
 """Bytes that wait: from the first on, nothing more is read until there are only so many as the second says."""
 LEAST = 256
 """Bytes that each part counts as."""
-OVERLOADED = "overloaded: sends more than nictop processes; what is shown lags behind"
 
 
 class Inbox:
@@ -71,9 +70,8 @@ class Inbox:
                     "live", OVERLOADED if self._said_overloaded else "", overloaded=self._said_overloaded
                 )
             if self.hearing.waits:
-                before = self._budget.overloaded
                 await self._budget.turn(self.hearing.next_size)
-                if self._budget.overloaded != before:
+                if self._budget.overloaded != self._said_overloaded or not self.hearing.waits:
                     continue
                 item = self._decoded()
                 if item is not None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.cpu_lists import MOST_CPUS, format_cpu_list, parse_cpu_list, parse_cpu_mask
+from nictop.limits import MOST_CPUS
+from nictop.model.cpu_lists import format_cpu_list, parse_cpu_list, parse_cpu_mask
 
 CPUS = st.frozensets(st.integers(0, MOST_CPUS - 1), max_size=40)
 

@@ -13,9 +13,9 @@ import pytest
 
 from nictop.probe.first_words import hello
 from nictop.wire import budget
-from nictop.wire.budget import BURST, HostBudget
+from nictop.wire.budget import BURST, OVERLOADED, HostBudget
 from nictop.wire.codec import LineError
-from nictop.wire.inbox import FULL, OVERLOADED, ROOM, Inbox
+from nictop.wire.inbox import FULL, ROOM, Inbox
 from nictop.wire.source import SourceState
 from tests.support.items import LIMIT, has, is_state
 
