@@ -1,6 +1,6 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, borders               make bench   speed and memory, by hand
-# make screenshots   draw screenshots/ anew       make campaign   kills, fuzzing, parsers, keys, endings, soak: before a release
+# make screenshots   draw screenshots/ anew       make campaign   kills, fuzzing, parsers, keys, endings, hostile hosts, soak: before a release
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin

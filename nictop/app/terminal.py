@@ -1,7 +1,10 @@
-"""The terminal as Textual's driver reads it, but nothing that comes from it ends the program.
+"""The terminal as Textual's driver reads and writes it, but nothing that comes from it ends the program, and one that
+is gone does not hold it up.
 
-Reads stdin. Textual decodes strictly and lets its reading thread die of any byte that is not UTF-8 and of escape
-sequences that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such bytes are left out.
+Reads stdin, writes to stderr. Textual decodes strictly and lets its reading thread die of any byte that is not UTF-8
+and of escape sequences that its parser does not know (``ESC [ 97 : 65 u`` of some terminals): here such bytes are left
+out. Its writing thread dies when the terminal is gone, and 30 writes later the program waits for it for ever, deaf to
+signals: here it goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ import os
 import select
 import signal
 from codecs import getincrementaldecoder
+from contextlib import suppress
+from queue import Full
+from typing import IO, Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
@@ -17,10 +23,46 @@ from textual.drivers.linux_driver import LinuxDriver
 READ_BYTES = 4096
 LOOK_EVERY = 0.1
 """Seconds between two looks whether reading is to end, and whether a lone escape was a key."""
+LAST_WRITE_SECONDS = 0.5
+"""That a terminal which takes nothing any more may hold up the end."""
+
+
+class Output:
+    """A terminal that takes everything, also when it is gone."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._file.flush()
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
 
 
 class TerminalDriver(LinuxDriver):
     """What cannot be read is left out; a terminal that is gone is a hang-up."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if self._file is not None:
+            self._file = Output(self._file)  # type: ignore[assignment]  # as much of a file as is needed
+
+    def close(self) -> None:
+        """End the writing thread, which dies with the process when its terminal takes nothing."""
+        writer = self._writer_thread
+        if writer is not None:
+            with suppress(Full):
+                writer._queue.put(None, timeout=LAST_WRITE_SECONDS)
+            writer.join(LAST_WRITE_SECONDS)
 
     def _run_input_thread(self) -> None:
         try:

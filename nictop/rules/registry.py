@@ -138,7 +138,7 @@ def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watche
             continue
         yield from found
         return
-    reason = f"the rule took more than {allowed * 1e3:.0f} ms of CPU time and was interrupted"
+    reason = f"the rule took more than {RULE_SECONDS * 1e3:.0f} ms of CPU time and was interrupted"
     for host in hosts:
         yield Skipped(rule.name, host.name, "", reason)
 

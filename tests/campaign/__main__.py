@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.campaign import endings, parsers, suites
+from tests.campaign import endings, hostile, parsers, suites
 from tests.campaign.results import Options, Progress, Row, clock, table
 from tests.campaign.soak import Soak
 from tests.support.namespaces import ROOT
@@ -23,6 +23,7 @@ PARTS: dict[str, Callable[[Options, Progress], Iterator[Row]]] = {
     "parsers": parsers.parsing,
     "keys": suites.keys,
     "endings": endings.endings,
+    "hostile": hostile.hostile,
     "starved": suites.starved,
 }
 SOAK = "soak"

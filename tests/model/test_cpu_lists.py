@@ -26,7 +26,10 @@ def test_lists(text: str, cpus: tuple[int, ...]) -> None:
     assert parse_cpu_list(text) == cpus
 
 
-@pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "1,,2", "0-99999999999", "0-8192", "²", "1 2", "٣"])
+@pytest.mark.parametrize(
+    "text",
+    ["x", "1-", "-1", "3-1", "1,,2", "0-99999999999", "0-8192", "²", "1 2", "٣", "0-8191,0", "0-4000,0-4000,0-4000"],
+)
 def test_what_is_no_list(text: str) -> None:
     assert parse_cpu_list(text) is None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.history import LINGER, History
+from nictop.model.history import LINGER, TRIM, History
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Counters, Line
 from tests.model.hosts import HELLO, counters, link_counters, snapshot_of
@@ -185,3 +185,17 @@ def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, f
     assert list(times) == sorted(times)
     assert len(series) <= len(times) <= capacity
     assert all(value is None or value >= 0 for value in series)
+
+
+@pytest.mark.parametrize(("cpus", "expected"), [(4, 30), (100, 20)])
+def test_the_past_of_very_many_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
+    """100 CPUs have 300 series: 20 values of each are all that may be kept."""
+    monkeypatch.setattr("nictop.model.history.MOST_VALUES", 6000)
+    history = History(30)
+    played(
+        history,
+        *(counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0))) for second in range(300)),
+    )
+    assert len(history.series(("cpu_busy", 0))) == len(history.series(("cpu_busy", cpus - 1))) == expected
+    kept = sum(len(series) for track in history._cpus.values() for series in track.series.values())
+    assert kept <= 3 * cpus * (expected + TRIM)

@@ -91,3 +91,16 @@ def test_links_that_come_and_go_leave_it_as_it_is() -> None:
     lines = [*readings(1.0, 4), inventory(NIC, link(7, "veth0"), time=3.5), inventory(NIC, time=3.6)]
     _, window = watched(hello(), inventory(NIC), *lines)
     assert len(window.parts) == 3
+
+
+def test_of_very_many_numbers_the_window_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 vectors that count on three CPUs each are 161 values a part, with the link."""
+    monkeypatch.setattr("nictop.model.window.MOST_VALUES", 1000)
+    lines = [
+        Line(counters=replace(line.counters, interrupts={n: dict.fromkeys(range(3), 9 * second) for n in range(40)}))
+        for second, line in enumerate(readings(1.0, 30))
+        if line.counters is not None
+    ]
+    _, window = watched(hello(), inventory(NIC), *lines)
+    assert len(window.parts) == 6 and window.seconds == pytest.approx(6.0)
+    assert window.parts[-1].interrupts[0] == {0: 9.0, 1: 9.0, 2: 9.0}

@@ -20,6 +20,7 @@ from nictop.widgets.host_table import HostTable
 from nictop.widgets.line_view import LineView
 from nictop.widgets.overview_table import OverviewTable
 from nictop.wire.authentication import Question
+from nictop.wire.budget import OVERLOADED
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Hosts, Screen, several, wait_until
@@ -415,3 +416,22 @@ async def test_news_of_many_hosts_is_drawn_together() -> None:
                 hosts[name].say(counters(float(number), {2: (number, 0)}))
         await wait_until(screen, lambda: all(len(one.history.times()) == 20 for one in screen.app.watched[1:]))
         assert len(told) < 150 < 15 * 20
+
+
+async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED, overloaded=True))
+        assert "● vm1 overloaded" in first_line(screen) and "vm2 overloaded" not in first_line(screen)
+        assert OVERLOADED in " ".join(screen.drawn())
+        await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
+        assert "overloaded: it sends more" in " ".join(screen.drawn())
+        await screen.press("h")
+        await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
+        assert "why" in " ".join(screen.drawn())
+        await screen.press("escape")
+        await hear(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
+        assert not [line for line in screen.drawn() if "overloaded" in line]
+        await hear(screen, hosts, "vm2", SourceState("live", OVERLOADED, overloaded=True))
+        await hear(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
+        assert "overloaded" not in first_line(screen)

@@ -9,6 +9,7 @@ from nictop.hosts import Host
 from nictop.model.snapshot import with_state
 from nictop.widgets.host_strip import draw_hosts
 from nictop.widgets.status_line import draw_several
+from nictop.wire.budget import OVERLOADED
 from tests.support.sources import ScriptedSource
 
 
@@ -39,6 +40,16 @@ def test_the_next_attempt_is_counted_down() -> None:
 def test_a_live_host_that_says_nothing_is_silent() -> None:
     assert text([host("vm1")], "vm1", 100, now=104.9) == " [● vm1]"
     assert text([host("vm1")], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
+
+
+def test_a_host_that_sends_too_much_is_overloaded_until_it_is_not_live() -> None:
+    one = host("vm1")
+    one.overloaded = True
+    assert text([one], "vm1", 100) == " [● vm1 overloaded]"
+    assert one.notice(101.0, 1.0) == OVERLOADED and one.age_words(101.0, 1.0) == ""
+    assert text([one], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
+    one.snapshot = with_state(one.snapshot, "lost", "")
+    assert text([one], "vm1", 100) == " [◌ vm1 reconnecting]"
 
 
 @pytest.mark.parametrize("cells", range(0, 140, 3))
