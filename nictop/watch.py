@@ -40,8 +40,8 @@ DIAGNOSIS_SLICE = 0.01
 """Seconds of CPU that the rules are asked before other tasks have their turn."""
 
 DIAGNOSIS_HURRY = 0.1
-"""Seconds of CPU that a diagnosis may take without a pause: that of an honest host. From then on other tasks have as
-much time after each slice as that took."""
+"""Seconds of CPU that a diagnosis may take without a pause: that of an honest host. From then on other tasks have twice
+as much time after each slice as that took."""
 
 
 async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float]:
@@ -57,7 +57,7 @@ async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float
             return end.value, seconds + time.thread_time() - begin
         took = time.thread_time() - begin
         seconds += took
-        await asyncio.sleep(took if seconds > DIAGNOSIS_HURRY else 0)
+        await asyncio.sleep(2 * took if seconds > DIAGNOSIS_HURRY else 0)
 
 
 async def snapshots(source: Source) -> AsyncIterator[Snapshot]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 OTHERS_EVERY = 0.2
 """Seconds between two pictures of the hosts that are not the chosen one: many hosts have news every other moment."""
 LONG_TO_DRAW = 0.1
-"""Seconds of CPU; a picture that takes longer, and each of an overloaded host, is followed by a pause that is as long,
-so that keys are answered meanwhile."""
+"""Seconds of CPU; a picture that takes longer, and each of an overloaded host, is followed by a pause that is twice as
+long, so that keys are answered meanwhile."""
 
 
 class WatchedHosts:
@@ -204,7 +204,7 @@ class WatchedHosts:
         """What was delivered is on the terminal; `begin`: CPU time at which that began."""
         took = thread_time() - begin
         pauses = took > LONG_TO_DRAW or any(one.overloaded for one in self.by_name.values())
-        self._may_deliver = monotonic() + (max(took, LONG_TO_DRAW) if pauses else 0.0)
+        self._may_deliver = monotonic() + (2 * max(took, LONG_TO_DRAW) if pauses else 0.0)
 
     def tell_all(self) -> None:
         self._app.watched = tuple(self.by_name.values())

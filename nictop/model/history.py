@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Container, Sequence
-from math import isnan, nan
+from math import nan
 
 from nictop.model.rates import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
@@ -43,17 +43,30 @@ _NOTHING = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
 class _Track:
     """The series of one link or one CPU, NaN where there is no value, and for how many records it has been missing."""
 
-    __slots__ = ("missing", "series")
+    __slots__ = ("complete", "missing", "series")
 
     def __init__(self, names: Sequence[str]) -> None:
         self.series: dict[str, array[float]] = {name: array("d") for name in names}
-        self.missing = 0
+        self.missing = self.complete = 0
+        """complete: so many of the newest records have all values."""
 
     def append(self, values: Sequence[float | None], length: int) -> None:
+        self.complete += 1
         for series, value in zip(self.series.values(), values, strict=False):
-            series.append(nan if value is None else value)
+            if value is None:
+                value, self.complete = nan, 0  # noqa: PLW2901
+            series.append(value)
             if len(series) > length + TRIM:
                 del series[:-length]
+
+    def newest(self, name: str, length: int) -> tuple[float | None, ...]:
+        found = self.series.get(name)
+        if found is None:
+            return ()
+        values = found[-length:].tolist()
+        if self.complete >= len(values):
+            return tuple(values)
+        return tuple([None if one != one else one for one in values])  # noqa: PLR0124  (NaN alone is not itself)
 
 
 class History:
@@ -108,8 +121,7 @@ class History:
         is none of that key."""
         name, number = key
         track = (self._cpus if name in CPU_SERIES else self._links).get(number)
-        values = track.series.get(name) if track is not None else None
-        return () if values is None else tuple(None if isnan(one) else one for one in values[-self._length :])
+        return track.newest(name, self._length) if track is not None else ()
 
     def times(self) -> Sequence[float]:
         """Seconds, CLOCK_MONOTONIC of the host, of the recorded moments; the last ones belong to every series."""
