@@ -41,7 +41,7 @@ LINES, LINES_PER_SECOND = 20_000, 5_000
 """How much one may print: at once, and for long. 128 streams at 10 Hz both ways print 2 600 lines a second."""
 BYTES, BYTES_PER_SECOND = 16 * 1024 * 1024, 4 * 1024 * 1024
 """The same of what is passed on. As JSON those streams take 1 MB a second. Both stay far below what the reader of a
-probe bears (`wire.hearing`), who would give up the whole probe."""
+probe has time for (`wire.budget`), who would slow the whole probe."""
 ESCAPED = 6
 """Bytes of a character in JSON that is not ASCII, at most but for the rare ones outside of the first plane."""
 LOOKS = 0.01, 0.1
