@@ -122,6 +122,8 @@ async def test_a_host_is_overloaded_from_its_share_on_and_until_it_is_quiet(
     await asyncio.wait_for(share.turn(0), LIMIT)
     assert not share.overloaded
     share.spend(0.011)
+    await asyncio.wait_for(share.turn(0), LIMIT)
+    assert share.overloaded  # which is said before it waits
     turn = asyncio.ensure_future(share.turn(0))
     await asyncio.sleep(0)
     assert not turn.done()
