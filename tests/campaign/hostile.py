@@ -135,7 +135,6 @@ def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
         "terminated": lambda screen: os.kill(screen.pid, signal.SIGTERM),
     }
     for field, end in ends.items():
-        # the terminal's modes are asked for by no one here, so that nothing needs to be answered
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "HOME": str(sshd.home)}
         command = [sys.executable, "-m", "nictop", *names]
         with OnTerminal(command, ROOT, environment, (120, 36)) as terminal:
@@ -149,6 +148,7 @@ def watched(sshd: Sshd, names: Sequence[str]) -> Watched:
                 time.sleep(KEY_EVERY)
             if number % 2:
                 screen.seconds_to(*LIVE)
+                time.sleep(KEY_EVERY)  # escape and a key at once are another key
             found.memory = max(found.memory, most_memory(terminal.pid))
             begin = time.monotonic()
             end(terminal)
