@@ -12,8 +12,9 @@ MOST_CPUS = 8192
 """NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP)."""
 MOST_NODES = 1024
 """MAX_NUMNODES, 1 << CONFIG_NODES_SHIFT, which is 10 there."""
-MOST_LINKS = 4096
-"""VLAN_N_VID (linux/if_vlan.h): one netdev for every VLAN of a NIC. The kernel itself has no limit."""
+MOST_LINKS = 2048
+"""The kernel has no limit. Half of the VLANs that a NIC can have (VLAN_N_VID): so many are drawn and judged while keys
+are answered."""
 MOST_QUEUES = 8192
 """4096 in each direction: `rtnl_create_link` (net/core/rtnetlink.c) refuses more."""
 MOST_VFS = 256

@@ -158,7 +158,7 @@ def many_links() -> Iterator[bytes]:
 
 @kind
 def links_near_the_limit() -> Iterator[bytes]:
-    return inventories(inventory(link(number, kind="vlan", lower=2) for number in range(1, 4096)))
+    return inventories(inventory(link(number, kind="vlan", lower=2) for number in range(1, 2049)))
 
 
 @kind
@@ -456,7 +456,7 @@ def deep_nesting() -> Iterator[bytes]:
 
 @kind
 def ends_at_once() -> Iterator[bytes]:
-    yield inventory(map(link, range(1, 3000)))
+    yield inventory(map(link, range(1, 1500)))
 
 
 @kind
