@@ -31,8 +31,8 @@ LINGER = 60
 SHORTEST_STEP = 0.1
 """Seconds between two records at least: those that came late together say nothing about the interval."""
 
-MOST_VALUES = 1_500_000
-"""Of all series together, 12 MiB: 256 links and 256 CPUs have their whole past. Of a host with more it is shorter."""
+MOST_VALUES = 1_100_000
+"""Of all series together, 9 MiB: 256 links and 256 CPUs have their whole past. Of a host with more it is shorter."""
 
 TRIM = 64
 """Values beyond its length that a series has until they are cut off."""

@@ -16,8 +16,8 @@ from nictop.probe.records import Counters, Inventory
 WINDOW = 60.0
 """Seconds of rates that a front end keeps for the rules."""
 
-MOST_VALUES = 200_000
-"""Numbers that all parts hold together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 2600 a part. Of a host
+MOST_VALUES = 250_000
+"""Numbers that all parts hold together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 4000 a part. Of a host
 with more the window is shorter."""
 
 SHORTEST_PART = 0.9
@@ -91,8 +91,8 @@ class RatesWindow:
 
 
 def _values(part: Rates) -> int:
-    """How many numbers it holds, where those of a link, a CPU or a VF count as four: half of them are often 0."""
-    values = 4 * (len(part.links) + len(part.cpus) + sum(map(len, part.vfs.values())))
+    """How many numbers it holds, each record of rates by its size."""
+    values = 8 * len(part.cpus) + 4 * (len(part.links) + sum(map(len, part.vfs.values())))
     values += 2 * (len(part.softirqs) + len(part.softnet) + len(part.threads) + sum(map(len, part.queues.values())))
     values += sum(map(len, part.driver.values())) + 4 * sum(map(len, part.channels.values()))
     values += len(part.interrupts) + sum(map(len, part.interrupts.values()))

@@ -56,14 +56,14 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
     if len(line) <= limits.LARGEST_SMALL_LINE:
         return
     text = bytes(line) if isinstance(line, memoryview) else line
-    known = (size for words, size in limits.LARGEST_LINES.items() if text.startswith(words))
-    largest = next(known, limits.LARGEST_OTHER_LINE)
+    known = (found for words, found in limits.LARGEST_LINES.items() if text.startswith(words))
+    largest, most_values = next(known, (limits.LARGEST_OTHER_LINE, limits.MOST_VALUES))
     if len(line) > largest:
         raise LimitError(f"a line of {len(line)} bytes is longer than {largest}")
     if text.count(b"{") > limits.MOST_OBJECTS:
         raise LimitError(f"more than {limits.MOST_OBJECTS} records in one line")
-    if text.count(b",") > limits.MOST_VALUES:
-        raise LimitError(f"more than {limits.MOST_VALUES} values in one line")
+    if text.count(b",") > most_values:
+        raise LimitError(f"more than {most_values} values in one line")
     found = _sizes.decode(text).inventory
     if found is None:
         return

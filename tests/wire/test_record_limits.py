@@ -149,7 +149,7 @@ def test_a_record_without_reasons_takes_the_line_with_it() -> None:
 
 def test_lines_of_each_kind_have_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     line = counted()
-    size = limits.LARGEST_LINES[b'{"counters"']
+    size, _ = limits.LARGEST_LINES[b'{"counters"']
     assert decode(line + b" " * (size - len(line))) == decode(line)
     with pytest.raises(LineError, match=f"longer than {size}"):
         decode(line + b" " * (size - len(line) + 1))
@@ -163,9 +163,13 @@ def test_lines_of_each_kind_have_their_length(monkeypatch: pytest.MonkeyPatch) -
 
 def test_values_and_records_of_a_line_are_counted_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nictop.wire.codec._decoder", None)
-    for napis, words in (([{}] * limits.MOST_OBJECTS, "records"), ([1] * (limits.MOST_VALUES + 1), "values")):
-        with pytest.raises(LineError, match=f"more than .* {words} in one line"):
+    _, most = limits.LARGEST_LINES[b'{"inventory"']
+    for napis, words in (([{}] * limits.MOST_OBJECTS, "records"), ([1] * (most + 1), f"{most} values")):
+        with pytest.raises(LineError, match=f"more than .*{words} in one line"):
             decode(said(links=[{**LINK, "napis": napis}]))
+    _, most = limits.LARGEST_LINES[b'{"counters"']
+    with pytest.raises(LineError, match=f"more than {most} values in one line"):
+        decode(counted(interrupts={str(n): dict.fromkeys(range(64), 1) for n in range(2000)}))
 
 
 def test_every_limit_belongs_to_a_field() -> None:
