@@ -7,10 +7,8 @@ values, and so does the first one after it: a mean over the whole absence is the
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Container, Sequence
-from math import nan
 
 from nictop.model.rates import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
@@ -31,42 +29,29 @@ LINGER = 60
 SHORTEST_STEP = 0.1
 """Seconds between two records at least: those that came late together say nothing about the interval."""
 
-MOST_VALUES = 1_100_000
-"""Of all series together, 9 MiB: 256 links and 256 CPUs have their whole past. Of a host with more it is shorter."""
+MOST_VALUES = 700_000
+"""Of all series together, some 20 MiB: 100 links and 250 CPUs have their whole past. Of a host with more it is half as
+long, or a quarter, and so on."""
 
-TRIM = 64
-"""Values beyond its length that a series has until they are cut off."""
-
+_Ring = deque[float | None]
 _NOTHING = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
 
 
 class _Track:
-    """The series of one link or one CPU, NaN where there is no value, and for how many records it has been missing."""
+    """The rings of one link or one CPU, and for how many records it has been missing."""
 
-    __slots__ = ("complete", "missing", "series")
+    __slots__ = ("missing", "rings")
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.series: dict[str, array[float]] = {name: array("d") for name in names}
-        self.missing = self.complete = 0
-        """complete: so many of the newest records have all values."""
+    def __init__(self, names: Sequence[str], capacity: int) -> None:
+        self.rings: dict[str, _Ring] = {name: deque(maxlen=capacity) for name in names}
+        self.missing = 0
 
-    def append(self, values: Sequence[float | None], length: int) -> None:
-        self.complete += 1
-        for series, value in zip(self.series.values(), values, strict=False):
-            if value is None:
-                value, self.complete = nan, 0  # noqa: PLW2901
-            series.append(value)
-            if len(series) > length + TRIM:
-                del series[:-length]
+    def append(self, values: Sequence[float | None]) -> None:
+        for ring, value in zip(self.rings.values(), values, strict=False):
+            ring.append(value)
 
-    def newest(self, name: str, length: int) -> tuple[float | None, ...]:
-        found = self.series.get(name)
-        if found is None:
-            return ()
-        values = found[-length:].tolist()
-        if self.complete >= len(values):
-            return tuple(values)
-        return tuple([None if one != one else one for one in values])  # noqa: PLR0124  (NaN alone is not itself)
+    def shorten(self, capacity: int) -> None:
+        self.rings = {name: deque(ring, maxlen=capacity) for name, ring in self.rings.items()}
 
 
 class History:
@@ -78,7 +63,7 @@ class History:
             raise ValueError("a history holds at least one value")
         self.capacity = capacity
         self._length = capacity
-        """Values that each series has."""
+        """Values that each series has at most."""
         self._times: deque[float] = deque(maxlen=capacity)
         self._links: dict[int, _Track] = {}
         self._cpus: dict[int, _Track] = {}
@@ -111,17 +96,23 @@ class History:
             self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
         for cpu, shares in cpus.items():
             self._append(self._cpus, cpu, CPU_SERIES, _cpu_values(shares))
-        _age(self._links, links.keys(), self._length)
-        _age(self._cpus, cpus.keys(), self._length)
+        _age(self._links, links.keys())
+        _age(self._cpus, cpus.keys())
+
+    def _make_room(self) -> None:
+        """For one more link or CPU, once there are too many of them."""
         series = len(LINK_SERIES) * len(self._links) + len(CPU_SERIES) * len(self._cpus)
-        self._length = min(self.capacity, MOST_VALUES // max(1, series))
+        while series * self._length > MOST_VALUES and self._length > 1:
+            self._length = (self._length + 1) // 2
+            for track in (*self._links.values(), *self._cpus.values()):
+                track.shorten(self._length)
 
     def series(self, key: Key) -> Sequence[float | None]:
         """Values of one series, newest last, one per recorded moment since the link or CPU appeared; empty when there
         is none of that key."""
         name, number = key
         track = (self._cpus if name in CPU_SERIES else self._links).get(number)
-        return track.newest(name, self._length) if track is not None else ()
+        return tuple(track.rings.get(name, ())) if track is not None else ()
 
     def times(self) -> Sequence[float]:
         """Seconds, CLOCK_MONOTONIC of the host, of the recorded moments; the last ones belong to every series."""
@@ -135,7 +126,7 @@ class History:
         for number in range(missed - 1, -1, -1):
             self._times.append(time - number * step)
             for track in (*self._links.values(), *self._cpus.values()):
-                track.append(_NOTHING, self._length)
+                track.append(_NOTHING)
 
     def clear(self) -> None:
         self._times.clear()
@@ -143,6 +134,7 @@ class History:
         self._cpus.clear()
         self._newest = None
         self._away = False
+        self._length = self.capacity
 
     def _is_recorded(self, counters: Counters) -> bool:
         return self._newest is not None and (counters is self._newest or counters.time == self._newest.time)
@@ -152,19 +144,20 @@ class History:
     ) -> None:
         track = tracks.get(number)
         if track is None:
-            track = tracks[number] = _Track(names)
+            track = tracks[number] = _Track(names, self._length)
+            self._make_room()
         track.missing = 0
-        track.append(values, self._length)
+        track.append(values)
 
 
-def _age(tracks: dict[int, _Track], present: Container[int], length: int) -> None:
+def _age(tracks: dict[int, _Track], present: Container[int]) -> None:
     """Give a gap to every track that has no value this time; drop those that had none for long."""
     gone = []
     for number, track in tracks.items():
         if number in present:
             continue
         track.missing += 1
-        track.append(_NOTHING, length)
+        track.append(_NOTHING)
         if track.missing > LINGER:
             gone.append(number)
     for number in gone:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.history import LINGER, TRIM, History
+from nictop.model.history import LINGER, History
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Counters, Line
 from tests.model.hosts import HELLO, counters, link_counters, snapshot_of
@@ -187,15 +187,15 @@ def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, f
     assert all(value is None or value >= 0 for value in series)
 
 
-@pytest.mark.parametrize(("cpus", "expected"), [(4, 30), (100, 20)])
+@pytest.mark.parametrize(("cpus", "expected"), [(4, 32), (100, 16), (300, 4)])
 def test_the_past_of_very_many_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
-    """100 CPUs have 300 series: 20 values of each are all that may be kept."""
+    """100 CPUs have 300 series: of 32 values each there is no room, but of 16."""
     monkeypatch.setattr("nictop.model.history.MOST_VALUES", 6000)
-    history = History(30)
+    history = History(32)
     played(
         history,
-        *(counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0))) for second in range(300)),
+        *(counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0))) for second in range(99)),
     )
-    assert len(history.series(("cpu_busy", 0))) == len(history.series(("cpu_busy", cpus - 1))) == expected
-    kept = sum(len(series) for track in history._cpus.values() for series in track.series.values())
-    assert kept <= 3 * cpus * (expected + TRIM)
+    for cpu in (0, cpus - 1):
+        assert history.series(("cpu_busy", cpu)) == (1.0,) * expected
+    assert sum(len(ring) for track in history._cpus.values() for ring in track.rings.values()) <= 6000
