@@ -21,29 +21,15 @@ BURST, BURSTS, LEAST_BURST = 0.25, 2.0, 0.05
 take however many there are."""
 SLICE = 0.01
 """CPU seconds of work until others have their turn."""
-PAUSE, OVERLOADED_PAUSE = 0.5, 3.0
+PAUSE, OVERLOADED_PAUSE = 1.0, 3.0
 """Times as long as a slice, or a large line, took: until the next one begins. So overloaded hosts together take a
 quarter of a CPU."""
+RESPECT = 3
+"""Times that somebody waits for another's pause, and no more: else there might always be another."""
 PART_COST, BYTE_COST = 1e-4, 5e-9
 """CPU seconds for each part of a stream and each byte: what the SSH library needs for them."""
 OVERLOADED = "overloaded: it sends more than nictop processes; what is shown lags behind"
 """What is said of such a host."""
-
-
-class _Lane:
-    """Hosts that wait for each other, first come, first served."""
-
-    def __init__(self, pause: float) -> None:
-        self._pause = pause
-        self._lock = asyncio.Lock()
-        self._free_at = 0.0
-
-    def worked(self, seconds: float) -> None:
-        self._free_at = max(self._free_at, time.monotonic() + self._pause * seconds)
-
-    async def wait(self) -> None:
-        async with self._lock:
-            await asyncio.sleep(max(0.0, self._free_at - time.monotonic()))
 
 
 class Turns:
@@ -52,7 +38,36 @@ class Turns:
     def __init__(self) -> None:
         self.hosts = 0
         """Whose lines are taken now."""
-        self.usual, self.overloaded = _Lane(PAUSE), _Lane(OVERLOADED_PAUSE)
+        self._quiet_until = 0.0
+        """Nobody begins a slice before: else the two queues would leave the loop no time between them."""
+        self.usual, self.overloaded = _Lane(self, PAUSE), _Lane(self, OVERLOADED_PAUSE)
+
+    def worked(self, seconds: float) -> None:
+        """Somebody did so much without a pause."""
+        if seconds >= SLICE:
+            self._quiet_until = max(self._quiet_until, time.monotonic() + PAUSE * seconds)
+
+    @property
+    def quiet_until(self) -> float:
+        return self._quiet_until
+
+
+class _Lane:
+    """Hosts that wait for each other, first come, first served."""
+
+    def __init__(self, turns: Turns, pause: float) -> None:
+        self._turns, self._pause = turns, pause
+        self._lock = asyncio.Lock()
+        self._free_at = 0.0
+
+    def worked(self, seconds: float) -> None:
+        self._turns.worked(seconds)
+        self._free_at = max(self._free_at, time.monotonic() + self._pause * seconds)
+
+    async def wait(self) -> None:
+        async with self._lock:
+            for _ in range(RESPECT):
+                await asyncio.sleep(max(0.0, max(self._free_at, self._turns.quiet_until) - time.monotonic()))
 
 
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
@@ -101,6 +116,7 @@ class HostBudget:
     def rest(self) -> float:
         """All that it has said is decoded. An overloaded host is so no longer when it stays quiet for so many seconds;
         0.0: it is not overloaded."""
+        self._turns.worked(self._slice)
         self._slice = 0.0
         if self.overloaded:
             share = self._count()
