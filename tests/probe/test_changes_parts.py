@@ -374,7 +374,7 @@ except ChildProcessError:
     assert pid == "0" and its_pid != int(parent) and session not in (its_pid, int(parent))
     assert len(descriptors) == 5 and descriptors[:3] == [0, 1, 2]
     assert (over, nobody) == ("over", "nobody's child")
-    assert not alive(its_pid)
+    wait_until(lambda: not alive(its_pid))
     assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd")] == ["0", "0"]
 
 
