@@ -33,14 +33,14 @@ campaign: system $(VENV)/.dev
 	@$(BIN)/python -m tests.campaign $(ARGS)
 
 screenshots: $(VENV)/.dev
-	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/screens/test_screenshots.py \
-		tests/screens/test_traffic_screenshots.py tests/screens/test_lab_screenshots.py tests/screens/test_fix_screenshots.py \
-		tests/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
+	@NICTOP_DRAW_SCREENSHOTS=1 $(BIN)/python -m pytest tests/tui/screens/test_screenshots.py \
+		tests/tui/screens/test_traffic_screenshots.py tests/tui/screens/test_lab_screenshots.py tests/tui/screens/test_fix_screenshots.py \
+		tests/tui/screens/test_readme.py tests/metrics/test_catalogue.py::test_readme_lists_every_metric
 
 # The first page of the report of the demo, as a browser shows it.
 report-pictures: $(VENV)/.dev
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
-	$(BIN)/nictop report nictop/demo.nictop -o $$folder/report.html && \
+	$(BIN)/nictop report nictop/recording/demo.nictop -o $$folder/report.html && \
 	for tone in 0:dark 1:light; do \
 		chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir=$$folder/profile \
 			--window-size=1200,1060 --blink-settings=preferredColorScheme=$${tone%%:*} \

@@ -29,7 +29,7 @@ def main():  # type: () -> int
     if sentence:
         sys.stderr.write(sentence + "\n")
         return 2
-    from nictop.cli import main as command_line
+    from nictop.cli.main import main as command_line
 
     return command_line()
 

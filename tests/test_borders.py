@@ -27,15 +27,15 @@ def loaded_by(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("module", "unwanted"),
     [
-        ("nictop.report.show", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
-        ("nictop.report.check", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.report.facts.host", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.report.findings.check", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
         ("nictop.metrics.service", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
-        ("nictop.commands.metrics", {"prometheus_client", "asyncio", "msgspec", "textual"}),
-        ("nictop.report.html_page", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
-        ("nictop.watch", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
-        ("nictop.traffic.run", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
-        ("nictop.cli", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
-        ("nictop.app", {"msgspec", "psutil", "pyroute2"}),
+        ("nictop.cli.commands.metrics", {"prometheus_client", "asyncio", "msgspec", "textual"}),
+        ("nictop.report.html.page", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.hosts.observe", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.traffic.run.run", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
+        ("nictop.cli.main", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
+        ("nictop.tui.app", {"msgspec", "psutil", "pyroute2"}),
         ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "ctypes", "typing"}),
     ],
 )

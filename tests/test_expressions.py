@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 import nictop
-from nictop.probe.patterns import Late
-from nictop.report.redaction_names import PATTERNS, _bounded
-from nictop.rules.budget import TooLong, limited
+from nictop.probe.kernel.patterns import Late
+from nictop.report.redaction.names import PATTERNS, _bounded
+from nictop.rules.cpu_limit import TooLong, limited
 
 if sys.version_info >= (3, 11):
     from re import _constants as constants  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ class Use:
     """An expression, and how it is used."""
 
     where: str
-    """``nictop.model.vectors.SCHEMES``"""
+    """``nictop.model.queues.vectors.SCHEMES``"""
     expression: re.Pattern[Any]
     methods: tuple[str, ...]
 
@@ -58,16 +58,16 @@ class Use:
 
 
 MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
-    "nictop.model.driver_queues._names": (),  # held by tables of the module
-    "nictop.model.driver_queues._section": (),
-    "nictop.model.vectors._schemes": (),
-    "nictop.probe.built_in_options.matching": (re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),),
-    "nictop.probe.built_in_options.parse": (),  # inside of the one above
-    "nictop.report.redaction_names.expression": (
+    "nictop.model.queues.driver_counters._names": (),  # held by tables of the module
+    "nictop.model.queues.driver_counters._section": (),
+    "nictop.model.queues.vectors._schemes": (),
+    "nictop.probe.traffic.builtin.options.matching": (re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),),
+    "nictop.probe.traffic.builtin.options.parse": (),  # inside of the one above
+    "nictop.report.redaction.names.expression": (
         *(re.compile(pattern, re.IGNORECASE) for _, pattern in PATTERNS),
         re.compile("|".join(map(_bounded, ("web", "web1", "web-1", "a.b", "x y", "é", "aa"))), re.IGNORECASE),
     ),
-    "nictop.wire.remote_command.answer": (re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),),
+    "nictop.wire.ssh.bootstrap_command.answer": (re.compile(rb"^0a1b-2c3d (ready|old) ([\w.]{1,20})\r?\n", re.M),),
 }
 """Function that puts an expression together → what it makes; nothing: the expressions are found elsewhere."""
 
@@ -346,7 +346,7 @@ def test_expressions_are_found() -> None:
     assert len(uses()) > 200
     where = {use.where for use in uses()}
     assert {
-        "nictop.model.vectors.SCHEMES",
-        "nictop.rules.messages.TIMED_OUT",
-        "nictop.rules.messages.OWN_ADDRESS",
+        "nictop.model.queues.vectors.SCHEMES",
+        "nictop.rules.link.kernel_log.TIMED_OUT",
+        "nictop.rules.link.kernel_log.OWN_ADDRESS",
     } <= where

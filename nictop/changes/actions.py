@@ -2,9 +2,9 @@
 typed by hand. Pure.
 
 A fix is shell lines for a person. The probe knows no shell, so that only lines that are one simple command each are
-carried out by it, and of those only what `nictop.probe.changes.grammar` allows. ``echo TEXT > FILE`` and ``sysctl -w``
-become writes. Places to fill in (``<ADDRESS/PREFIX>``) are words of their own behind the name of what they set; a name
-of a machine that looks like one is never taken for one.
+carried out by it, and of those only what `nictop.probe.changes.grammar.actions` allows. ``echo TEXT > FILE`` and
+``sysctl -w`` become writes. Places to fill in (``<ADDRESS/PREFIX>``) are words of their own behind the name of what
+they set; a name of a machine that looks like one is never taken for one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 from nictop.changes.shell_words import ShellLine, parse_line
 from nictop.errors import NictopError
-from nictop.model.wording.text import clean
-from nictop.probe.changes.grammar import parse_action
+from nictop.model.text.terminal import clean
+from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules.finding import Fix
-from nictop.rules.quoting import command, word
-from nictop.rules.words import PLACES
+from nictop.rules.fixes.commands import command, word
+from nictop.rules.wording import PLACES
 
 Action = tuple[str, ...]
 

@@ -16,6 +16,7 @@ from typing import Literal
 from uuid import uuid4
 
 from nictop.changes.actions import Action
+from nictop.changes.audit_log import Logged, LoggedAction, State, user_name
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -30,8 +31,7 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
-from nictop.changes.log import Logged, LoggedAction, State, user_name
-from nictop.changes.news import Heard, News
+from nictop.changes.inbox import Heard, News
 from nictop.changes.recovery import GONE, Lost, found_again
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot

@@ -19,7 +19,7 @@ from nictop.changes.events import (
     Undoing,
     Verdict,
 )
-from nictop.changes.setups import Proof
+from nictop.changes.guided import Proof
 from nictop.probe.records import PlannedAction
 
 Stage = Literal["asked", "prepared", "applying", "applied", "undoing", "parted", "ended"]

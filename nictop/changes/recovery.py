@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.events import Ended, Limits
-from nictop.changes.news import News
+from nictop.changes.inbox import News
 from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 

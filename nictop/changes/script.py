@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nictop.errors import NictopError
-from nictop.model.wording.text import ascii_only, clean, is_clean
+from nictop.model.text.terminal import ascii_only, clean, is_clean
 from nictop.rules.finding import Finding, Fix
-from nictop.rules.words import PLACES, placeholders
+from nictop.rules.wording import PLACES, placeholders
 
 BASH_ONLY = "$'"
-"""How `nictop.rules.quoting` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
+"""How `nictop.rules.fixes.commands` writes what no terminal shows; sh(1) of POSIX.1-2017 does not know it."""
 
 
 def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:

@@ -1,8 +1,8 @@
 """A shell line that a rule printed → its words, without a shell. Pure.
 
-Understood are the words that `nictop.rules.quoting` writes (bare, in single quotes, in ``$'…'``), double quotes and
-backslashes, places to fill in (``'<ADDRESS/PREFIX>'``), and one redirection at the end of an ``echo``. Whatever else a
-shell would do something with (pipes, variables, wildcards, several commands) is refused: nothing is guessed.
+Understood are the words that `nictop.rules.fixes.commands` writes (bare, in single quotes, in ``$'…'``), double quotes
+and backslashes, places to fill in (``'<ADDRESS/PREFIX>'``), and one redirection at the end of an ``echo``. Whatever
+else a shell would do something with (pipes, variables, wildcards, several commands) is refused: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nictop.rules.quoting import PLACEHOLDER
+from nictop.rules.fixes.commands import PLACEHOLDER
 
 ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|([\\']))")
-"""In ``$'…'``: what `nictop.rules.quoting` writes, and nothing else."""
+"""In ``$'…'``: what `nictop.rules.fixes.commands` writes, and nothing else."""
 SPECIAL = frozenset("|&;<>()$`*?[]{}~#!\n\r")
 """Bare, they mean something to some shell."""
 IN_DOUBLE_QUOTES = frozenset('$`"\\')

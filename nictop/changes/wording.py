@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.changes.actions import as_command
+from nictop.changes.audit_log import Log, Logged, LoggedAction, State
 from nictop.changes.events import (
     Applied,
     Applying,
@@ -21,10 +22,9 @@ from nictop.changes.events import (
     Troubled,
     Undoing,
 )
-from nictop.changes.log import Log, Logged, LoggedAction, State
-from nictop.model.wording.text import clean, wrap
+from nictop.model.text.terminal import clean, wrap
 from nictop.probe.records import PlannedAction
-from nictop.rules.words import command_lines
+from nictop.rules.wording import command_lines
 
 STATES: dict[State, str] = {
     "begun": "begun; its end was not heard",

@@ -11,8 +11,8 @@ from itertools import islice
 
 from nictop.metrics.catalogue import PLACES
 from nictop.metrics.labels import label_value, series
-from nictop.metrics.layout import Labels, Layout, LinkLayout, ProcessorLines, Sample, layout, sample
-from nictop.model.driver_queues import QueuePositions
+from nictop.metrics.series import Labels, Layout, LinkLayout, ProcessorLines, Sample, layout, sample
+from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.snapshot import VF_AGE, Snapshot
 from nictop.probe.records import CPU_TIMES, QUEUE_COUNTERS, SOFTIRQS, VF_COUNTERS, Counters
 from nictop.rules import Diagnosis

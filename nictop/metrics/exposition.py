@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 
 from nictop.metrics.catalogue import METRICS, Metric
-from nictop.metrics.layout import Sample
+from nictop.metrics.series import Sample
 
 LARGEST = 1 << 64
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from nictop.metrics.catalogue import METRICS
-from nictop.model.wording.text import clean
+from nictop.model.text.terminal import clean
 
 _STARTS = tuple((metric.sample, metric.labels) for metric in METRICS)
 

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from contextlib import aclosing
 from time import monotonic
 
-from nictop.hosts import Host
+from nictop.hosts.observe import MOST_WATCHED, followed
+from nictop.hosts.specification import Host
 from nictop.metrics.collector import HostCollector
-from nictop.metrics.layout import Sample
+from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Request
-from nictop.watch import MOST_WATCHED, followed
 from nictop.wire.source import Source
 
 SILENCE = 3.0

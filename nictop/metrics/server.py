@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.metrics.listening import Listening, place
-from nictop.wire.patience import within
+from nictop.wire.timeout import within
 
 MOST_REQUEST = 8192
 """Bytes of request line and headers together."""

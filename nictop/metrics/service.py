@@ -13,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from prometheus_client import ProcessCollector
 
 from nictop import __version__
-from nictop.hosts import Host
+from nictop.hosts.observe import diagnose_in_slices
+from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import PLACES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
-from nictop.metrics.layout import Sample, sample
 from nictop.metrics.listening import Listening
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
+from nictop.metrics.series import Sample, sample
 from nictop.metrics.server import Answer, MetricsServer
 from nictop.rules import Diagnosis, Watched
-from nictop.watch import diagnose_in_slices
 
 DIAGNOSE_EVERY = 5.0
 """Seconds from one diagnosis to the next."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Sequence
 
-from nictop.model.rates import CpuShares, LinkRates
+from nictop.model.rates.links import CpuShares, LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters
 

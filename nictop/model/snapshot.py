@@ -11,19 +11,9 @@ from functools import cached_property
 from typing import Literal, TypeVar
 
 from nictop.limits import MOST_LINKS
-from nictop.model.link_configuration import LinkConfiguration
-from nictop.model.rates import Rates, rates, vf_rates
-from nictop.probe.records import (
-    Clock,
-    Counters,
-    Hello,
-    Inventory,
-    Line,
-    Link,
-    LinkChange,
-    PciFunction,
-    Trouble,
-)
+from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.rates.links import Rates, rates, vf_rates
+from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, LinkChange, PciFunction, Trouble
 
 T = TypeVar("T")
 State = Literal["connecting", "live", "lost", "failed"]

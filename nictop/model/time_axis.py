@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.model import units
 from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
 from nictop.probe.records import Clock
 
 DRIFT = 1e-4

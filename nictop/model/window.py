@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import replace
 
-from nictop.model.rates import Rates, rates
+from nictop.model.rates.links import Rates, rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Inventory
 

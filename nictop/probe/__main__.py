@@ -17,20 +17,20 @@ import sys
 import time
 
 from nictop.probe import light_dataclasses
-from nictop.probe.counters import CounterReader
-from nictop.probe.first_words import encoded, hello
-from nictop.probe.inventories import Inventories
-from nictop.probe.options import USAGE, Options, parse_options
-from nictop.probe.outlet import Outlet
-from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
-from nictop.probe.schedule import Schedule
-from nictop.probe.targets import parse_targets
+from nictop.probe.counters.reader import CounterReader
+from nictop.probe.counters.targets import parse_targets
+from nictop.probe.inventory.scheduler import Inventories
+from nictop.probe.protocol.arguments import USAGE, Options, parse_options
+from nictop.probe.protocol.hello import encoded, hello
+from nictop.probe.protocol.output import Outlet
+from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.probe.protocol.schedule import Schedule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nictop.probe.changes.executor import Executor
-    from nictop.probe.generator import Generators
-    from nictop.probe.targets import Targets
+    from nictop.probe.counters.targets import Targets
+    from nictop.probe.traffic.generators import Generators
 
 ONLY_READS = "this probe only reads: it was started without --allow-changes"
 EAGER = 0.2
@@ -220,7 +220,7 @@ class Probe:
 
     def _make_traffic(self, request: dict[str, object], now: float) -> None:
         if self._generators is None:
-            from nictop.probe.generator import Generators
+            from nictop.probe.traffic.generators import Generators
 
             self._generators = Generators(self._say_traffic, self._poll, self._proc)
         self._generators.obey(request, now)

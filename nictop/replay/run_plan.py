@@ -12,7 +12,7 @@ from typing import Any
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.plan import Place, Plan, problems
+from nictop.traffic.plan.plan import Place, Plan, problems
 
 MOST_WORDS = 100
 

@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
+from nictop.hosts.observe import diagnose_in_slices
+from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import WINDOW, RatesWindow
-from nictop.model.wording import clean
 from nictop.probe.records import Line
-from nictop.replay.runs import run_marks
+from nictop.recording.reader import Heard, Recording
+from nictop.replay.run_index import run_marks
 from nictop.rules import Finding, Watched
-from nictop.watch import diagnose_in_slices
-from nictop.wire.recording import Heard, Recording
 from nictop.wire.source import SourceState
 
 STEP = 5.0

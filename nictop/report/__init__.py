@@ -1,1 +1,4 @@
-"""What nictop says to scripts and into files: the facts (`show`), the findings (`check`), the pages of the rules."""
+"""What is known as text, JSON, Markdown and HTML, redacted on request.
+
+`facts`: ``nictop show``. `findings`: ``nictop check``. `runs`: results of traffic. `html`: the report page.
+"""

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from nictop.model.wording.text import clean
-from nictop.report.run_words import moment_words
-from nictop.report.show_hosts import UnreachableHost
+from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.text.terminal import clean
+from nictop.report.facts.hosts import UnreachableHost
+from nictop.report.runs.sentences import moment_words
 from nictop.rules import Diagnosis, Watched, diagnose
-from nictop.traffic.compared import compared
-from nictop.traffic.comparison import Comparison
-from nictop.traffic.kept import Kept, SetUp, set_ups
-from nictop.watch import Answer, Unreachable
+from nictop.traffic.analysis.compared import compared
+from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.results.selection import Kept, SetUp, set_ups
 
 NO_INVENTORY = "it had told nothing of its devices yet"
 

@@ -5,45 +5,49 @@
 
 from __future__ import annotations
 
+# in the order in which findings of one severity are listed
+# ruff: isort: off
+import nictop.rules.profiles.activation
+import nictop.rules.profiles.addressing
+import nictop.rules.profiles.duplicate_addresses
+import nictop.rules.profiles.generated
+import nictop.rules.paravirtual.hyperv
+import nictop.rules.cpu.interrupts
+import nictop.rules.link.flags
+import nictop.rules.profiles.missing
+import nictop.rules.link.kernel_log
+import nictop.rules.link.mtu
+import nictop.rules.link.offloads
+import nictop.rules.profiles.old_names
+import nictop.rules.pci.passthrough
+import nictop.rules.link.carrier
+import nictop.rules.pci.drivers
+import nictop.rules.pci.pcie
+import nictop.rules.profiles.prefix_lengths
+import nictop.rules.cpu.processors
+import nictop.rules.profiles.bindings
+import nictop.rules.link.rp_filter
+import nictop.rules.link.shared_subnets
+import nictop.rules.cpu.softirqs
+import nictop.rules.pci.sriov
+import nictop.rules.cpu.steering
+import nictop.rules.profiles.stopped_managers
+import nictop.rules.link.traffic_control
+import nictop.rules.paravirtual.virtio
+import nictop.rules.vf.addresses
+import nictop.rules.vf.carrier
+import nictop.rules.vf.driver_messages
+import nictop.rules.vf.load
+import nictop.rules.vf.pairs
+import nictop.rules.vf.switch
+import nictop.rules.paravirtual.vmxnet3
+import nictop.rules.link.physical
+
+# ruff: isort: on
 from nictop.model.window import WINDOW
-from nictop.rules import activation as activation
-from nictop.rules import addressing as addressing
-from nictop.rules import duplicate_addresses as duplicate_addresses
-from nictop.rules import generated_profiles as generated_profiles
-from nictop.rules import hyperv as hyperv
-from nictop.rules import interrupts as interrupts
-from nictop.rules import link_flags as link_flags
-from nictop.rules import links_without_profile as links_without_profile
-from nictop.rules import messages as messages
-from nictop.rules import mtu as mtu
-from nictop.rules import offloads as offloads
-from nictop.rules import old_names as old_names
-from nictop.rules import passthrough as _passthrough
-from nictop.rules import path as path
-from nictop.rules import pci as _pci
-from nictop.rules import pcie as _pcie
-from nictop.rules import prefix_lengths as prefix_lengths
-from nictop.rules import processors as processors
-from nictop.rules import profile_bindings as profile_bindings
-from nictop.rules import reverse_paths as reverse_paths
-from nictop.rules import shared_subnets as shared_subnets
-from nictop.rules import softirqs as softirqs
-from nictop.rules import sriov as _sriov
-from nictop.rules import steering as steering
-from nictop.rules import stopped_managers as stopped_managers
-from nictop.rules import traffic_control as traffic_control
-from nictop.rules import virtio as virtio
-from nictop.rules import virtual_function_addresses as _virtual_function_addresses
-from nictop.rules import virtual_function_carrier as _virtual_function_carrier
-from nictop.rules import virtual_function_complaints as _virtual_function_complaints
-from nictop.rules import virtual_function_load as _virtual_function_load
-from nictop.rules import virtual_function_pairs as _virtual_function_pairs
-from nictop.rules import virtual_functions as _virtual_functions
-from nictop.rules import vmxnet3 as vmxnet3
-from nictop.rules import wire as wire
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix, Severity, Skipped
+from nictop.rules.host import Watched
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule, diagnose, diagnosis_steps
-from nictop.rules.watched import Watched
 
 __all__ = [
     "FAMILIES",

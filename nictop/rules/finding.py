@@ -1,7 +1,7 @@
 """What a rule says: a finding with its evidence and what to type, or why it was skipped.
 
 Texts are plain: names that came from a machine stand in them as they are, and whoever draws them cleans them
-(`nictop.model.wording.clean`). In commands names are shell-quoted (`nictop.rules.quoting`).
+(`nictop.model.facts.clean`). In commands names are shell-quoted (`nictop.rules.fixes.commands`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nictop.rules.quoting import pasteable
+from nictop.rules.fixes.commands import pasteable
 
 Severity = Literal["critical", "warning", "info"]
 """critical: no traffic, or a lock-out. warning: slower than it should be, or trouble to come. info: worth knowing."""

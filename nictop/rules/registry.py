@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
-from nictop.rules.budget import TooLong, limited
+from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
+from nictop.rules.host import Watched
 from nictop.rules.sources import in_words, missing
-from nictop.rules.watched import Watched
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11

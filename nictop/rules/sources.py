@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from nictop.model.wording import reason
+from nictop.model.facts import reason
 from nictop.probe.records import Inventory, Unreadable
-from nictop.rules.watched import Watched, link_driver
+from nictop.rules.host import Watched, link_driver
 
 SOURCES: dict[str, str] = {
     "links": "links (rtnetlink)",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 
-from nictop.model.rates import LinkRates
-from nictop.model.wording.words import IFF_UP
+from nictop.model.rates.links import LinkRates
+from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
-from nictop.rules.below import places_below
 from nictop.rules.finding import Evidence, Finding, Fix, Place, Severity
-from nictop.rules.watched import SAMPLES, Watched
+from nictop.rules.fixes.hypervisors import places_below
+from nictop.rules.host import SAMPLES, Watched
 
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Their links have no wire of their own."""

@@ -1,1 +1,5 @@
-"""How lines get here: the probe as a child process, or sent to another machine over SSH (and later from a file)."""
+"""Lines of a probe: from a child process here (`local`) or over SSH (`ssh`).
+
+In: bytes. Out: `Line` records, type-checked, and `SourceState`, how the connection is. A recording has the same shape
+(`nictop.recording`): see `source`.
+"""

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from nictop.probe.records import Line
 from nictop.wire.budget import BYTE_COST, OVERLOADED, PART_COST, HostBudget
-from nictop.wire.hearing import Hearing
-from nictop.wire.patience import within
+from nictop.wire.line_reader import Hearing
 from nictop.wire.source import SourceState
+from nictop.wire.timeout import within
 
 FULL, ROOM = 1024 * 1024, 256 * 1024
 """Bytes that wait: from the first on, nothing more is read until there are only so many as the second says."""

@@ -25,9 +25,9 @@ from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.inbox import Inbox
-from nictop.wire.patience import within
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
+from nictop.wire.timeout import within
 
 LIBRARIES = ("nictop", "jeepney")
 FIRST_WORD = 10.0

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from nictop.probe.interrupt_counters import InterruptCounterReader
-from nictop.probe.kept_files import KeptFiles
-from nictop.probe.machine_interrupts import InterruptTable
+from nictop.probe.counters.interrupts import InterruptCounterReader
+from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
+from nictop.probe.kernel.open_files import KeptFiles
 from tests.benchmarks.results import Result
 
 FIRST = 24
@@ -147,7 +147,7 @@ def memory_of_many_interrupts(quick: bool) -> Iterator[Result]:
     with host(256, 4000, 0) as machine:
         for repeated in (2,) if quick else (2, 30):
             code = (
-                "from nictop.probe.machine_interrupts import InterruptTable\n"
+                "from nictop.probe.counters.on_demand.interrupt_table import InterruptTable\n"
                 "def peak():\n"
                 "    lines = open('/proc/self/status').read().splitlines()\n"
                 "    return next(int(line.split()[1]) for line in lines if line.startswith('VmHWM:'))\n"

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector
 from nictop.metrics.exposition import compressed, text
-from nictop.metrics.layout import Sample
+from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, Counters, Hello, Interrupt, Inventory, Line, PciFunction
 from tests.benchmarks.results import Result

@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nictop.app import NictopApp
 from nictop.model.snapshot import advance
 from nictop.probe.records import Counters, Interrupt, Line, Queue
+from nictop.tui.app import NictopApp
 from tests.benchmarks.results import Result
 from tests.support.recorded import recorded
 from tests.support.screen import Screen

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nictop.probe.records import Inventory
-from nictop.wire.bundle import bundle
-from nictop.wire.remote_command import RemoteCommand
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.bundle import bundle
 from tests.benchmarks.links import veth_namespace
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import TICKS

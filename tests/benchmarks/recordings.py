@@ -20,10 +20,10 @@ from random import Random
 
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import LINK_COUNTERS, Counters, Inventory, Line, Link
-from nictop.wire.recording import Recording
-from nictop.wire.recording_playback import WINDOW, Playback
-from nictop.wire.recording_segments import HostFrames, encoded
-from nictop.wire.recording_writer import Recorder
+from nictop.recording.host_writer import HostFrames, encoded
+from nictop.recording.playback import WINDOW, Playback
+from nictop.recording.reader import Recording
+from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
 from tests.benchmarks.replays import replay_screens
 from tests.benchmarks.results import Result

@@ -12,14 +12,14 @@ from textual.app import App, ComposeResult
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line
-from nictop.traffic.events import Measured
 from nictop.traffic.generators import Side
-from nictop.traffic.host import RunHost
-from nictop.traffic.measured import Interval
-from nictop.traffic.picture import Watching
-from nictop.traffic.plan import Plan
-from nictop.widgets.run_chart import RunChart
-from nictop.widgets.run_hosts import RunHosts
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.live.run_view import Watching
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.run.events import Measured
+from nictop.traffic.run.host import RunHost
+from nictop.tui.widgets.traffic.chart import RunChart
+from nictop.tui.widgets.traffic.hosts import RunHosts
 from tests.benchmarks.results import Result
 from tests.support.sources import ScriptedSource
 from tests.traffic.plans import PLAN
@@ -33,7 +33,7 @@ HELLO = Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, "boot", 100, 0.0, 0.0,
 class Charts(App[None]):
     """Both, and nothing else."""
 
-    CSS_PATH = "../../nictop/nictop.tcss"
+    CSS_PATH = "../../nictop/tui/nictop.tcss"
 
     def compose(self) -> ComposeResult:
         yield RunChart()

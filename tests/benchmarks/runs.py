@@ -1,5 +1,5 @@
-"""Whole runs of `nictop.traffic.run` over two real sshds: goodput beside the same iperf3 started by hand, what it costs
-each host meanwhile, how soon the first byte is there, and how soon nothing runs any more."""
+"""Whole runs of `nictop.traffic.run.run` over two real sshds: goodput beside the same iperf3 started by hand, what it
+costs each host meanwhile, how soon the first byte is there, and how soon nothing runs any more."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
-from nictop.traffic.events import Finished, Measured
-from nictop.traffic.run import Run
+from nictop.traffic.run.events import Finished, Measured
+from nictop.traffic.run.run import Run
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.benchmarks.terminals import Terminal, cpu_seconds

@@ -17,8 +17,8 @@ from pathlib import Path
 import asyncssh
 
 from nictop.probe.records import Line
-from nictop.wire.bundle import bundle
-from nictop.wire.ssh import SshSource
+from nictop.wire.ssh.bundle import bundle
+from nictop.wire.ssh.source import SshSource
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
 from tests.support.follower import Follower

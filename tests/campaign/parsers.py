@@ -31,17 +31,24 @@ from typing import Any
 
 import nictop
 from nictop.errors import NictopError
-from nictop.probe import netlink
-from nictop.probe.modules import CMIS_ADVERTISING, CMIS_LANES, LOWER, SFP_DIAGNOSTICS, UPPER, parse_module
+from nictop.probe.inventory.ethtool.transceivers import (
+    CMIS_ADVERTISING,
+    CMIS_LANES,
+    LOWER,
+    SFP_DIAGNOSTICS,
+    UPPER,
+    parse_module,
+)
+from nictop.probe.kernel import netlink
 from nictop.probe.records import Qdisc
-from nictop.rules.budget import TooLong, limited
-from nictop.traffic.iperf3_json import JsonOutput
-from nictop.traffic.iperf3_text import TextOutput
+from nictop.recording.file.frames import Damaged
+from nictop.recording.reader import Recording
+from nictop.recording.time_spec import moment
+from nictop.rules.cpu_limit import TooLong, limited
+from nictop.traffic.generators.iperf3_json import JsonOutput
+from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
-from nictop.wire.hearing import Hearing
-from nictop.wire.recording import Recording
-from nictop.wire.recording_format import Damaged
-from nictop.wire.recording_moments import moment
+from nictop.wire.line_reader import Hearing
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 
@@ -144,41 +151,41 @@ ARGUMENTS: dict[str, Maker] = {
 """Annotation → how such an argument is made from a text."""
 
 BY_RECORDS = {
-    "nictop.probe.changes.networkmanager_now.parse_now",
-    "nictop.probe.changes.networkmanager_now.parse_profile_now",
-    "nictop.probe.changes.networkmanager_now.parse_device_now",
-    "nictop.probe.link_counters.parse_stats",
-    "nictop.probe.modules.parse_cmis",
-    "nictop.probe.modules.parse_cmis_lanes",
-    "nictop.probe.modules.parse_module",
-    "nictop.probe.modules.parse_qsfp",
-    "nictop.probe.modules.parse_sfp",
-    "nictop.probe.modules.parse_sfp_diagnostics",
-    "nictop.probe.profile_settings.parse_profile",
-    "nictop.probe.profile_settings.parse_ip",
-    "nictop.probe.profiles.parse_objects",
-    "nictop.probe.profiles.parse_device",
-    "nictop.probe.socket_diagnosis.parse_address",
-    "nictop.probe.udev_configuration.parse_rule",
+    "nictop.probe.changes.networkmanager.state.parse_now",
+    "nictop.probe.changes.networkmanager.state.parse_profile_now",
+    "nictop.probe.changes.networkmanager.state.parse_device_now",
+    "nictop.probe.counters.links.parse_stats",
+    "nictop.probe.inventory.ethtool.transceivers.parse_cmis",
+    "nictop.probe.inventory.ethtool.transceivers.parse_cmis_lanes",
+    "nictop.probe.inventory.ethtool.transceivers.parse_module",
+    "nictop.probe.inventory.ethtool.transceivers.parse_qsfp",
+    "nictop.probe.inventory.ethtool.transceivers.parse_sfp",
+    "nictop.probe.inventory.ethtool.transceivers.parse_sfp_diagnostics",
+    "nictop.probe.inventory.managers.networkmanager_profile.parse_profile",
+    "nictop.probe.inventory.managers.networkmanager_profile.parse_ip",
+    "nictop.probe.inventory.managers.networkmanager.parse_objects",
+    "nictop.probe.inventory.managers.networkmanager.parse_device",
+    "nictop.probe.traffic.sock_diag.parse_address",
+    "nictop.probe.inventory.configuration.udev.parse_rule",
 }
 """Take what another parser has made or checked, or objects of D-Bus: tried with it, or drawn by the tests of their
 modules."""
 
 HANDLED: dict[str, tuple[type[BaseException], ...]] = {
-    "nictop.probe.bus.parse_header": (ValueError, IndexError),
-    "nictop.probe.bus_signals.parse_signal_matters": (ValueError, IndexError),
-    "nictop.probe.changes.grammar.parse_ethtool": (ValueError,),
-    "nictop.probe.changes.grammar.parse_ip": (ValueError,),
-    "nictop.probe.changes.grammar.parse_link_set": (ValueError,),
-    "nictop.probe.changes.grammar.parse_write": (ValueError,),
-    "nictop.probe.changes.grammar_networkmanager.parse_add": (ValueError,),
-    "nictop.probe.changes.grammar_networkmanager.parse_nmcli": (ValueError,),
-    "nictop.probe.cpu_tables.parse_header": (ValueError,),
-    "nictop.probe.cpu_tables.parse_number": (ValueError,),
-    "nictop.probe.interrupt_counters.parse_changed_counts": (ValueError,),
-    "nictop.probe.interrupt_counters.parse_cpu_list": (ValueError,),
-    "nictop.probe.softirqs.parse_online_softirqs": (ValueError,),
-    "nictop.traffic.kept_files.parse_kept": (NictopError,),
+    "nictop.probe.kernel.dbus_wire.parse_header": (ValueError, IndexError),
+    "nictop.probe.events.networkmanager.parse_signal_matters": (ValueError, IndexError),
+    "nictop.probe.changes.grammar.actions.parse_ethtool": (ValueError,),
+    "nictop.probe.changes.grammar.actions.parse_ip": (ValueError,),
+    "nictop.probe.changes.grammar.actions.parse_link_set": (ValueError,),
+    "nictop.probe.changes.grammar.actions.parse_write": (ValueError,),
+    "nictop.probe.changes.grammar.nmcli.parse_add": (ValueError,),
+    "nictop.probe.changes.grammar.nmcli.parse_nmcli": (ValueError,),
+    "nictop.probe.kernel.cpu_columns.parse_header": (ValueError,),
+    "nictop.probe.kernel.cpu_columns.parse_number": (ValueError,),
+    "nictop.probe.counters.interrupts.parse_changed_counts": (ValueError,),
+    "nictop.probe.counters.interrupts.parse_cpu_list": (ValueError,),
+    "nictop.probe.counters.softirqs.parse_online_softirqs": (ValueError,),
+    "nictop.traffic.results.store.parse_kept": (NictopError,),
 }
 """Parts of parsers, whose callers handle what their own words do not say."""
 
@@ -351,7 +358,7 @@ def probe_lines() -> tuple[str, ...]:
 
 @lru_cache
 def demo() -> bytes:
-    return (PACKAGE / "demo.nictop").read_bytes()
+    return (PACKAGE / "recording" / "demo.nictop").read_bytes()
 
 
 @lru_cache

@@ -108,7 +108,7 @@ def kills(options: Options, progress: Progress) -> Iterator[Row]:
 
 def keys(options: Options, progress: Progress) -> Iterator[Row]:
     """Every key on every screen, typed faster than screens open and close."""
-    arguments = ["tests/screens/test_typed_fast.py", "--every-key", "--timeout", "3600", "-n", str(options.jobs)]
+    arguments = ["tests/tui/screens/test_typed_fast.py", "--every-key", "--timeout", "3600", "-n", str(options.jobs)]
     yield from suite("keys", arguments, options, progress)
 
 

@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from nictop.changes.audit_log import Logged
 from nictop.changes.change import Change, Wish
 from nictop.changes.events import Ended, Event, Limits
-from nictop.changes.log import Logged
+from nictop.hosts.observe import followed
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
-from nictop.watch import followed
 from nictop.wire.source import Source, SourceState
 from tests.support.probe import LIMIT
 from tests.support.sources import ScriptedSource

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, as_command, fill, parsed
 from nictop.changes.shell_words import parse_line
 from nictop.errors import NictopError
-from nictop.probe.changes.grammar import parse_action
+from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
-from nictop.rules.quoting import command
+from nictop.rules.fixes.commands import command
 from tests.support.rule_cases import RULES, watched
 
 HOSTILE = ("it's", '"', "$(reboot)", "`reboot`", "a b", "a\nb", "\x1b[2J", "\u202e", "-x", ";", "<ADDRESS/PREFIX>", "é")

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
+from nictop.changes.audit_log import Logged
 from nictop.changes.change import Change, Wish
 from nictop.changes.events import Applied, Event, Limits, Parted, Prepared, StillHeard
-from nictop.changes.log import Logged
 from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.support.namespaces import Namespace

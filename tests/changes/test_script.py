@@ -14,7 +14,7 @@ from nictop.changes.actions import Actions, actions_of
 from nictop.changes.script import lasting_fixes, script
 from nictop.errors import NictopError
 from nictop.rules import Fix, diagnose
-from nictop.rules.quoting import command
+from nictop.rules.fixes.commands import command
 from tests.support.findings import finding, host_of_case
 from tests.support.rule_cases import watched
 

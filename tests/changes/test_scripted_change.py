@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nictop.changes.audit_log import Logged
 from nictop.changes.change import Change, Wish
 from nictop.changes.events import Applied, Event, Limits, Prepared, Undoing, Verdict
-from nictop.changes.log import Logged
 from nictop.errors import NictopError
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.wire.source import SourceState

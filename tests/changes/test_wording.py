@@ -22,7 +22,7 @@ from nictop.changes.events import (
     Verdict,
 )
 from nictop.changes.wording import event_words, plan_lines
-from nictop.model.wording.text import width
+from nictop.model.text.terminal import width
 from nictop.probe.records import PlannedAction
 from tests.changes.carrying import PLANNED
 from tests.support.arbitrary import arbitrary
@@ -86,7 +86,7 @@ def test_events(event: Event, said: str) -> None:
 
 
 def test_changes_load_no_screen() -> None:
-    for module in ("nictop.changes.change", "nictop.changes.setups", "nictop.commands.fix_run"):
+    for module in ("nictop.changes.change", "nictop.changes.guided", "nictop.cli.change.run"):
         assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "psutil"} == set()
-    assert loaded_by("nictop.commands.fix") & {"asyncio", "msgspec"} == set()
-    assert loaded_by("nictop.commands.changes") & {"asyncio", "msgspec"} == set()
+    assert loaded_by("nictop.cli.commands.fix") & {"asyncio", "msgspec"} == set()
+    assert loaded_by("nictop.cli.commands.changes") & {"asyncio", "msgspec"} == set()

@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector
 from nictop.metrics.exposition import text
-from nictop.metrics.layout import Sample
+from nictop.metrics.series import Sample
 from nictop.model.snapshot import Snapshot
 
 Series = tuple[str, frozenset[tuple[str, str]]]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nictop.metrics.catalogue import METRICS
-from tests.test_cli import run
+from tests.cli.test_main import run
 
 README = Path(__file__).parents[2] / "README.md"
 PART = re.compile(r"(<!-- metrics: [^\n]*test_catalogue.py -->\n)(.*?)(<!-- end of metrics -->)", re.DOTALL)

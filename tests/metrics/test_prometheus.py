@@ -25,15 +25,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from nictop.hosts import Host
+from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import text
-from nictop.metrics.layout import sample
 from nictop.metrics.listening import Listening
+from nictop.metrics.series import sample
 from nictop.metrics.server import Answer, MetricsServer
 from nictop.metrics.service import MetricsService
-from nictop.model.wording.text import clean
+from nictop.model.text.terminal import clean
 from nictop.probe.records import Line
 from nictop.rules import diagnose
 from nictop.wire.source import SourceState

@@ -13,11 +13,11 @@ from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
 from nictop.metrics import collector as limits
-from nictop.metrics import layout
+from nictop.metrics import series as layout
 from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import text, wants_gzip, wants_openmetrics
 from nictop.metrics.labels import LONGEST, label_value
-from nictop.metrics.layout import sample
+from nictop.metrics.series import sample
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
 from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose

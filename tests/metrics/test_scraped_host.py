@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from nictop.hosts import Host
+from nictop.hosts.specification import Host
 from nictop.metrics import service as metrics_service
 from nictop.metrics.scraped_host import SILENCE, ScrapedHost
 from nictop.metrics.service import MetricsService

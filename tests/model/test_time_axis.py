@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.time_axis import DRIFT, Here, clock_of, clock_words, common_times, moment, wall_clock_lead
 from nictop.probe.records import Clock, Hello, Line, Pong
-from nictop.wire.clock import WINDOW, PingClock
+from nictop.wire.ssh.ping_clock import WINDOW, PingClock
 from tests.model.hosts import HELLO, inventory, snapshot_of
 
 HERE = Here(monotonic=5000.0, wall=1_790_000_000.0, boot_id="here")

@@ -6,13 +6,20 @@ from dataclasses import fields, replace
 
 import pytest
 
-from nictop.model.snapshot import Snapshot, advance
-from nictop.model.tree import device_tree
-from nictop.model.wording import Fact, hypervisor_words, platform_words, state_mark, state_words
-from nictop.model.wording.counter_sections import queue_names, speaks_of_trouble
-from nictop.model.wording.ethtool_sections import channel_words, offload_facts, ring_words
-from nictop.model.wording.facts import link_facts
-from nictop.model.wording.hardware import (
+from nictop.model.devices.tree import device_tree
+from nictop.model.facts import Fact, hypervisor_words, platform_words, state_mark, state_words
+from nictop.model.facts.counters import queue_names, speaks_of_trouble
+from nictop.model.facts.ethtool import channel_words, offload_facts, ring_words
+from nictop.model.facts.ethtool_settings import (
+    coalescing_words,
+    eee_words,
+    fec_words,
+    offload_states,
+    pause_words,
+    rss_words,
+)
+from nictop.model.facts.facts import link_facts
+from nictop.model.facts.hardware import (
     driver_words,
     lane_words,
     module_words,
@@ -23,8 +30,8 @@ from nictop.model.wording.hardware import (
     vf_rate_words,
     vf_words,
 )
-from nictop.model.wording.settings import coalescing_words, eee_words, fec_words, offload_states, pause_words, rss_words
-from nictop.model.wording.words import counted, cpu_count, driver_name, reason, value_or_reason
+from nictop.model.snapshot import Snapshot, advance
+from nictop.model.text.words import counted, cpu_count, driver_name, reason, value_or_reason
 from nictop.probe.records import (
     Channels,
     Eee,

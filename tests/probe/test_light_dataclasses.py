@@ -22,7 +22,7 @@ if sys.argv[1] == "light":
 import dataclasses, nictop.probe
 records = {}
 for module in pkgutil.walk_packages(nictop.probe.__path__, "nictop.probe."):
-    if module.name != "nictop.probe.journey" and not module.name.endswith("__main__"):
+    if module.name != "nictop.probe.bootstrap" and not module.name.endswith("__main__"):
         records.update(vars(importlib.import_module(module.name)))
 said = {"module": dataclasses.__name__}
 for name, record in sorted(records.items()):

@@ -16,13 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe import first_words, inventories, inventory_child, records
-from nictop.probe.first_words import hello
-from nictop.probe.inventory import MACHINE, MANAGERS, NOT_READ_YET
-from nictop.probe.inventory_child import LARGEST, InventoryChild
-from nictop.probe.outlet import LIMIT, Outlet
-from nictop.probe.requests import LONGEST_REQUEST, RequestLines, parse_request
-from nictop.probe.schedule import Schedule
+from nictop.probe import records
+from nictop.probe.inventory import child as inventory_child
+from nictop.probe.inventory import scheduler as inventories
+from nictop.probe.inventory.child import LARGEST, InventoryChild
+from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
+from nictop.probe.protocol import hello as first_words
+from nictop.probe.protocol.hello import hello
+from nictop.probe.protocol.output import LIMIT, Outlet
+from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
+from nictop.probe.protocol.schedule import Schedule
 from nictop.wire.codec import decode
 from nictop.wire.local import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
@@ -452,7 +455,7 @@ def another_probe(folder: Path, statements: str, *arguments: str) -> Iterator[Pr
     """The probe's own loop after these statements, in which its modules `child` and `inventories` have names."""
     (folder / "run.py").write_text(
         f"import sys, types\nsys.path += {library_directories()!r}\n"
-        f"import nictop.probe.inventory_child as child, nictop.probe.inventories as inventories\n{statements}\n"
+        f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as inventories\n{statements}\n"
         f"from nictop.probe.__main__ import main\nsys.exit(main({list(arguments or ('--interval', '0.1'))!r}))\n"
     )
     with Probe(command=[sys.executable, "-I", "-S", str(folder / "run.py")]) as probe:
@@ -462,10 +465,10 @@ def another_probe(folder: Path, statements: str, *arguments: str) -> Iterator[Pr
 def with_inventory(body: str) -> str:
     """Statements that put another `take_inventory` in place of the real one, which `body` may call as `real`."""
     return (
-        "from nictop.probe.inventory import take_inventory as real\n"
-        "broken = types.ModuleType('nictop.probe.inventory')\n"
+        "from nictop.probe.inventory.collect import take_inventory as real\n"
+        "broken = types.ModuleType('nictop.probe.inventory.collect')\n"
         f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
-        "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory'] = broken\n"
+        "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory.collect'] = broken\n"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nictop.probe.links import read_links
+from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.records import LINK_COUNTERS, Link
 from tests.support.namespaces import Namespace
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.inventory import take_inventory
-from nictop.probe.kernel_messages import read_kernel_messages
-from nictop.probe.state_files import MOST_FILES, StateFiles, state_files
+from nictop.probe.inventory.collect import take_inventory
+from nictop.probe.inventory.machine.kernel_log import read_kernel_messages
+from nictop.probe.inventory.managers.state_files import MOST_FILES, StateFiles, state_files
 from nictop.rules import Watched, diagnose
 from tests.probe.test_main import another_probe, with_inventory
 from tests.support.namespaces import Namespace

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from nictop.probe.records import Line
+from nictop.recording.reader import Recording
 from nictop.replay.search import STEP, happening_after, happening_before
-from nictop.wire.recording import Recording
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import Told, record

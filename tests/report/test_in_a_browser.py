@@ -19,9 +19,9 @@ from threading import Thread
 
 import pytest
 
-from nictop.model.wording import clean
-from nictop.report.html_page import html_page
-from tests.report.test_html_page import ALLOWED, Outline
+from nictop.model.facts import clean
+from nictop.report.html.page import html_page
+from tests.report.html.test_page import ALLOWED, Outline
 from tests.support.reports import HOSTILE, hostile_report, rich_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

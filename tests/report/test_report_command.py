@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli import main
-from nictop.commands.report_subjects import subjects
+from nictop.cli.commands.report_subjects import subjects
+from nictop.cli.main import main
 from nictop.errors import NictopError
-from nictop.report.new_file import write_new_file
-from nictop.traffic.kept import directory, keep
+from nictop.files import write_new_file
+from nictop.traffic.results.selection import directory, keep
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import a_host, record

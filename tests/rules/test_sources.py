@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from nictop.probe import records
-from nictop.probe.inventory import MACHINE, MANAGERS, NOT_READ_YET
+from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
 from nictop.rules import RULES, Finding, Skipped, Watched, diagnose
 from nictop.rules.registry import is_known

@@ -8,13 +8,13 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from nictop.app import NictopApp
-from nictop.app.changes import WAITS
-from nictop.hosts import Host
+from nictop.hosts.specification import Host
 from nictop.rules import Fix
-from nictop.screens.change import HostChangeScreen
-from nictop.screens.fix import open_fix
-from nictop.widgets.line_view import LineView
+from nictop.tui.app import NictopApp
+from nictop.tui.controllers.changes import WAITS
+from nictop.tui.screens.changes.fix import open_fix
+from nictop.tui.screens.changes.screen import HostChangeScreen
+from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left

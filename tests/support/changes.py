@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from nictop.probe.records import ChangeLine
-from nictop.wire.bundle import bundle
 from nictop.wire.codec import decode
-from nictop.wire.remote_command import RemoteCommand
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.bundle import bundle
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, Probe, alive, wait_until
 

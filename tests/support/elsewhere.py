@@ -29,7 +29,7 @@ LINUX = {
     signal: ("pidfd_send_signal",),
     time: ("CLOCK_BOOTTIME",),
 }  # fmt: skip
-NOT_THERE = ("jeepney", "asyncssh", "nictop.connect", "nictop.wire.local", "nictop.wire.ssh")
+NOT_THERE = ("jeepney", "asyncssh", "nictop.hosts.connect", "nictop.wire.local", "nictop.wire.ssh.source")
 OWN_WAYS = os.path.dirname(psutil.__file__)
 
 

@@ -21,8 +21,9 @@ from dataclasses import asdict
 import msgspec
 
 from nictop.probe.records import Line
-from nictop.wire import remote_probe, ssh
-from nictop.wire.ssh import SshSource, SshTarget
+from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh import source as ssh
+from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import LIMIT
 

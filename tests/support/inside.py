@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from nictop.probe import inventory, profiles
+from nictop.probe.inventory import collect as inventory
+from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.records import Inventory, Line
 from tests.support.namespaces import ROOT, enter
 from tests.support.networkmanager import PrivateNetworkManager

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nictop.probe.records import (
-    LINK_COUNTERS,
-    Counters,
-    Hello,
-    Inventory,
-    Line,
-    Link,
-    LinkChange,
-    Platform,
-)
+from nictop.probe.records import LINK_COUNTERS, Counters, Hello, Inventory, Line, Link, LinkChange, Platform
 
 IFF_UP_RUNNING = 0x11043
 

@@ -17,8 +17,8 @@ from tests.support.networkmanager import PrivateNetworkManager
 CHILD = f"""
 import json, sys
 sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-from nictop.probe.changes import execute, networkmanager
-from nictop.probe.changes.grammar import parse_action
+from nictop.probe.changes import apply as execute; from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+from nictop.probe.changes.grammar.actions import parse_action
 
 def through_json(kept):
     return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))

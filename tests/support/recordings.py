@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nictop.probe.records import Line, Request
-from nictop.wire.recording import Heard, Recording
-from nictop.wire.recording_writer import Recorder
+from nictop.recording.reader import Heard, Recording
+from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
 

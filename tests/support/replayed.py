@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from nictop.app import NictopApp
-from nictop.app.replay import WINDOW, Replay
-from nictop.hosts import Host
-from nictop.widgets.line_view import LineView
-from nictop.wire.recording import Recording
-from nictop.wire.recording_playback import Playback
+from nictop.hosts.specification import Host
+from nictop.recording.playback import Playback
+from nictop.recording.reader import Recording
+from nictop.tui.app import NictopApp
+from nictop.tui.controllers.replay import WINDOW, Replay
+from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.source import Source
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource

@@ -8,14 +8,14 @@ import typing
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis, Evidence, Skipped
-from nictop.traffic.kept import ExperimentKind, Kept
-from nictop.traffic.measured import Interval
-from nictop.traffic.result import Point, Result
-from nictop.watch import Unreachable
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.results.result import Point, Result
+from nictop.traffic.results.selection import ExperimentKind, Kept
 from tests.support.findings import RENAME, finding
 from tests.support.recorded import recorded
 from tests.traffic.runs import BUSY, flow, load, result

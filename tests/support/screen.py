@@ -15,14 +15,14 @@ from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
-import nictop.app
-from nictop.app import NictopApp
-from nictop.hosts import Host
+import nictop.tui.app
+from nictop.hosts.specification import Host
 from nictop.probe.records import Line
-from nictop.widgets.device_table import DeviceTable
-from nictop.widgets.line_view import LineView
-from nictop.wire.authentication import Ask
+from nictop.tui.app import NictopApp
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.wire.source import SourceState
+from nictop.wire.ssh.authentication import Ask
 from tests.support.sources import ScriptedSource
 
 WIDE, NARROW = (120, 36), (80, 24)
@@ -148,8 +148,8 @@ class Screen:
 def still_clock() -> Iterator[None]:
     """No time passes for hosts, unless the test has given them a clock."""
     with pytest.MonkeyPatch.context() as patch:
-        if vars(nictop.app)["monotonic"] is monotonic:
-            patch.setattr("nictop.app.monotonic", lambda: STANDS_STILL)
+        if vars(nictop.tui.app)["monotonic"] is monotonic:
+            patch.setattr("nictop.tui.app.monotonic", lambda: STANDS_STILL)
         yield
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from nictop.wire import remote_probe, ssh
-from nictop.wire.ssh_connection import SshTarget
+from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh import source as ssh
+from nictop.wire.ssh.connection import SshTarget
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT, alive, wait_until
 

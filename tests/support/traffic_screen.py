@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from nictop.app import NictopApp
-from nictop.hosts import Host
+from nictop.hosts.specification import Host
 from nictop.probe.records import Line, Request
-from nictop.screens.run_page import RunPage
-from nictop.traffic.wish import Wish
-from nictop.widgets.line_view import LineView
-from nictop.widgets.offer_table import OfferTable
-from nictop.widgets.run_chart import RunChart
+from nictop.traffic.plan.request import Wish
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.traffic.chart import RunChart
+from nictop.tui.widgets.traffic.pair_table import OfferTable
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nictop.model.pairs import pairs
+from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address, Channels, Ethtool, Link
-from nictop.traffic.plan import Offer, offers
+from nictop.traffic.plan.plan import Offer, offers
 from tests.model.hosts import HELLO, LOOPBACK, inventory, make_link, snapshot_of
 
 LO = replace(LOOPBACK, addresses=(Address("ipv4", "127.0.0.1", 8, "host", ("permanent",)),))

@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nictop.traffic.host import RunHost
-from nictop.traffic.plan import Place, Plan
+from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.run.host import RunHost
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
-from nictop.wire.ssh import SshSource
+from nictop.wire.ssh.source import SshSource
 from tests.support.namespaces import Namespace, why_impossible
 from tests.support.sshd import Sshd
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from nictop.model.ceiling import Ceiling
-from nictop.traffic.flow_picture import Arrival, FlowPicture, Sending
-from nictop.traffic.host_picture import HostPicture
-from nictop.traffic.load import Busy, HostRole
-from nictop.traffic.nic_load import Carrying, Packets
-from nictop.traffic.picture import RunPicture
-from nictop.traffic.plan import Plan
+from nictop.model.devices.ceiling import Ceiling
+from nictop.traffic.analysis.cpu_load import Busy, HostRole
+from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.live.flow_view import Arrival, FlowPicture, Sending
+from nictop.traffic.live.host_view import HostPicture
+from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.plan.plan import Plan
 from tests.traffic.plans import PLAN
 
 CEILING = Ceiling(9.41e9, 8e5, "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps")

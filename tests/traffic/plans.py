@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan import Place, Plan
+from nictop.traffic.plan.plan import Place, Plan
 
 DATA = Path(__file__).parent.parent / "data" / "iperf3"
 VERSIONS = ("3.12", "3.21")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
-from nictop.traffic.events import Event, Finished, Limits, Measured
-from nictop.traffic.failures import Failure
-from nictop.traffic.plan import Plan
-from nictop.traffic.result import Result
-from nictop.traffic.run import Run
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.events import Event, Finished, Limits, Measured
+from nictop.traffic.run.failures import Failure
+from nictop.traffic.run.run import Run
 from tests.traffic.pair import Pair
 
 LATE = 0.2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nictop.model.ceiling import Ceiling
-from nictop.traffic.load import Busy, HostLoad
-from nictop.traffic.measured import Total
-from nictop.traffic.proof import Proof
-from nictop.traffic.result import Flow, Result
+from nictop.model.devices.ceiling import Ceiling
+from nictop.traffic.analysis.cpu_load import Busy, HostLoad
+from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.generators.intervals import Total
+from nictop.traffic.results.result import Flow, Result
 from tests.traffic.plans import PLAN
 
 FACTS = {"generator": "iperf3", "mtu": "1500", "client iperf3": "iperf3 3.12", "client driver": "virtio_net"}

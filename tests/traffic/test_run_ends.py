@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.events import Limits
-from nictop.traffic.run import Run
+from nictop.traffic.run.events import Limits
+from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd

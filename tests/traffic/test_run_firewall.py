@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import pytest
 import pytest_asyncio
 
-from nictop.model.wording.words import IFF_NOARP
+from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link
-from nictop.traffic.events import Limits
-from nictop.traffic.failures import Kind
+from nictop.traffic.run.events import Limits
+from nictop.traffic.run.failures import Kind
 from tests.support.probe import wait_until
 from tests.traffic.pair import LIMIT, Pair, why_not
 from tests.traffic.real_runs import carried_out, failed

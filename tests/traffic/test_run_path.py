@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.events import Limits
-from nictop.traffic.failures import Failure
+from nictop.traffic.run.events import Limits
+from nictop.traffic.run.failures import Failure
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
 from tests.traffic.real_runs import carried_out, failed

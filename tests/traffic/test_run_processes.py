@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nictop.traffic.result import Result
+from nictop.traffic.results.result import Result
 from tests.traffic.pair import WIRE, pair, why_not
 from tests.traffic.real_runs import carried_out
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from nictop.model.ceiling import goodput
-from nictop.traffic.assembly import run_framing
-from nictop.traffic.plan import Plan
+from nictop.model.devices.ceiling import goodput
+from nictop.traffic.analysis.assemble import run_framing
+from nictop.traffic.plan.plan import Plan
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import Pair, followed, joined, namespaces, source, why_not
 from tests.traffic.real_runs import carried_out

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, TrafficTools
-from nictop.traffic.events import Event, Finished, Limits, Measured
-from nictop.traffic.host import RunHost
-from nictop.traffic.result import Result
-from nictop.traffic.run import Run
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.events import Event, Finished, Limits, Measured
+from nictop.traffic.run.host import RunHost
+from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory
 from tests.support.sources import ScriptedSource

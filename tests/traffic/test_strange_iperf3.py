@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.events import Limits
+from nictop.traffic.run.events import Limits
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked
 from tests.traffic.pair import Pair, pair, why_not

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from nictop.probe.records import LINK_COUNTERS, Counters, TrafficSocket
-from nictop.traffic.ends import CONTROL_BYTES
-from nictop.traffic.events import Event, Finished, Measured, Sockets
-from nictop.traffic.experiment import READING
-from nictop.traffic.flow_picture import SHORTEST_STEP
+from nictop.traffic.analysis.cpu_load import SHORTEST_WINDOW, windows
+from nictop.traffic.experiment.experiment import READING
 from nictop.traffic.generators import Side
-from nictop.traffic.host_picture import SLIPPED
-from nictop.traffic.kept_files import Kept, encoded, parse_kept
-from nictop.traffic.load import SHORTEST_WINDOW, windows
-from nictop.traffic.measured import Interval
-from nictop.traffic.picture import RunPicture, Watching, moment, picture_of, whole
-from nictop.traffic.result import Result
-from nictop.traffic.run import Run
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.live.flow_view import SHORTEST_STEP
+from nictop.traffic.live.host_view import SLIPPED
+from nictop.traffic.live.run_view import RunPicture, Watching, moment, picture_of, whole
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.store import Kept, encoded, parse_kept
+from nictop.traffic.run.endpoint import CONTROL_BYTES
+from nictop.traffic.run.events import Event, Finished, Measured, Sockets
+from nictop.traffic.run.run import Run
 from tests.traffic.pair import WIRE, pair, why_not
 
 REASON = why_not()

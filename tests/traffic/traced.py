@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 
 from nictop.probe.records import TrafficLine
-from nictop.traffic.events import Event, Finished, Limits, Measured, Stage
-from nictop.traffic.host import Heard
-from nictop.traffic.plan import Plan
-from nictop.traffic.result import Result
-from nictop.traffic.run import Run
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.events import Event, Finished, Limits, Measured, Stage
+from nictop.traffic.run.host import Heard
+from nictop.traffic.run.run import Run
 from tests.support.probe import alive
 from tests.traffic.pair import Pair
 

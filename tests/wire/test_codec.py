@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.probe.first_words import hello
+from nictop.probe.protocol.hello import hello
+from nictop.probe.protocol.requests import parse_request
 from nictop.probe.records import MAX_LINE, PROTOCOL, Counters, Hello, Line, Request, Trouble, Unreadable
-from nictop.probe.requests import parse_request
 from nictop.wire import codec
 from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
 

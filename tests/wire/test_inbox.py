@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from nictop.probe.first_words import hello
+from nictop.probe.protocol.hello import hello
 from nictop.wire import budget
 from nictop.wire.budget import BURST, OVERLOADED, HostBudget
 from nictop.wire.codec import LineError

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nictop.probe.first_words import hello
+from nictop.probe.protocol.hello import hello
 from nictop.probe.records import Line, Request
 from nictop.wire import inbox, local
 from nictop.wire.local import LocalSource, library_directories

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from nictop import limits
-from nictop.probe import configuration_files, forwarding, link_configuration, profiles, qdiscs, records, threads
+from nictop.probe import records
+from nictop.probe.inventory.configuration import collect as link_configuration
+from nictop.probe.inventory.configuration import files as configuration_files
+from nictop.probe.inventory.links import forwarding, qdiscs
+from nictop.probe.inventory.machine import threads
+from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import LineError, decode
 from tests.support import lines

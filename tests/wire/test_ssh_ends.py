@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from nictop.wire import remote_probe
-from nictop.wire.ssh import SshSource
-from nictop.wire.ssh_connection import SshTarget
+from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh.connection import SshTarget
+from nictop.wire.ssh.source import SshSource
 from tests.support.follower import Follower
 from tests.support.items import has, state, until
 from tests.support.kills import kill_matrix
@@ -88,7 +88,7 @@ def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> No
 
 @kill_matrix(("watching",))
 async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
-    monkeypatch.setattr("nictop.wire.ssh.HEARTBEAT", NEVER)
+    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", NEVER)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))
         sessions, probes = sshd.sessions(), sshd.probes()
@@ -174,7 +174,7 @@ def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
 async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that lives but sends nothing any more (its loop hangs): the probe ends, though the connection stands."""
     target: SshTarget = sshd.target()
-    monkeypatch.setattr("nictop.wire.ssh.HEARTBEAT", 0.6)
+    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", 0.6)
     monkeypatch.setattr(remote_probe, "PING", NEVER)
     async with aclosing((source := SshSource(target, 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))

@@ -15,12 +15,13 @@ from typing import Any
 import asyncssh
 import pytest
 
-from nictop.probe.first_words import hello
+from nictop.probe.protocol.hello import hello
 from nictop.probe.records import Line
-from nictop.wire import budget, inbox, remote_probe
-from nictop.wire.authentication import Question
+from nictop.wire import budget, inbox
 from nictop.wire.source import SourceState
-from nictop.wire.ssh import SshSource, SshTarget
+from nictop.wire.ssh import remote_probe
+from nictop.wire.ssh.authentication import Question
+from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.items import LIMIT, Item, has, state, until
 from tests.support.sshd import be_patient
 

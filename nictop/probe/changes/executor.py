@@ -14,13 +14,14 @@ import select
 import signal
 import time
 
-from nictop.probe.changes import detached, locks
-from nictop.probe.changes.before import read_plan
+from nictop.probe.changes import daemonize as detached
+from nictop.probe.changes import locks
 from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, WayBack, run_rescue
+from nictop.probe.changes.pipe import Voice
+from nictop.probe.changes.plan.current_state import Roots
+from nictop.probe.changes.plan.plan import read_plan
 from nictop.probe.changes.requests import ChangeWish
-from nictop.probe.changes.states import Roots
-from nictop.probe.changes.voice import Voice
-from nictop.probe.traffic_requests import name_of
+from nictop.probe.traffic.requests import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,15 +15,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.probe.changes import locks, managed
-from nictop.probe.changes.before import Plan, read_plan
-from nictop.probe.changes.execute import do, take_back
-from nictop.probe.changes.grammar import Operation
-from nictop.probe.changes.link_numbers import Numbers, refuse_another
-from nictop.probe.changes.managed import Kept, TakenBack
+from nictop.probe.changes import locks
+from nictop.probe.changes.apply import do, take_back
+from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.changes.networkmanager import guard as managed
+from nictop.probe.changes.networkmanager.guard import Kept, TakenBack
+from nictop.probe.changes.pipe import Voice
+from nictop.probe.changes.plan.current_state import Roots, State, read_state, wanted_state
+from nictop.probe.changes.plan.ifindexes import Numbers, refuse_another
+from nictop.probe.changes.plan.plan import Plan, read_plan
 from nictop.probe.changes.requests import ChangeWish
-from nictop.probe.changes.states import Roots, State, read_state, wanted_state
-from nictop.probe.changes.voice import Voice
 
 PATIENCE = 5.0
 """Seconds that the probe may take to read what takes the change back; else nothing is begun."""

@@ -6,7 +6,7 @@ Strict: what changes a host must be understood whole.
 from __future__ import annotations
 
 from nictop.probe.records import LONGEST_KEPT, SHORTEST_KEPT
-from nictop.probe.traffic_requests import name_of
+from nictop.probe.traffic.requests import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

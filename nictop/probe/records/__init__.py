@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nictop.probe.records.basics import Unreadable
 from nictop.probe.records.changes import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, PlannedAction
 from nictop.probe.records.counters import (
     CHANNEL_COUNTERS,
@@ -70,7 +69,7 @@ from nictop.probe.records.machine import (
     Settings,
     Thread,
 )
-from nictop.probe.records.management import (
+from nictop.probe.records.managers import (
     ConfigurationEntry,
     IpSettings,
     ManagedDevice,
@@ -89,6 +88,7 @@ from nictop.probe.records.traffic import (
     TrafficSocket,
     TrafficTools,
 )
+from nictop.probe.records.unreadable import Unreadable
 
 __all__ = [
     "CHANNEL_COUNTERS",

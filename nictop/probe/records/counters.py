@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nictop.probe.records.basics import Unreadable
+from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records.basics import Unreadable
+from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records.basics import Unreadable
+from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Settings:
     """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries, rmem_max, wmem_max,
     ``net.ipv4.conf.all.arp_filter``, arp_announce, arp_ignore and rp_filter (the same per link that has an IPv4
     address: ``net.ipv4.conf.LINK.arp_filter``, the link's name as it is; which of both counts: see
-    `nictop.model.ipv4_conf`),
+    `nictop.model.devices.ipv4_conf`),
     ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
     congestion_control: str | None = None
     """net.ipv4.tcp_congestion_control"""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records.basics import Unreadable
 from nictop.probe.records.firewalls import Firewalls
+from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)

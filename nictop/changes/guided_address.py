@@ -1,0 +1,150 @@
+"""An address for a NIC, by NetworkManager: which profile, what is set in it, and what undoes that. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.errors import NictopError
+from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_made_up
+from nictop.model.text.terminal import clean, is_clean
+from nictop.probe.records import IpSettings, Link, Profile
+from nictop.rules import Fix, Watched
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import NMCLI_WORDS, PRIORITY, SEVERAL, free_name
+
+ARPHRD_ETHER = 1
+
+
+@dataclass(frozen=True)
+class AddressWish:
+    """How a NIC is to get its address."""
+
+    address: str | None
+    """``192.0.2.10/24``, or of IPv6; None: by DHCP."""
+    gateway: str = ""
+    """Only with a default route; "": none."""
+    default_route: bool = False
+    """This NIC may have one: by its gateway, or as DHCP says."""
+    new_profile: bool = False
+    """Make one, even where one could be used."""
+
+
+def address_fix(host: Watched, link: Link, wish: AddressWish) -> tuple[Fix, str]:
+    """(The commands, the name of the profile). Raises NictopError."""
+    _refuse(host, link)
+    family, settings = _settings(wish)
+    profile = None if wish.new_profile else own_profile(host, link)
+    if profile is None:
+        return _new(host, link, family, settings)
+    which = ("uuid", profile.uuid)
+    name = profile.id if not is_made_up(profile) and is_clean(profile.id) else free_name(host, link)
+    bound, before = _bound(link, profile, name)
+    old = _old(family, profile.ipv6 if family == "ipv6" else profile.ipv4)
+    lines = (
+        command("nmcli", "con", "mod", *which, *bound, *settings),
+        command("nmcli", "con", "up", *which, "ifname", link.name),
+    )
+    undo = (command("nmcli", "con", "mod", *which, *before, *old), command("nmcli", "con", "up", *which))
+    return Fix("here", "set it in the profile that runs the NIC", lines, True, undo), name
+
+
+def own_profile(host: Watched, link: Link) -> Profile | None:
+    """The profile of this NIC and no other: the one that is up on it, or that would be. None: one must be made."""
+    active = host.profiles.active(link)
+    candidates = [active] if active is not None else []
+    candidates += [one.profile for one in host.profiles.fitting(link)]
+    for one in candidates:
+        elsewhere = set(host.profiles.active_on.get(one.uuid, ())) - {link.name}
+        is_its_own = one.interface_name == link.name or is_made_up(one) or one is active
+        if (
+            is_its_own
+            and not one.external
+            and not elsewhere
+            and one.type == ETHERNET
+            and one.multi_connect not in SEVERAL
+        ):
+            return one
+    return None
+
+
+def _refuse(host: Watched, link: Link) -> None:
+    name = clean(link.name)
+    manager = host.inventory.networkmanager
+    if manager is None:
+        raise NictopError("NetworkManager does not run on this host", "set the address in what configures it instead")
+    device = manager.devices.get(link.ifindex)
+    if device is None or not device.managed:
+        raise NictopError(f"NetworkManager does not manage {name}", f"nmcli device set {name} managed yes")
+    if link.type != ARPHRD_ETHER:
+        raise NictopError(f"{name} is no Ethernet interface")
+    if link.master is not None:
+        raise NictopError(f"{name} is a port of another interface", "give that one the address")
+
+
+def _settings(wish: AddressWish) -> tuple[str, list[str]]:
+    """(Family, properties with their values)."""
+    never = ["no" if wish.default_route else "yes"]
+    if wish.address is None:
+        if wish.gateway:
+            raise NictopError("with DHCP the gateway comes from the server", "leave the gateway away")
+        values = ["ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""]
+        return "ipv4", [*values, "ipv4.never-default", *never]
+    try:
+        interface = ipaddress.ip_interface(wish.address)
+        gateway = ipaddress.ip_address(wish.gateway) if wish.gateway else None
+    except ValueError as error:
+        raise NictopError(clean(str(error)), "for example 192.0.2.10/24, gateway 192.0.2.1") from None
+    if "/" not in wish.address or "%" in wish.address + wish.gateway:
+        raise NictopError(f"{clean(wish.address)} has no prefix length", "for example 192.0.2.10/24")
+    network = interface.network
+    ends = (network.network_address, network.broadcast_address)
+    if interface.version == 4 and network.prefixlen < 31 and interface.ip in ends:
+        raise NictopError(f"{clean(wish.address)} is the network or its broadcast address, not one of a host")
+    if gateway is not None and not wish.default_route:
+        raise NictopError("a gateway is for the default route", "ask for the default route too, or leave it away")
+    if gateway is not None and gateway not in network:
+        raise NictopError(f"the gateway {gateway} is not in {network}")
+    family = f"ipv{interface.version}"
+    values = [f"{family}.method", "manual", f"{family}.addresses", wish.address]
+    return family, [*values, f"{family}.gateway", wish.gateway, f"{family}.never-default", *never]
+
+
+def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str]]:
+    """(What gives a profile its name and its interface, what it has now)."""
+    now: list[str] = []
+    before: list[str] = []
+    for key, new, old in (
+        ("connection.id", name, profile.id),
+        ("connection.interface-name", link.name, profile.interface_name or ""),
+        ("connection.autoconnect", "yes", "yes" if profile.autoconnect else "no"),
+        (PRIORITY, "0" if profile.autoconnect_priority == GENERATED_PRIORITY else None, str(GENERATED_PRIORITY)),
+    ):
+        if new is not None and new != old:
+            now += [key, new]
+            before += [key, old]
+    return now, before
+
+
+def _old(family: str, settings: IpSettings) -> Sequence[str]:
+    never = "yes" if settings.never_default else "no"
+    return (
+        *(f"{family}.method", settings.method, f"{family}.addresses", ",".join(settings.addresses)),
+        *(f"{family}.gateway", settings.gateway or "", f"{family}.never-default", never),
+    )
+
+
+def _new(host: Watched, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
+    name = free_name(host, link)
+    which = ("id", name) if name in NMCLI_WORDS or name.startswith("-") else (name,)
+    other = ["ipv4.method", "disabled"] if family == "ipv6" else []
+    lines = (
+        command("nmcli", "con", "add", "type", "ethernet", "ifname", link.name, "con-name", name, *other, *settings),
+        command("nmcli", "con", "up", *which),
+    )
+    undo = [command("nmcli", "con", "delete", *which)]
+    active = host.profiles.active(link)
+    if active is not None and not active.external:
+        undo.append(command("nmcli", "con", "up", "uuid", active.uuid))
+    return Fix("here", "make a profile for it", lines, True, tuple(undo)), name

@@ -1,0 +1,88 @@
+"""What one change hears of its host, and of the user, in the order in which it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from nictop.changes.events import StillHeard, Verdict
+from nictop.changes.finding_watch import FindingWatch
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import ChangeLine, Line
+from nictop.rules import Finding, Watched
+from nictop.wire.source import SourceState
+from nictop.wire.timeout import within
+
+Decision = Literal["apply", "keep", "undo", "cancel"]
+Heard = ChangeLine | SourceState | Decision | StillHeard | Verdict
+
+
+class News:
+    """A queue. `identity`: of the requests whose answers are meant; lines about other changes are passed over.
+    `others`: the other watched hosts, for rules that compare."""
+
+    def __init__(self, identity: str, others: Callable[[], Iterable[Watched]]) -> None:
+        self.identity = identity
+        self.snapshot: Snapshot | None = None
+        """The newest picture of the host."""
+        self._others = others
+        self._waiting: deque[Heard] = deque()
+        self._some = asyncio.Event()
+        self._since: float | None = None
+        self._heard_since = False
+        self._watch: FindingWatch | None = None
+
+    def hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
+        """Take one item of the source; `snapshot` is the picture after it."""
+        self.snapshot = snapshot
+        if isinstance(item, SourceState):
+            self.put(item)
+        elif item.change is not None:
+            self.put(item.change)
+        elif self._since is not None:
+            self._look(snapshot, self._since)
+
+    def put(self, item: Heard) -> None:
+        self._waiting.append(item)
+        self._some.set()
+
+    def begin_watching(self, since: float, finding: Finding | None) -> None:
+        """From now on, say when the host has told something that it read after `since` (its CLOCK_MONOTONIC), and
+        whether the finding is still there."""
+        self._since = since
+        self._watch = None if finding is None else FindingWatch(finding, since)
+
+    def end_watching(self) -> None:
+        """What comes now says nothing about the change any more."""
+        self._since = None
+
+    @property
+    def is_watching(self) -> bool:
+        """It is applied, and nobody has begun to take it back."""
+        return self._since is not None
+
+    def _look(self, snapshot: Snapshot, since: float) -> None:
+        inventory = snapshot.inventory
+        if inventory is not None and not inventory.pending and inventory.time >= since and not self._heard_since:
+            self._heard_since = True
+            self.put(StillHeard())
+        if self._watch is not None:
+            said = self._watch.take(snapshot, self._others())
+            if said is not None:
+                self.put(said)
+
+    async def next(self, deadline: float) -> Heard | None:
+        """The next thing that concerns the change; None when there is none until the deadline (CLOCK_MONOTONIC)."""
+        while True:
+            while not self._waiting:
+                self._some.clear()
+                try:
+                    await within(deadline - time.monotonic(), self._some.wait())
+                except asyncio.TimeoutError:
+                    return None
+            item = self._waiting.popleft()
+            if not isinstance(item, ChangeLine) or item.id == self.identity:
+                return item

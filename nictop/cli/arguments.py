@@ -1,0 +1,180 @@
+"""What may stand on the command line: commands, options and their limits.
+
+Reads nothing; `parse(arguments)` yields one attribute per option, and `command` (None: the live screen). A first word
+that is no command is a host of the live screen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+
+from nictop import __version__
+from nictop.cli import SUMMARIES
+
+SHORTEST_INTERVAL = 0.1
+LONGEST_INTERVAL = 60.0
+DEFAULT_INTERVAL = 1.0
+
+HOSTS_HELP = (
+    "[label=][user@]host[:port], local, or a name of ~/.ssh/config or of nictop's configuration; default: this host"
+)
+EXAMPLES = """\
+hosts:
+  HOST is [label=][user@]host[:port], local, or a name of ~/.ssh/config or of
+  ~/.config/nictop/config.toml; none: this host
+
+examples:
+  nictop                            this host's NICs, live
+  nictop vm1 vm2 pve=root@pve       several hosts, over SSH; nothing is installed there
+  nictop local vm1:2222             this one, and one on another port
+  nictop --sudo vm1                 the probe there as root; it still only reads
+  nictop --sudo --allow-changes vm1 and may change the host when told to
+  nictop --interval 0.2             five times a second
+  nictop --ascii                    for serial consoles and old terminals
+  nictop show                       the same facts once, as text
+  nictop show --format json | jq '.inventory.links[].name'
+  nictop show --schema              what the JSON means
+  nictop show vm1 pve=root@pve      of other hosts
+  nictop check                      what is wrong and what to type; exit code 1 when there is something
+  nictop fix vm1 RULE --allow-changes   carry out its fix; taken back unless it is kept
+  nictop setup vm1 use-queues ens256 4 --allow-changes
+  nictop record monday.nictop vm1 pve   all they say, until Ctrl-C; the key r does it live
+  nictop replay monday.nictop       the same screens on it; --at 14:03:20, --speed 10
+  nictop show monday.nictop --at 14:03:20   one moment of it, as text; check, too
+  nictop report vm1 vm2 -o ticket.html      one page for a ticket; --redact hides names
+  nictop demo                       two recorded guests and a traffic run; no host needed
+  nictop metrics vm1 vm2            counters and findings for Prometheus, on port 9807
+  nictop check --explain            all rules; with the name of one: its page
+  nictop traffic vm1 vm2            what arrives from vm1 at vm2, and what it costs
+  nictop traffic --self-test        the same without a second host
+  nictop compare RESULT RESULT      whether two set-ups differ
+"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """What the words of a command line say. Raises SystemExit after --help, --version and for wrong usage."""
+    first = _first_word(arguments)
+    if first is None or first in SUMMARIES:
+        return parser(first).parse_args(arguments)
+    if {"-h", "--help"}.intersection(arguments):
+        return parser(None).parse_args(["--help"])  # that of all, commands included
+    return _hosts_parser().parse_args(arguments)
+
+
+def _first_word(arguments: Sequence[str]) -> str | None:
+    """The first one that is neither an option nor its value: a command, or a host (``--``: one follows). None: there is
+    none before an option that ends everything."""
+    words = iter(arguments)
+    for word in words:
+        if word in ("-h", "--help", "--version"):
+            return None
+        if word == "--":
+            return word
+        if word == "--interval":
+            next(words, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def parser(command: str | None) -> argparse.ArgumentParser:
+    """With all commands, and the arguments of one of them."""
+    whole = _whole()
+    whole.set_defaults(hosts=[])
+    commands = whole.add_subparsers(prog="nictop", dest="command", metavar="COMMAND", title="commands")
+    for name, summary in SUMMARIES.items():
+        one = commands.add_parser(name, help=summary, allow_abbrev=False)
+        if name == command:
+            add_common_options(one)
+            importlib.import_module(f"nictop.cli.commands.{name}").add_arguments(one)
+    return whole
+
+
+def _hosts_parser() -> argparse.ArgumentParser:
+    """Hosts stand in the place of a command: argparse cannot tell the two apart."""
+    whole = _whole()
+    whole.set_defaults(command=None)
+    add_host_words(whole)
+    return whole
+
+
+def _whole() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(
+        prog="nictop",
+        usage="nictop [OPTIONS] [HOST ...]\n       nictop COMMAND [OPTIONS] [HOST ...]",
+        description="Tells, live, why a virtual NIC does not work or is slower than it should be.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    whole.add_argument("--version", action="version", version=f"nictop {__version__}")
+    whole.set_defaults(interval=DEFAULT_INTERVAL, ascii=False, sudo=False, accept_new_host_keys=False)
+    whole.set_defaults(allow_changes=False)
+    add_common_options(whole)
+    add_rights(whole)
+    add_allow_changes(whole)
+    return whole
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Options that stand before or behind a command; only the one that is given sets a value."""
+    parser.add_argument(
+        "--interval",
+        type=_interval,
+        default=argparse.SUPPRESS,
+        metavar="SECONDS",
+        help=f"time between two readings, {SHORTEST_INTERVAL:g} to {LONGEST_INTERVAL:g} (default {DEFAULT_INTERVAL:g})",
+    )
+    parser.add_argument(
+        "--ascii", action="store_true", default=argparse.SUPPRESS, help="draw with ASCII characters only"
+    )
+
+
+def add_hosts(parser: argparse.ArgumentParser) -> None:
+    """Which hosts a command of scripts is about. Nobody is asked anything: a host that asks fails with the reason."""
+    add_host_words(parser)
+    add_rights(parser)
+
+
+def add_host_words(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hosts", nargs="*", metavar="HOST", help=HOSTS_HELP)
+
+
+def add_rights(parser: argparse.ArgumentParser) -> None:
+    """Options about hosts that stand before or behind a command, too."""
+    parser.add_argument(
+        "--sudo", action="store_true", default=argparse.SUPPRESS, help="run the probe as root, through sudo"
+    )
+    parser.add_argument(
+        "--accept-new-host-keys",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="write host keys that nobody knows into known_hosts; a changed one is refused all the same",
+    )
+
+
+def add_allow_changes(parser: argparse.ArgumentParser) -> None:
+    """For what can change a host: the live screen, and commands of its own."""
+    parser.add_argument(
+        "--allow-changes",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="let nictop change the hosts when it is told to; without it there is nothing on them that could",
+    )
+
+
+def _interval(text: str) -> float:
+    return seconds(text, SHORTEST_INTERVAL, LONGEST_INTERVAL)
+
+
+def seconds(text: str, shortest: float, longest: float) -> float:
+    """A number of seconds in these limits. Raises ArgumentTypeError."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not shortest <= number <= longest:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from {shortest:g} to {longest:g}")
+    return number

@@ -1,0 +1,1 @@
+"""``nictop fix`` and ``nictop setup``: options, questions, and the change itself without a screen."""

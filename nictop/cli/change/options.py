@@ -1,0 +1,68 @@
+"""Options of the commands that change a host (``nictop fix``, ``nictop setup``), and which host they mean."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nictop.cli.arguments import add_allow_changes, add_rights, seconds
+from nictop.cli.hosts import wanted_hosts
+from nictop.errors import NictopError
+
+if TYPE_CHECKING:
+    from nictop.hosts.specification import Host
+
+SHORTEST, LONGEST, DEFAULT = 5.0, 600.0, 30.0
+"""Seconds that a change may wait to be kept: the limits of the probe (`nictop.probe.records`)."""
+EXIT_CODES = (
+    "Exit codes: 0 kept, 1 undone or not confirmed, 2 usage or refused, 3 no answer from the host, 4 it failed."
+)
+
+
+def add_change_options(parser: argparse.ArgumentParser) -> None:
+    """What is common to all changes."""
+    add_rights(parser)
+    add_allow_changes(parser)
+    parser.add_argument("--dry-run", action="store_true", help="show what would be changed from what to what, and end")
+    parser.add_argument("--script", action="store_true", help="print the commands as a shell script, and end")
+    parser.add_argument(
+        "--yes",
+        action="count",
+        default=0,
+        help="apply it unasked, and keep it once the host has answered after it; given twice: also where it touches "
+        "the link of an SSH connection or of a default route",
+    )
+    parser.add_argument(
+        "--keep-within",
+        type=_keep_within,
+        default=DEFAULT,
+        metavar="SECONDS",
+        help=f"how long the host waits to be told to keep it, {SHORTEST:g} to {LONGEST:g} (default {DEFAULT:g})",
+    )
+
+
+def allowed_by(options: argparse.Namespace, host: Host) -> bool:
+    """Whether the probe is to be started so that it may change the host. NictopError when it is needed and is not."""
+    if options.dry_run and options.script:
+        raise NictopError("--dry-run asks the host, --script does not", "leave one of them away")
+    allowed: bool = options.allow_changes or host.allow_changes
+    if not allowed and not options.script:
+        raise NictopError(
+            f"nictop only reads {host.label}, unless that is allowed",
+            "--allow-changes, or allow_changes = true for this host in the configuration; --script prints the commands",
+        )
+    return allowed and not options.script
+
+
+def meant_hosts(word: str, beside: Sequence[str]) -> tuple[Host, ...]:
+    """The one that is changed, and those beside it. NictopError for a word that is no host, and for one that is several
+    where one is meant."""
+    meant = wanted_hosts([word])
+    if len(meant) != 1:
+        raise NictopError(f"{word} means {len(meant)} hosts, and one is changed at a time")
+    return wanted_hosts([word, *beside])
+
+
+def _keep_within(text: str) -> float:
+    return seconds(text, SHORTEST, LONGEST)

@@ -1,0 +1,52 @@
+"""``nictop compare``: two kept set-ups, and whether they differ."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from nictop.cli import output
+
+EPILOG = """\
+RESULT is a file, a run or an experiment as nictop traffic --list names them (as
+much of the name as it takes), or a label. Together they must make two set-ups:
+one experiment that compared two, or two experiments.
+
+examples:
+  nictop compare 5d0c                    an experiment that compared two set-ups
+  nictop compare passthrough vswitch     two labels
+  nictop compare a.json b.json --format json
+
+Exit codes: 0 there is a verdict, or a reason for none; 2 usage.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = "nictop compare [OPTIONS] RESULT ..."
+    parser.description = "Tell two set-ups apart by the results that nictop traffic has kept."
+    parser.epilog = EPILOG
+    parser.add_argument("results", nargs="*", metavar="RESULT", help="what to compare; A first")
+    parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
+    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.report.runs import comparison as comparison_text
+    from nictop.report.runs import json as run_json
+    from nictop.report.runs import markdown as run_markdown
+    from nictop.traffic.analysis.compared import compared
+    from nictop.traffic.results.selection import chosen, directory
+
+    if options.schema:
+        return output.write(run_json.compare_schema())
+    setups = chosen(options.results, directory(os.environ))
+    (name_a, a), (name_b, b) = setups
+    names = (name_a, name_b)
+    comparison = compared(a, b, names)
+    if options.format == "json":
+        return output.write(run_json.compare_json(comparison, setups))
+    if options.format == "markdown":
+        return output.write(run_markdown.comparison_markdown(comparison, names))
+    plain, width = output.wants_ascii(options), output.columns()
+    return output.write_text(comparison_text.comparison_text(comparison, names, width, plain), options)

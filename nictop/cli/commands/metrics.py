@@ -1,0 +1,58 @@
+"""``nictop metrics``: what hosts say, for Prometheus to read over HTTP."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from nictop.cli import output
+from nictop.cli.arguments import add_hosts
+from nictop.cli.hosts import wanted_hosts
+
+if TYPE_CHECKING:
+    from nictop.hosts.specification import Host
+    from nictop.wire.source import Source
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from nictop.metrics.listening import DEFAULT
+
+    parser.description = (
+        "Follow hosts and offer their counters and findings to Prometheus, over HTTP at /metrics, until SIGTERM or "
+        "SIGINT. A scrape is answered from the newest readings and asks no host anything."
+    )
+    parser.epilog = "Exit codes: 0 ended by a signal, 2 usage, or the address cannot be listened at."
+    add_hosts(parser)
+    parser.add_argument(
+        "--listen",
+        default=DEFAULT,
+        metavar="ADDRESS:PORT",
+        help="where to answer; port 0: any that is free (default: %(default)s, this machine alone)",
+    )
+    parser.add_argument("--dashboard", action="store_true", help="print only the dashboard for Grafana, as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.dashboard:
+        from importlib.resources import files
+
+        return output.write(files("nictop.metrics").joinpath("grafana.json").read_text(encoding="utf-8"))
+    import asyncio
+
+    from nictop.hosts.connect import connect
+    from nictop.metrics.listening import parse_listening
+    from nictop.metrics.service import serve
+
+    listening = parse_listening(options.listen)
+    hosts = wanted_hosts(options.hosts)
+    if not listening.is_loopback:
+        output.complain(
+            f"warning: other machines can reach {listening}",
+            "what is offered there is not encrypted, and nobody is asked who he is",
+        )
+
+    def source_of(host: Host) -> Source:
+        return connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
+
+    asyncio.run(serve(hosts, source_of, listening, interval=options.interval, say=output.complain))
+    return 0

@@ -1,0 +1,196 @@
+"""``nictop record``: keep what hosts say in a file, to be looked at later or by somebody else.
+
+Follows the hosts as the live screen does, and asks each for the counters of every queue and driver it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nictop.cli import output
+from nictop.cli.arguments import add_hosts, seconds
+from nictop.cli.hosts import wanted_hosts
+from nictop.errors import HostUnreachable, NictopError
+
+if TYPE_CHECKING:
+    from nictop.probe.records import Inventory
+    from nictop.recording.writer import Recorder
+    from nictop.wire.source import Source
+
+SHORTEST_TIME, LONGEST_TIME = 1.0, 31 * 86400.0
+MINIMUM = 20
+"""Columns of a terminal that says it has none."""
+PROGRESS = 1.0
+"""Seconds between two looks at how it goes."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Record what hosts say, until Ctrl-C. The file is for its owner only; it names hosts, "
+    parser.description += "addresses and profiles as they are."
+    parser.epilog = "Exit codes: 0 recorded, 2 usage, or the file cannot be written, 3 no host was ever reached."
+    parser.add_argument("file", metavar="FILE", help="made anew; its size: 0.5 to 5 MB per host and hour")
+    add_hosts(parser)
+    parser.add_argument(
+        "--time", type=_time, metavar="SECONDS", help="end by itself after so many seconds (default: with Ctrl-C)"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite FILE when it exists")
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.hosts.connect import connect
+    from nictop.hosts.session import read_here
+    from nictop.recording.writer import Recorder, recorded
+
+    wanted, here = wanted_hosts(options.hosts), read_here(time.monotonic(), time.time())
+
+    async def recording() -> int:
+        recorder = Recorder(options.file, force=options.force, boot_id=here.boot_id)
+        sources = [
+            recorded(
+                connect(host, options.interval, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys),
+                recorder,
+            )
+            for host in wanted
+        ]
+        return await _Session(recorder, sources).run(options.time)
+
+    return asyncio.run(recording())
+
+
+class _Session:
+    """Hosts that are being recorded."""
+
+    def __init__(self, recorder: Recorder, sources: list[Source]) -> None:
+        self._recorder, self._sources = recorder, sources
+        self._states = dict.fromkeys((source.name for source in sources), "connecting")
+        self._reasons: dict[str, str] = {}
+        """Name of a host → why it is not live."""
+        self._reached = False
+        self._stop = asyncio.Event()
+        self._progress = _Progress()
+
+    async def run(self, limit: float | None) -> int:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._stop.set)
+        begin = loop.time()
+        tasks = [asyncio.ensure_future(self._follow(source)) for source in self._sources]
+        end = asyncio.ensure_future(_all(tasks))
+        try:
+            while not (self._stop.is_set() or end.done() or self._recorder.given_up):
+                elapsed = loop.time() - begin
+                if limit is not None and elapsed >= limit:
+                    break
+                self._progress.show(self._words(elapsed))
+                await self._wait(PROGRESS if limit is None else min(PROGRESS, limit - elapsed), end)
+        finally:
+            await asyncio.gather(*(source.close() for source in self._sources))
+            await asyncio.gather(end, return_exceptions=True)
+            await self._recorder.close()
+        self._progress.last(self._words(loop.time() - begin))
+        return self._result(tasks)
+
+    async def _wait(self, delay: float, end: asyncio.Task[None]) -> None:
+        stop = asyncio.ensure_future(self._stopped())
+        try:
+            await asyncio.wait({stop, end}, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+
+    async def _stopped(self) -> None:
+        await self._stop.wait()
+
+    def _result(self, tasks: Sequence[asyncio.Task[None]]) -> int:
+        for task in tasks:
+            if (error := task.exception()) is not None:
+                raise error
+        if self._recorder.trouble:
+            raise NictopError(self._recorder.trouble)
+        if not self._reached:
+            reasons = [f"{name}: {reason}" for name, reason in self._reasons.items()]
+            raise HostUnreachable("no host was reached", "; ".join(reasons[:5]))
+        return 0
+
+    async def _follow(self, source: Source) -> None:
+        """Until it is closed or has failed."""
+        from nictop.probe.records import Line, Request
+
+        watched: tuple[int, ...] = ()
+        async for item in source.items():
+            if not isinstance(item, Line):
+                self._states[source.name] = item.state
+                if item.state in ("lost", "failed"):
+                    self._reasons[source.name] = item.message
+                continue
+            self._reached = self._reached or item.hello is not None
+            if item.inventory is not None and (devices := _devices(item.inventory)) != watched:
+                watched = devices
+                await source.request(Request(watch=devices))
+
+    def _words(self, elapsed: float) -> str:
+        from nictop.model.text import units
+
+        live = sum(state == "live" for state in self._states.values())
+        words = [f"{live} of {len(self._states)} hosts live" if len(self._states) > 1 else self._one_host()]
+        words += [units.bytes_(self._recorder.size), units.duration(float(int(elapsed)))]
+        if self._recorder.dropped:
+            words.append(f"{self._recorder.dropped} lines lost")
+        reason = self._recorder.trouble or next(
+            (f"{name}: {self._reasons[name]}" for name, state in self._states.items() if state in ("lost", "failed")),
+            "",
+        )
+        return " · ".join([*words, reason] if reason else words)
+
+    def _one_host(self) -> str:
+        ((name, state),) = self._states.items()
+        return f"{name} {state}"
+
+
+async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Until each has ended, in whatever way."""
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Progress:
+    """How it goes, on stderr: one line that is written over where that is a terminal, elsewhere only the last one."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr is not None and sys.stderr.isatty()
+        self._width = 0
+
+    def show(self, words: str) -> None:
+        from nictop.model.text.terminal import clean
+
+        if not self._live:
+            return
+        with contextlib.suppress(OSError):
+            line = clean(words)[: max(MINIMUM, os.get_terminal_size(sys.stderr.fileno()).columns) - 1]
+            sys.stderr.write("\r" + line.ljust(self._width))
+            sys.stderr.flush()
+            self._width = len(line)
+
+    def last(self, words: str) -> None:
+        from nictop.model.text.terminal import clean
+
+        if self._live:
+            sys.stderr.write("\r" + " " * self._width + "\r")
+        output.narrate(clean(words))
+
+
+def _devices(inventory: Inventory) -> tuple[int, ...]:
+    """The links whose queue and driver counters are worth keeping, as many as a probe watches."""
+    from nictop.hosts.observe import MOST_WATCHED
+
+    return tuple(link.ifindex for link in inventory.links if link.device is not None)[:MOST_WATCHED]
+
+
+def _time(text: str) -> float:
+    return seconds(text, SHORTEST_TIME, LONGEST_TIME)

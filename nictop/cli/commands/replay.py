@@ -1,0 +1,45 @@
+"""``nictop replay``: the live screens on a recording."""
+
+from __future__ import annotations
+
+import argparse
+
+from nictop.cli.recorded import add_moment
+from nictop.cli.terminal import refuse_pipes
+from nictop.errors import NictopError
+
+SLOWEST, FASTEST = 0.1, 100.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Show a recording as if its hosts were live. Nothing is connected to."
+    parser.epilog = "The key ? lists the keys. A file that is still being written is followed."
+    parser.add_argument("file", metavar="FILE", help="that nictop record, or the key r, has written")
+    parser.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="X", help=f"{SLOWEST:g} to {FASTEST:g} times (default 1)"
+    )
+    add_moment(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.recording.reader import Recording
+    from nictop.recording.time_spec import moment
+
+    refuse_pipes("for scripts and pipes: nictop show FILE --at TIME")
+    with Recording.open(options.file) as recording:
+        if not recording.hosts:
+            raise NictopError(f"{options.file}: no host was heard in this recording yet")
+        start = recording.begin if options.at is None else moment(options.at, recording)
+        from nictop.tui.run import show
+
+        return show(recording, start=start, speed=options.speed, ascii_only=options.ascii)
+
+
+def _speed(text: str) -> float:
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = float("nan")
+    if not SLOWEST <= speed <= FASTEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a speed from {SLOWEST:g} to {FASTEST:g}")
+    return speed

@@ -1,0 +1,140 @@
+"""``nictop report``: what hosts say, now or in a recording, and runs that were kept, as one page for somebody else."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nictop.cli import output
+from nictop.cli.arguments import add_rights, seconds
+from nictop.cli.recorded import add_moment
+from nictop.errors import HostUnreachable, NictopError
+
+if TYPE_CHECKING:
+    from nictop.cli.commands.report_subjects import Subjects
+    from nictop.hosts.observe import Answer
+    from nictop.traffic.results.selection import Kept
+
+SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
+DEFAULT_WATCH = 10.0
+"""Seconds of rates: as many as the rules want that look the longest."""
+ENDINGS = {"html": "html", "markdown": "md"}
+
+EPILOG = """\
+RECORDING is a file that nictop record wrote. RUN is a file, a run or an
+experiment as nictop traffic --list names them (at least four characters of it),
+or a label. Every other word is a host; none: this host. FILE is written whole,
+for you alone to read (0600), and replaces nothing unless --force is given; - is
+stdout.
+
+examples:
+  nictop report vm1 vm2 -o ticket.html
+  nictop report 5d0c -o sweep.html       an experiment that nictop traffic kept
+  nictop report vm1 vm2 --redact         without names and addresses
+  nictop report --format markdown -o -
+
+Exit codes: 0 it is written, 2 usage, 3 a host gave no answer (the page says so).
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.usage = "nictop report [OPTIONS] [HOST|RECORDING|RUN ...]"
+    parser.description = "Write one page for a ticket: hosts, findings with commands, runs with their charts."
+    parser.epilog = EPILOG
+    parser.add_argument("hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="what it is about; default: this host")
+    add_rights(parser)
+    add_moment(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
+    )
+    parser.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    parser.add_argument("--format", choices=tuple(ENDINGS), default="html", help="default: %(default)s")
+    parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="put aliases in the place of host and profile names, addresses, MACs, serials and UUIDs",
+    )
+    parser.add_argument(
+        "--watch",
+        type=_watch,
+        default=DEFAULT_WATCH,
+        metavar="SECONDS",
+        help=f"how long to look at rates of hosts, {SHORTEST_WATCH:g} to {LONGEST_WATCH:g} (default {DEFAULT_WATCH:g})",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.cli.commands.report_subjects import subjects
+    from nictop.files import refuse_taken
+    from nictop.hosts.observe import Unreachable
+    from nictop.report.page import report_of
+
+    named = subjects(options.hosts)
+    wall = time.time()
+    path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[options.format]}"
+    if path != "-" and not options.force:
+        refuse_taken(path)  # before anybody waits for hosts
+    at: str | None = options.at
+    answers = _answers(named, at, options)
+    runs = (*_recorded_runs(named, at), *named.runs)
+    hidden: tuple[str, ...] = ()
+    if options.redact:
+        from nictop.report.redaction.redaction import redacted
+
+        answers, runs, hidden = redacted(answers, runs)
+    report = report_of(answers, runs, wall=wall, hidden=hidden)
+    if options.format == "html":
+        from nictop.report.html.page import html_page as page
+    else:
+        from nictop.report.markdown import markdown_page as page
+    _write(page(report), path, options)
+    for sentence in hidden:
+        output.narrate(sentence)
+    return HostUnreachable.exit_code if any(isinstance(one, Unreachable) for one in answers) else 0
+
+
+def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
+    """What the hosts say, and what they had said in the recordings; of runs alone no host is asked."""
+    from nictop.cli.hosts import answers
+    from nictop.cli.recorded import recorded_answers
+
+    if at is not None and not named.recordings:
+        raise NictopError("--at wants a recording", "nictop report FILE --at TIME")
+    found = tuple(answer for path in named.recordings for answer in recorded_answers(path, at))
+    if named.asks_hosts:
+        options.hosts, options.at = list(named.hosts), None
+        found += answers(options, options.watch)
+    return found
+
+
+def _recorded_runs(named: Subjects, at: str | None) -> Iterator[Kept]:
+    """The runs in the recordings, as far as they were over by then; why one has no result is said."""
+    from nictop.recording.reader import Recording
+    from nictop.recording.time_spec import moment
+    from nictop.replay.results import recorded_results
+
+    for path in named.recordings:
+        with Recording.open(path) as recording:
+            found = asyncio.run(recorded_results(recording, moment(at or "end", recording)))
+        for sentence in found.untold:
+            output.narrate(sentence)
+        yield from found.runs
+
+
+def _write(page: str, path: str, options: argparse.Namespace) -> None:
+    from nictop.files import write_new_file
+    from nictop.model.text.terminal import clean
+
+    if path == "-":
+        output.write(page)
+        return
+    write_new_file(path, page, replace=options.force)
+    output.narrate(f"written: {clean(path)}")
+
+
+def _watch(text: str) -> float:
+    return seconds(text, SHORTEST_WATCH, LONGEST_WATCH)

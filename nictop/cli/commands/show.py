@@ -1,0 +1,38 @@
+"""``nictop show``: what the live screen shows, once."""
+
+from __future__ import annotations
+
+import argparse
+
+from nictop.cli import output
+from nictop.cli.arguments import add_hosts
+from nictop.cli.hosts import answers, reached
+from nictop.cli.recorded import add_moment
+from nictop.errors import HostUnreachable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Print what the live screen shows, once. stdout is data only."
+    add_hosts(parser)
+    add_moment(parser)
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
+    parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
+
+
+def run(options: argparse.Namespace) -> int:
+    from nictop.report.facts import host as show
+    from nictop.report.facts import hosts as show_hosts
+
+    if options.schema:
+        return output.write(show_hosts.hosts_schema() if options.hosts else show.show_schema())
+    said = answers(options)
+    if options.hosts:
+        if options.format == "json":
+            output.write(show_hosts.hosts_json(said))
+        else:
+            output.write_text(show_hosts.hosts_text(said, output.columns()), options)
+        return HostUnreachable.exit_code if show_hosts.unreachable_hosts(said) else 0
+    ((snapshot, _),) = reached(said)
+    if options.format == "json":
+        return output.write(show.show_json(snapshot))
+    return output.write_text(show.show_text(snapshot, output.columns()), options)

@@ -1,0 +1,62 @@
+"""``nictop traffic``: runs between two hosts; ``--list``: what was measured before."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from nictop.cli import output
+from nictop.cli.traffic.options import add_arguments, wish_of
+from nictop.errors import NictopError
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.list or options.schema:
+        return _print_about(options)
+    if options.self_test and options.client is not None:
+        raise NictopError("--self-test has its ends by itself", "leave the hosts away")
+    if options.self_test and (meant := _ends_meant(options)):
+        raise NictopError(f"--self-test has its ends by itself, and nobody observes it: {meant}", "leave that away")
+    if not options.self_test and options.server is None:
+        missing = "CLIENT and SERVER are" if options.client is None else "SERVER is"
+        raise NictopError(f"{missing} missing", "nictop traffic CLIENT SERVER, or nictop traffic --self-test")
+    plain = options.plain or options.format is not None or not _has_terminal()
+    wish = wish_of(options, plain=plain)
+    if plain:
+        from nictop.cli.traffic.plain import carry_out_plainly
+
+        return carry_out_plainly(options, wish)
+    from nictop.cli.traffic.screen import carry_out_on_the_screen
+
+    return carry_out_on_the_screen(options, wish)
+
+
+def _ends_meant(options: argparse.Namespace) -> str:
+    """The first option that says where something is; "": none."""
+    names = ("client_nic", "client_address", "server_nic", "server_address", "observe")
+    return next((f"--{name.replace('_', '-')}" for name in names if getattr(options, name)), "")
+
+
+def _has_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.__stderr__))
+
+
+def _print_about(options: argparse.Namespace) -> int:
+    from nictop.report.runs import json as run_json
+
+    if options.schema:
+        return output.write(run_json.kept_schema() if options.list else run_json.traffic_schema())
+    if options.client is not None:
+        raise NictopError("--list lists what is kept, whatever the hosts", "leave the hosts away")
+    if options.format == "markdown":
+        raise NictopError("--list has no Markdown", "nictop traffic --list --format text or json")
+    from nictop.report.runs.text import kept_text
+    from nictop.traffic.results.selection import directory, kept_runs
+
+    runs = kept_runs(directory(os.environ))
+    if options.format == "json":
+        return output.write(run_json.kept_json(runs))
+    return output.write_text(kept_text(runs, output.columns()), options)

@@ -1,0 +1,55 @@
+"""The command line: the command that is wanted runs, and what goes wrong is said in a sentence.
+
+stdout carries data only, everything else goes to stderr. Exit codes: 0 done, 2 usage (or a system that cannot run
+nictop), 3 a host could not be reached, 70 a fault of nictop itself; for ``check`` also 1: findings at or above the
+threshold; for ``traffic`` also 4: the run failed; for ``fix`` and ``setup`` also 1: undone, and 4: something may have
+stayed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from nictop.cli.arguments import parse
+from nictop.cli.output import complain, let_go_of_stdout
+from nictop.errors import NictopError
+
+EXIT_FAULT = 70
+"""EX_SOFTWARE of sysexits.h: a fault of nictop itself, and neither findings nor a host that is away."""
+EXIT_INTERRUPTED = 130
+"""128 + SIGINT, as shells expect."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run nictop with `arguments` (default: those of the process); return the exit code."""
+    try:
+        return _run(arguments)
+    except NictopError as error:
+        complain(error.message, error.hint)
+        return error.exit_code
+    except BrokenPipeError:  # ``| head`` has read enough
+        let_go_of_stdout()
+        return 0
+    except ModuleNotFoundError as error:
+        complain(f"the Python module {error.name} is missing", "install nictop with its dependencies: pip install .")
+        return 2
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        from nictop.cli.fault import report_fault
+
+        report_fault(error)
+        return EXIT_FAULT
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+    except SystemExit as end:  # --help, --version, a wrong option: argparse has said it
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return end.code if isinstance(end.code, int) else 2
+    code: int = importlib.import_module(f"nictop.cli.commands.{options.command or 'live'}").run(options)
+    return code

@@ -1,0 +1,1 @@
+"""``nictop traffic``: options, hosts, progress on a terminal or in lines."""

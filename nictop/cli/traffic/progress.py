@@ -1,0 +1,108 @@
+"""What ``nictop traffic`` says on stderr while it goes on: one line per interval, stage and step.
+
+Reads nothing; takes the events of an experiment and yields clean lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.hosts.session import whole_seconds
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import counted
+from nictop.report.runs.sentences import place_words
+from nictop.traffic.experiment.experiment import (
+    ChangeWanted,
+    Experiment,
+    ExperimentEnded,
+    ExperimentEvent,
+    NotKept,
+    Resting,
+    StepBegan,
+    StepEnded,
+)
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.run.events import Measured, Sockets, Stage
+
+EVERY_RUN = ("checking", "starting", "listening", "running", "ending")
+"""Stages that are told of the first run only."""
+
+
+class Progress:
+    """Lines for the events of one experiment, in order."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._several = len(experiment.steps) > 1
+        self._number = 1
+        self._plan: Plan | None = None
+        self._before: dict[int, int] = {}
+        """Inode of a sender's socket → its retransmits at the last line."""
+        self._newest: dict[int, tuple[int, int]] = {}
+        """The same → retransmits and rtt (µs) now."""
+
+    def lines(self, event: ExperimentEvent) -> Iterator[str]:
+        """What there is to say; nothing for what is no news to a reader."""
+        if isinstance(event, StepBegan):
+            yield from self._begun(event)
+        elif isinstance(event, Stage):
+            if self._number == 1 or event.name not in EVERY_RUN:
+                yield f"  {clean(event.sentence)}"
+        elif isinstance(event, Sockets):
+            if self._plan is not None and event.side in self._plan.sending:
+                self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}
+        elif isinstance(event, Measured):
+            yield from self._measured(event)
+        elif isinstance(event, StepEnded) and self._several:
+            yield self._ended(event)
+        elif isinstance(event, Resting):
+            yield f"resting {units.duration(event.seconds)}"
+        elif isinstance(event, ChangeWanted):
+            yield f"to be changed now: {clean(event.sentence)}"
+        elif isinstance(event, NotKept):
+            yield f"not kept: {clean(event.sentence)}"
+        elif isinstance(event, ExperimentEnded) and event.why:
+            yield f"ended early: {clean(event.why)}"
+
+    def _begun(self, event: StepBegan) -> Iterator[str]:
+        self._plan, self._number = event.step.plan, event.number
+        self._before, self._newest = {}, {}
+        plan = event.step.plan
+        if event.number == 1:
+            yield f"from {place_words(plan.client, None)} to {place_words(plan.server, None)}"
+        if self._several:
+            label = f": {clean(event.step.label)}" if event.step.label else ""
+            left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
+            yield f"run {event.number} of {event.total}{label}{left}"
+
+    def _measured(self, event: Measured) -> Iterator[str]:
+        """Only what arrived: the sender tells what went into its own buffers."""
+        interval = event.interval
+        if interval.sends or self._plan is None:
+            return
+        words = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
+        if self._plan.direction == "bidirectional":
+            words.append(f"at {clean(event.host)}")
+        if interval.packets is not None and interval.lost is not None:
+            words.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
+        words += self._socket_words()
+        if interval.omitted:
+            words.append("(does not count)")
+        yield "  ".join(words)
+
+    def _socket_words(self) -> Iterator[str]:
+        if not self._newest:
+            return
+        lost = sum(max(0, now - self._before.get(inode, 0)) for inode, (now, _) in self._newest.items())
+        self._before = {inode: now for inode, (now, _) in self._newest.items()}
+        rtt = max(rtt for _, rtt in self._newest.values())
+        if lost:
+            yield counted(lost, "retransmit")
+        yield f"rtt {units.duration(rtt / 1e6)}"
+
+    def _ended(self, event: StepEnded) -> str:
+        result = event.kept.result
+        if result.failure is not None:
+            return f"  failed: {clean(result.failure.sentence)}"
+        share = f", {units.percentage(result.of_ceiling)} of the ceiling" if result.of_ceiling is not None else ""
+        return f"  {units.bits_per_second(result.goodput)}{share}"

@@ -1,0 +1,47 @@
+"""``nictop traffic`` with a terminal: the traffic screen, which starts what was asked for; afterwards the result is
+printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from nictop.cli import output
+from nictop.cli.signals import ending_as_interrupts
+from nictop.cli.traffic.hosts import run_hosts
+from nictop.cli.traffic.plain import exit_code, print_measured
+from nictop.hosts.specification import LOCAL, Host
+from nictop.model.text.terminal import clean
+from nictop.traffic.plan.request import Wish
+
+
+def carry_out_on_the_screen(options: argparse.Namespace, wish: Wish) -> int:
+    """The whole command; its exit code."""
+    if options.self_test:
+        hosts: tuple[Host, ...] = (Host(os.uname().nodename, LOCAL),)
+    else:
+        hosts, wish = run_hosts(options, wish)
+    from nictop.tui.run import run
+
+    with ending_as_interrupts() as got:
+        try:
+            left = run(
+                hosts,
+                interval=options.interval,
+                ascii_only=options.ascii,
+                sudo=options.sudo,
+                accept_new_host_keys=options.accept_new_host_keys,
+                wish=wish,
+                self_test=options.self_test,
+            )
+        except (KeyboardInterrupt, OSError):
+            if not got:
+                raise
+    if got:  # who ended it does not read the result, and the terminal may be gone
+        return 128 + got[0]
+    for sentence in (*left.notes, *filter(None, (left.trouble,))):
+        output.narrate(clean(sentence))
+    if left.results:
+        print_measured(options, left.results, left.trouble)
+    return left.code or exit_code(left.results, left.trouble)

@@ -1,0 +1,73 @@
+"""From a host, as the user names it, to the source of its lines: a child process here, or SSH there.
+
+Reads nothing by itself. The SSH library is loaded by the source of a remote host when that connects, never before.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nictop.hosts.specification import Host
+
+if TYPE_CHECKING:
+    from nictop.wire.local import LocalSource
+    from nictop.wire.source import Source
+    from nictop.wire.ssh.authentication import Ask
+    from nictop.wire.ssh.connection import SshTarget
+    from nictop.wire.ssh.host_keys import Policy
+
+
+def connect(
+    host: Host,
+    interval: float = 1.0,
+    *,
+    eager: bool = False,
+    parts: bool = False,
+    sudo: bool = False,
+    allow_changes: bool = False,
+    accept_new_host_keys: bool = False,
+    ask: Ask | None = None,
+) -> Source:
+    """The source of a host's lines; nothing is started before its items are taken.
+
+    `sudo`: run the probe as root there (also where the host itself does not say so). `allow_changes`: the probe may
+    change the host when it is asked to (likewise). `accept_new_host_keys`: write keys
+    of hosts that nobody knows into known_hosts; one that has changed is refused all the same. `ask`: answers questions
+    (password, passphrase, unknown host key); without it, as in scripts, a host that asks fails with a sentence.
+    `eager`: rates at once. `parts`: what is known of the first inventory before it is complete (`Inventory.pending`).
+    """
+    host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
+    if host.is_local:
+        return _local(host, interval, eager=eager, parts=parts)
+    from nictop.wire.ssh.source import SshSource
+
+    policy: Policy | None = "accept-new" if accept_new_host_keys else None
+    return SshSource(target(host), interval, eager=eager, parts=parts, ask=ask, host_keys=policy)
+
+
+def target(host: Host) -> SshTarget:
+    """Where SSH goes for a remote host."""
+    from nictop.wire.ssh.connection import SshTarget
+
+    return SshTarget(
+        host=host.address,
+        user=host.user,
+        port=host.port,
+        label=host.label,
+        identity_files=host.identity_files,
+        sudo=host.sudo,
+        allow_changes=host.allow_changes,
+    )
+
+
+def _local(host: Host, interval: float, *, eager: bool, parts: bool) -> LocalSource:
+    from nictop.wire.local import LocalSource, probe_command
+
+    if not host.sudo or os.geteuid() == 0:
+        return LocalSource(interval, eager=eager, parts=parts, allow_changes=host.allow_changes, name=host.label)
+    options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * host.allow_changes
+    probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
+    return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])

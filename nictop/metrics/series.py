@@ -1,0 +1,167 @@
+"""What stays the same between two inventories of a host: which objects get series, under which labels, and how many
+are left out because a host may have only so many.
+
+Reads nothing. `layout(host, snapshot)` is made anew when the links or the inventory are other objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from nictop.metrics.catalogue import PLACES
+from nictop.metrics.labels import label_value, series
+from nictop.model.queues.driver_counters import QueuePositions
+from nictop.model.queues.plan import QueuePlan, make_queue_plan
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import IFF_UP, driver_name
+from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction
+
+Labels = tuple[str, ...]
+Sample = tuple[int, str, float]
+"""Position in the catalogue, the beginning of the line (`labels.series`), the number."""
+
+MOST_LINKS = 128
+"""Those with a device come first, then the oldest: containers that come and go do not push out a NIC."""
+
+MEGABIT = 125_000
+"""Bytes."""
+
+_SIDES = ("rx", "tx")
+_SUMS = {"bytes": "bytes", "packets": "packets", "errors": "errors", "dropped": "drops"}
+_SUM_PLACES = {
+    f"{side}_{counter}": (PLACES[f"nictop_link_{name}"], side) for side in _SIDES for counter, name in _SUMS.items()
+}
+_NO_CAUSES = {*_SUM_PLACES, "multicast", "rx_compressed", "tx_compressed"}
+_CAUSE = PLACES["nictop_link_error_causes"]
+
+
+@dataclass(frozen=True, eq=False)
+class LinkLayout:
+    """One netdev that has series."""
+
+    link: Link
+    device: str
+    """Its label."""
+    counters: tuple[tuple[int, int, str], ...]
+    """(position in `LINK_COUNTERS`, in the catalogue, beginning of the line)."""
+    queues: dict[tuple[str, int], QueuePositions]
+    """("rx" or "tx", queue number) → where its numbers stand among the driver counters."""
+    channels: dict[int, str]
+    """vmbus channel id → queue number, "" where it is not known."""
+
+
+Lines = tuple[tuple[int, str], ...]
+"""(position in the catalogue, beginning of the line)."""
+ProcessorLines = tuple[Lines, Lines, Lines]
+"""Times, softirqs and softnet of one CPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """One host."""
+
+    links: tuple[LinkLayout, ...]
+    facts: tuple[Sample, ...]
+    """What does not move: gauges and infos of host and links."""
+    vectors: dict[int, Labels]
+    """IRQ number → host, device, interrupt, vector, queue; by number."""
+    left_out: int
+    """Links without series."""
+    kept: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
+    """Beginnings of the lines of queues and vectors, made when they are first met."""
+    processors: dict[int, ProcessorLines] = field(default_factory=dict)
+    """The same of CPUs."""
+
+
+def sample(name: str, labels: Labels, value: float) -> Sample:
+    """One that is not met thousands of times: of the metric `name`, with the values of its labels."""
+    place = PLACES[name]
+    return place, series(place, labels), value
+
+
+def layout(host: str, snapshot: Snapshot) -> Layout:
+    """The layout of a host under this name."""
+    inventory = snapshot.inventory
+    functions = {one.address: one for one in snapshot.pci}
+    wanted = sorted(snapshot.links.values(), key=lambda link: (link.bus is None, link.ifindex))
+    links: dict[str, LinkLayout] = {}
+    facts = list(_host_facts(host, snapshot))
+    claimed: dict[int, Labels] = {}
+    for link in wanted[:MOST_LINKS]:
+        device = label_value(link.name)
+        if device in links:
+            continue
+        plan = make_queue_plan(link, inventory)
+        links[device] = _link_layout(host, link, plan)
+        facts += _link_facts(host, link, functions.get(link.pci_address or ""))
+        for number, labels in _link_vectors(host, link, plan):
+            claimed[number] = (host, "", "") if number in claimed else labels  # of two ports: nobody knows whose
+    return Layout(
+        links=tuple(links.values()),
+        facts=tuple(facts),
+        vectors=_vectors(host, inventory, claimed),
+        left_out=len(wanted) - len(links),
+    )
+
+
+def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
+    counters = []
+    for position, name in enumerate(LINK_COUNTERS):
+        if name in _SUM_PLACES:
+            place, side = _SUM_PLACES[name]
+            counters.append((position, place, series(place, (host, link.name, side))))
+        elif name not in _NO_CAUSES and link.bus is not None:
+            counters.append((position, _CAUSE, series(_CAUSE, (host, link.name, name))))
+    queues = {}
+    channels = {}
+    for queue in plan.queues:
+        queues["rx", queue.number] = queue.rx_positions
+        queues["tx", queue.number] = queue.tx_positions
+        if queue.channel is not None:
+            channels[queue.channel.id] = str(queue.number)
+    return LinkLayout(link, link.name, tuple(counters), queues, channels)
+
+
+def _link_vectors(host: str, link: Link, plan: QueuePlan) -> Iterator[tuple[int, Labels]]:
+    """(IRQ number, (host, device, queue)) of each interrupt of a netdev, once."""
+    found: dict[int, set[str]] = {}
+    for queue in plan.queues:
+        for one in queue.interrupts:
+            found.setdefault(one.number, set()).add(str(queue.number))
+    for other in (*plan.others, *plan.unmapped):
+        found.setdefault(other.number, set()).add("")
+    for number, numbers in found.items():
+        yield number, (host, link.name, numbers.pop() if len(numbers) == 1 else "")
+
+
+def _vectors(host: str, inventory: Inventory | None, claimed: dict[int, Labels]) -> dict[int, Labels]:
+    vectors: dict[int, Labels] = {}
+    for one in sorted(inventory.interrupts if inventory is not None else (), key=lambda one: one.number):
+        _, device, queue = claimed.get(one.number, (host, "", ""))
+        vectors[one.number] = (host, device, str(one.number), ", ".join(one.actions), queue)
+    return vectors
+
+
+def _host_facts(host: str, snapshot: Snapshot) -> Iterable[Sample]:
+    platform = snapshot.inventory.platform if snapshot.inventory is not None else None
+    kernel = snapshot.hello.kernel if snapshot.hello is not None else ""
+    hypervisor = (platform.hypervisor or "") if platform is not None else ""
+    distribution = (platform.distribution or "") if platform is not None else ""
+    yield sample("nictop_host", (host, kernel, hypervisor, distribution), 1)
+
+
+def _link_facts(host: str, link: Link, function: PciFunction | None) -> Iterable[Sample]:
+    key = (host, link.name)
+    driver = driver_name(link, function) or ""
+    info = (*key, driver, link.bus or "", link.kind or "", link.pci_address or "", link.address or "")
+    yield sample("nictop_link", info, 1)
+    yield sample("nictop_link_admin_up", key, int(bool(link.flags & IFF_UP)))
+    yield sample("nictop_link_mtu_bytes", key, link.mtu)
+    if link.carrier is not None:
+        yield sample("nictop_link_carrier", key, int(link.carrier))
+    if link.carrier_changes is not None:
+        yield sample("nictop_link_carrier_changes", key, link.carrier_changes)
+    settings = link.ethtool.settings
+    if settings is not None and settings.speed is not None:
+        yield sample("nictop_link_speed_bytes_per_second", key, settings.speed * MEGABIT)

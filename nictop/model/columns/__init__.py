@@ -1,0 +1,1 @@
+"""Columns of tables: title, width, value and text of each. A new column is one entry."""

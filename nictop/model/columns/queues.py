@@ -1,0 +1,148 @@
+"""Every column of the queue table: title, width, priority, and what stands in it.
+
+Reads nothing. One line in `QUEUE_COLUMNS` is one column; `visible_queue_columns(width)` drops them by priority when
+room is short. Cells are raw text: what a driver named must be cleaned where it meets a screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from nictop.model.columns.devices import fitting
+from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.queues.map import QueueRow
+from nictop.model.text import units
+from nictop.model.text.words import Tone
+
+Cell = tuple[str, Tone]
+
+NOT_OFFERED = "n/o"
+"""The driver does not count this per queue; the legend says it in words."""
+
+
+@dataclass(frozen=True)
+class QueueColumn:
+    """One column of the queue table."""
+
+    key: str
+    title: str
+    unit: str
+    """Of the number; "" for text."""
+    width: int
+    """Cells; `fit` cuts what is wider."""
+    priority: int
+    """1 stays longest; equal ones come and go together."""
+    align: Literal["left", "right"]
+    cell: Callable[[QueueRow], Cell]
+    """Raw text and tone of a row or of the sum; "" where it has no such thing."""
+
+
+def visible_queue_columns(width: int) -> tuple[QueueColumn, ...]:
+    """The columns that fit into `width` cells, each with a blank before it, in their fixed order."""
+    return fitting(QUEUE_COLUMNS, width, lambda column: column.priority)
+
+
+def _queue(row: QueueRow) -> Cell:
+    if row.queue is None:
+        return "all", "normal"
+    if not row.in_use:
+        return f"{row.queue} off", "dim"
+    side = "" if row.has_rx and row.has_tx else (" rx" if row.has_rx else " tx")
+    return f"{row.queue}{side}", "normal"
+
+
+def _rate(name: str, *, bad: bool = False) -> Callable[[QueueRow], Cell]:
+    """A rate of one direction; "" for a direction that this queue does not have."""
+
+    def cell(row: QueueRow) -> Cell:
+        if not (row.has_rx if name.startswith("rx") else row.has_tx):
+            return "", "normal"
+        value: float | None = getattr(row, name)
+        if value is None:
+            return (units.scaled(None) if name in row.offered else f"{NOT_OFFERED:>4}  "), "dim"
+        if not value:
+            return units.scaled(value), "dim"
+        return units.scaled(value), "warn" if bad else "normal"
+
+    return cell
+
+
+def _interrupts(row: QueueRow) -> Cell:
+    return units.scaled(row.interrupts), "normal" if row.interrupts else "dim"
+
+
+def _irq(row: QueueRow) -> Cell:
+    """Numbers; ``*`` after one that serves other queues too."""
+    if row.queue is None:
+        return "", "normal"
+    if row.channel is not None:
+        return f"ch {row.channel}", "normal"
+    text = " ".join(f"{one.interrupt.number}{'*' if one.interrupt.shared else ''}" for one in row.loads)
+    return (text, "normal") if text else (units.UNKNOWN, "dim")
+
+
+def _vector(row: QueueRow) -> Cell:
+    if row.queue is None:
+        return "", "normal"
+    return " ".join(one.interrupt.name for one in row.loads if one.interrupt.name), "normal"
+
+
+def _napi(row: QueueRow) -> Cell:
+    if row.queue is None:
+        return "", "normal"
+    return (" ".join(map(str, row.napis)), "normal") if row.napis else (units.UNKNOWN, "dim")
+
+
+def _cpus(cpus: tuple[int, ...] | None) -> str:
+    return units.UNKNOWN if cpus is None else format_cpu_list(cpus)
+
+
+def _effective(row: QueueRow) -> Cell:
+    """Where the interrupts go: what the kernel says, else where they were seen."""
+    if row.effective is not None:
+        return _cpus(row.effective), "normal"
+    return (format_cpu_list(row.busy_cpus), "normal") if row.busy_cpus else (units.UNKNOWN, "dim")
+
+
+def _allowed(row: QueueRow) -> Cell:
+    return _cpus(row.allowed), "normal" if row.allowed is not None else "dim"
+
+
+def _numa(row: QueueRow) -> Cell:
+    if row.local is None:
+        return "", "normal"
+    return ("near", "normal") if row.local else ("far", "warn")
+
+
+def _steering(name: str) -> Callable[[QueueRow], Cell]:
+    """XPS or RPS as a CPU list; ``off``; "" where it cannot be set."""
+
+    def cell(row: QueueRow) -> Cell:
+        cpus: tuple[int, ...] | None = getattr(row, name)
+        if cpus is None:
+            return "", "normal"
+        return (format_cpu_list(cpus), "normal") if cpus else ("off", "dim")
+
+    return cell
+
+
+QUEUE_COLUMNS = (
+    QueueColumn("queue", "QUEUE", "", 6, 1, "left", _queue),
+    QueueColumn("rx_packets", "RX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
+    QueueColumn("tx_packets", "TX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
+    QueueColumn("rx_bits", "RX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
+    QueueColumn("tx_bits", "TX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
+    QueueColumn("rx_drops", "RXDROP", "1/s", units.SCALED_WIDTH, 5, "right", _rate("rx_drops", bad=True)),
+    QueueColumn("tx_drops", "TXDROP", "1/s", units.SCALED_WIDTH, 6, "right", _rate("tx_drops", bad=True)),
+    QueueColumn("napi", "NAPI", "", 9, 8, "left", _napi),
+    QueueColumn("irq", "IRQ", "", 7, 2, "left", _irq),
+    QueueColumn("interrupts", "IRQ/S", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
+    QueueColumn("effective", "CPU", "", 7, 2, "left", _effective),
+    QueueColumn("allowed", "MAY USE", "", 9, 7, "left", _allowed),
+    QueueColumn("numa", "NUMA", "", 4, 9, "left", _numa),
+    QueueColumn("xps", "XPS", "", 7, 10, "left", _steering("xps")),
+    QueueColumn("rps", "RPS", "", 7, 10, "left", _steering("rps")),
+    QueueColumn("vector", "VECTOR", "", 24, 11, "left", _vector),
+)

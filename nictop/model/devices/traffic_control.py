@@ -1,0 +1,77 @@
+"""Queueing disciplines in tc's own words, and what they do to traffic.
+
+Reads nothing. tc-netem(8), tc-tbf(8), tc-htb(8), tc-hfsc(8), tc-fq(8), tc-cake(8).
+"""
+
+from __future__ import annotations
+
+from nictop.model.text import units
+from nictop.probe.records import Qdisc
+
+RATE_WORDS = {"netem": "rate", "tbf": "rate", "htb": "ceil", "hfsc": "ul m2", "fq": "maxrate", "cake": "bandwidth"}
+RATES = ((1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit"))
+STATES = "loss state"
+"""What stands for a loss of which no mean is known."""
+
+
+def qdisc_words(qdisc: Qdisc) -> str:
+    """``netem delay 20ms 5ms loss 1% rate 10Mbit``: as it is typed behind ``tc qdisc add dev LINK root``, as far as it
+    is known."""
+    words = [qdisc.kind]
+    if qdisc.delay or qdisc.jitter:
+        words += ["delay", _time(qdisc.delay), *([_time(qdisc.jitter)] if qdisc.jitter else [])]
+    if qdisc.loss is None:
+        words.append(STATES)
+    shares = (("loss", qdisc.loss), ("duplicate", qdisc.duplicate), ("corrupt", qdisc.corrupt))
+    words += [f"{name} {_share(value)}" for name, value in (*shares, ("reorder", qdisc.reorder)) if value]
+    if qdisc.rate is not None:
+        words += [RATE_WORDS.get(qdisc.kind, "rate"), _rate(qdisc.rate)]
+    return " ".join(words)
+
+
+def is_complete(qdisc: Qdisc) -> bool:
+    """`qdisc_words` are all that tc needs to make it again."""
+    return qdisc.kind == "netem" and qdisc.loss is not None and not qdisc.reorder
+
+
+def effect_words(qdisc: Qdisc) -> str:
+    """``delays and loses packets``, ``sends at most 100 Mb/s``"""
+    effects = [
+        verb
+        for verb, value in (
+            ("delays", qdisc.delay or qdisc.jitter),
+            ("loses", qdisc.loss is None or qdisc.loss),
+            ("duplicates", qdisc.duplicate),
+            ("reorders", qdisc.reorder),
+            ("corrupts", qdisc.corrupt),
+        )
+        if value
+    ]
+    if effects:
+        return f"{', '.join(effects[:-1])} and {effects[-1]} packets" if effects[1:] else f"{effects[0]} packets"
+    if qdisc.rate is None:
+        return "changes traffic"
+    each = "each connection sends" if qdisc.per_flow else "sends"
+    return f"{each} at most {units.bits_per_second(qdisc.rate)}"
+
+
+def impairs(qdisc: Qdisc, speed: int | None) -> bool:
+    """It does more than its link would do without it; `speed`: that of the link in Mb/s, None: not known."""
+    delays = qdisc.delay or qdisc.jitter or qdisc.loss is None or qdisc.loss
+    if delays or qdisc.duplicate or qdisc.reorder or qdisc.corrupt:
+        return True
+    return qdisc.rate is not None and (not speed or qdisc.rate < speed * 1_000_000)
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.6g}s"
+    return f"{seconds * 1e3:.6g}ms" if seconds >= 1e-3 else f"{seconds * 1e6:.6g}us"
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.4g}%"
+
+
+def _rate(bits: int) -> str:
+    return next((f"{bits / size:.6g}{name}" for size, name in RATES if bits >= size), f"{bits}bit")

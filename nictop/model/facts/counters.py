@@ -1,0 +1,142 @@
+"""What a netdev counted: traffic, errors, its queues, and the driver's own counters that speak of trouble.
+
+Reads nothing; yields sections of raw text. Totals are since the driver was loaded, rates between the last two records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.rates.links import QueueRates
+from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
+from nictop.model.text.words import Tone, driver_name, is_virtual, reason
+from nictop.probe.records import LINK_COUNTERS, Link
+
+MOST_QUEUES = 16
+"""Queues that get a line of their own, busiest first when there are more."""
+
+MOST_DRIVER_COUNTERS = 40
+
+_TROUBLE = re.compile(
+    r"err(?!ed|upt)|drop|discard|fail|miss|crc|fcs|timeout|no_?buf|no_?desc|out_of|\boob\b|overr|overfl|underr|fifo|collision"
+    r"|abort|lost|full|exceed|invalid|\bbad|_bad|stall|restart|reset|busy|xoff|linearize|too many|giant|oversize"
+    r"|undersize|fragment|jabber|symbol|align|csum_(?:err|bad)|wake|stop|late_coll|starv|storm|expired",
+    re.IGNORECASE,
+)
+"""Words by which drivers name what went wrong. A list for reading, no verdict: rules judge."""
+
+_FINE = re.compile(r"_(?:ok|good)$", re.IGNORECASE)
+"""A name that ends well: ``rx_full_csum_ok``."""
+
+_QUEUE_HEADING = re.compile(r"([TtRr]x) Queue#")
+"""vmxnet3 puts a heading between its counters, whose value is the queue number; indented names belong to it."""
+
+
+def counter_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
+    return (
+        *section("Counters", _counter_facts(link, snapshot)),
+        *section("Queue rates", _queue_facts(link, snapshot)),
+        *section("Driver counters", _driver_facts(link, snapshot)),
+    )
+
+
+def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
+    numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
+    numbers = numbers if numbers is not None else link.counters
+    if numbers is None:
+        return [Fact("counters", "not read yet", "dim")]
+    total = dict(zip(LINK_COUNTERS, numbers, strict=False))
+    rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
+    facts = []
+    for label, side in (("in", "rx"), ("out", "tx")):
+        bits = getattr(rates, f"{side}_bits") if rates is not None else None
+        packets = getattr(rates, f"{side}_packets") if rates is not None else None
+        moved = units.bytes_(total.get(f"{side}_bytes"))
+        facts.append(
+            Fact(
+                label,
+                f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · "
+                f"{moved} in {units.count(total.get(f'{side}_packets'))} packets so far",
+            )
+        )
+    troubles = []
+    for name, value in total.items():
+        if value and ("err" in name or "dropped" in name or name in ("collisions", "rx_nohandler")):
+            rate = getattr(rates, name.replace("rx_missed_errors", "rx_missed"), None) if rates is not None else None
+            troubles.append(_trouble(name, value, rate))
+    return facts + (troubles or [Fact("trouble", "none: no errors, no drops, nothing missed", "good")])
+
+
+def _trouble(name: str, value: int, rate: float | None) -> Fact:
+    """A label holds 15 cells and such names are longer, so that the name is in the text."""
+    now = f" · {units.per_second(rate)}" if rate is not None else ""
+    return Fact("trouble", f"{name} {units.count(value)}{now}", "warn" if rate else "normal")
+
+
+def _queue_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
+    queues = snapshot.rates.queues.get(link.ifindex, ()) if snapshot.rates is not None else ()
+    shown: Sequence[QueueRates] = queues
+    if len(queues) > MOST_QUEUES:
+        shown = sorted(queues, key=lambda queue: -(queue.bits or 0.0))[:MOST_QUEUES]
+    facts = [Fact(f"{queue.direction} {queue.queue}", _queue_words(queue), _queue_tone(queue)) for queue in shown]
+    if len(queues) > len(shown):
+        facts.append(Fact("more", f"{len(queues) - len(shown)} queues with less traffic", "dim"))
+    return facts
+
+
+def _queue_words(queue: QueueRates) -> str:
+    drops = f" · drops {units.per_second(queue.drops)}" if queue.drops is not None else ""
+    return f"{units.bits_per_second(queue.bits)} · {units.packets_per_second(queue.packets)}{drops}"
+
+
+def _queue_tone(queue: QueueRates) -> Tone:
+    return "warn" if queue.drops else "normal"
+
+
+def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
+    names = link.ethtool.driver_counter_names
+    if not names and is_virtual(link):
+        return []
+    if names is None:
+        why = reason(link.ethtool.unreadable.get("driver_counter_names"), driver_name(link))
+        return [Fact("counters", why, "dim")]
+    values = snapshot.counters.driver.get(link.ifindex) if snapshot.counters is not None else None
+    if values is None or len(values) != len(names):
+        values = link.ethtool.driver_counters
+    if not names:
+        return [Fact("counters", "this driver has none of its own", "dim")]
+    if values is None or len(values) != len(names):
+        return [Fact("counters", reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")]
+    rates = snapshot.rates.driver.get(link.ifindex, ()) if snapshot.rates is not None else ()
+    facts = [
+        _trouble(name, values[index], rates[index] if len(rates) == len(names) else None)
+        for index, name in enumerate(queue_names(names, values))
+        if values[index] and speaks_of_trouble(name) and not _QUEUE_HEADING.fullmatch(names[index].strip())
+    ]
+    if len(facts) > MOST_DRIVER_COUNTERS:
+        more = len(facts) - MOST_DRIVER_COUNTERS
+        facts = [*facts[:MOST_DRIVER_COUNTERS], Fact("more", f"{more} counters that are not zero", "dim")]
+    return facts or [Fact("trouble", f"none of {len(names)} counters speaks of trouble", "good")]
+
+
+def speaks_of_trouble(name: str) -> bool:
+    """Whether the name of a driver counter says that something went wrong."""
+    return _TROUBLE.search(name) is not None and _FINE.search(name) is None
+
+
+def queue_names(names: Sequence[str], values: Sequence[int]) -> Iterator[str]:
+    """Names that say which queue they mean: after vmxnet3's heading ``Tx Queue#`` of value 2, the indented ``  ring
+    full`` becomes ``tx queue 2 ring full``. Other drivers' names stay as they are."""
+    queue = ""
+    for name, value in zip(names, values, strict=True):
+        heading = _QUEUE_HEADING.fullmatch(name.strip())
+        if heading:
+            queue = f"{heading[1].lower()} queue {value} "
+            yield name.strip()
+        elif queue and name[:1].isspace():
+            yield queue + name.strip()
+        else:
+            yield name.strip()

@@ -1,0 +1,173 @@
+"""What ethtool says of a netdev: channels, rings, coalescing, offloads, RSS, pause, FEC, EEE, transceiver.
+
+Reads nothing; yields sections of raw text. A part that is absent is named with its reason.
+"""
+
+from __future__ import annotations
+
+from nictop.model.facts.ethtool_settings import (
+    coalescing_words,
+    eee_words,
+    fec_words,
+    offload_states,
+    other_features,
+    pause_words,
+    rss_words,
+)
+from nictop.model.facts.hardware import lane_words, module_words
+from nictop.model.facts.sections import Fact, Section, absences, section
+from nictop.model.text.words import driver_name, is_virtual, on
+from nictop.probe.records import Channels, Ethtool, Feature, Link, Module, PciFunction, Rings
+
+PARTS = {
+    "settings": "speed",
+    "channels": "channels",
+    "rings": "rings",
+    "coalescing": "coalescing",
+    "features": "offloads",
+    "rss": "RSS",
+    "pause": "pause",
+    "fec": "FEC",
+    "eee": "EEE",
+    "module": "module",
+    "private_flags": "private flags",
+}
+"""Field of `Ethtool` → what people call it, for the line that says what is absent."""
+
+
+def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
+    ethtool = link.ethtool
+    names = {
+        field: name
+        for field, name in PARTS.items()
+        if getattr(ethtool, field) is None and not (field == "settings" and not is_virtual(link))
+    }
+    if is_virtual(link) and "module" not in ethtool.unreadable:
+        names.pop("module", None)  # nobody asks a bridge for its transceiver
+    missing = absences(names, ethtool.unreadable, driver_name(link, pci))
+    return (
+        *section("Queues", _queue_facts(ethtool)),
+        *section("Offloads", offload_facts(ethtool.features) if ethtool.features is not None else ()),
+        *section("Flow", _flow_facts(ethtool)),
+        *section("Module", _module_facts(ethtool.module) if ethtool.module is not None else ()),
+        *section("Not told", missing),
+    )
+
+
+def _queue_facts(ethtool: Ethtool) -> list[Fact]:
+    facts = []
+    if ethtool.channels is not None:
+        facts.append(Fact("channels", channel_words(ethtool.channels)))
+    if ethtool.rings is not None:
+        facts.append(Fact("rings", ring_words(ethtool.rings)))
+    if ethtool.coalescing is not None:
+        facts.append(Fact("coalescing", coalescing_words(ethtool.coalescing) or "all parameters 0"))
+    if ethtool.rss is not None:
+        text, tone = rss_words(ethtool.rss, receive_queues(ethtool.channels))
+        facts.append(Fact("RSS", text, tone))
+        key = f", key of {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
+        facts.append(Fact("hash", f"{ethtool.rss.hash_function or 'function not told'}{key}"))
+    return facts
+
+
+def receive_queues(channels: Channels | None) -> int | None:
+    """How many receive queues are in use; None when the driver does not tell."""
+    if channels is None or (channels.rx is None and channels.combined is None):
+        return None
+    return (channels.rx or 0) + (channels.combined or 0)
+
+
+def channel_words(channels: Channels) -> str:
+    """``combined 2 of 4 · other 1 of 1``; kinds that the driver does not have are left out."""
+    kinds = (
+        ("combined", channels.combined, channels.max_combined),
+        ("rx", channels.rx, channels.max_rx),
+        ("tx", channels.tx, channels.max_tx),
+        ("other", channels.other, channels.max_other),
+    )
+    return " · ".join(_of(name, now, most) for name, now, most in kinds if now or most) or "none"
+
+
+def ring_words(rings: Rings) -> str:
+    """``rx 512 of 4096 · tx 512 of 4096``"""
+    kinds = (
+        ("rx", rings.rx, rings.max_rx),
+        ("rx mini", rings.rx_mini, rings.max_rx_mini),
+        ("rx jumbo", rings.rx_jumbo, rings.max_rx_jumbo),
+        ("tx", rings.tx, rings.max_tx),
+    )
+    parts = [_of(name, now, most) for name, now, most in kinds if now or most]
+    if rings.rx_buffer_length:
+        parts.append(f"rx buffers of {rings.rx_buffer_length} bytes")
+    if rings.tcp_data_split not in (None, "unknown"):
+        parts.append(f"TCP data split {rings.tcp_data_split}")
+    return " · ".join(parts) or "none"
+
+
+def _of(name: str, now: int | None, most: int | None) -> str:
+    return f"{name} {now if now is not None else '?'}" + (f" of {most}" if most is not None else "")
+
+
+def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
+    """What differs from usual first, then what is on, what is off, and the single features beyond the known ones."""
+    states = offload_states(features)
+    facts = [
+        Fact(
+            "unusual",
+            f"{state.offload.name} {state.words}",
+            "dim" if state.fixed else "warn",
+        )
+        for state in states
+        if state.unusual
+    ]
+    if not facts and states:
+        facts.append(Fact("as usual", "nothing differs", "good"))
+    facts += [
+        Fact("refused", f"{state.offload.name} {state.words}", "warn")
+        for state in states
+        if state.refused and not state.unusual
+    ]
+    for active in (True, False):
+        names = [
+            state.offload.name + (" (fixed)" if state.fixed else "")
+            for state in states
+            if state.active is active and not state.unusual and not state.refused
+        ]
+        if names:
+            facts.append(Fact(on(active), ", ".join(names)))
+    others = other_features(features)
+    facts.append(Fact("also on", ", ".join(others) or "nothing else", "dim"))
+    return facts
+
+
+def _flow_facts(ethtool: Ethtool) -> list[Fact]:
+    facts = []
+    if ethtool.pause is not None:
+        facts.append(Fact("pause", pause_words(ethtool.pause)))
+    if ethtool.fec is not None:
+        facts.append(Fact("FEC", fec_words(ethtool.fec)))
+    if ethtool.eee is not None:
+        facts.append(Fact("EEE", eee_words(ethtool.eee)))
+    if ethtool.private_flags:
+        facts.append(
+            Fact("private flags", ", ".join(f"{name} {on(flag)}" for name, flag in ethtool.private_flags.items()))
+        )
+    if ethtool.settings is not None:
+        for label, modes in (("advertised", ethtool.settings.advertised), ("partner", ethtool.settings.partner)):
+            if modes:
+                facts.append(Fact(label, ", ".join(modes), "dim"))
+    return facts
+
+
+def _module_facts(module: Module) -> list[Fact]:
+    facts = [Fact("module", module_words(module)), Fact("serial", module.serial or "none", "dim")]
+    health = [
+        f"{value:g} {unit}" for value, unit in ((module.temperature, "°C"), (module.voltage, "V")) if value is not None
+    ]
+    facts.append(Fact("health", " · ".join(health) or "no diagnostics in this module", "normal" if health else "dim"))
+    for number, text in enumerate(lane_words(module.lanes)):
+        dark = "no light" in text
+        facts.append(
+            Fact(f"lane {number + 1}" if len(module.lanes) > 1 else "optics", text, "warn" if dark else "normal")
+        )
+    return facts

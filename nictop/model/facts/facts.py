@@ -1,0 +1,207 @@
+"""Everything known of one row of the tree, laid out for a person: the Link panel and the report show the same.
+
+Reads nothing; `link_facts(row, snapshot)` yields sections of raw text for a host, a PCI function, a virtual function, a
+netdev or a group.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nictop.model.facts.counters import counter_sections
+from nictop.model.facts.ethtool import ethtool_sections
+from nictop.model.facts.hardware import (
+    VFIO,
+    driver_words,
+    ids_words,
+    pci_name,
+    pcie_capacity,
+    pcie_words,
+    vf_rate_words,
+    vf_words,
+)
+from nictop.model.facts.links import address_section, driver_section, state_section
+from nictop.model.facts.profiles import host_profile_sections, profile_sections
+from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.facts.summary import summary_section
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text import units
+from nictop.model.text.words import hypervisor_words, is_virtual, on, reason
+from nictop.probe.records import VF_COUNTERS, PciFunction, Unreadable
+
+if TYPE_CHECKING:
+    from nictop.model.devices.tree import Row
+
+
+def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+    """Sections for any kind of row, most important first; never empty, and no fact is blank."""
+    if row.kind == "host":
+        return _host_sections(snapshot)
+    if row.kind == "group":
+        return _group_sections(row, snapshot)
+    sections: tuple[Section, ...] = ()
+    if row.link is not None:
+        sections += summary_section(row.link, row.pci, snapshot)
+        sections += profile_sections(row.link, snapshot)
+        sections += state_section(row.link, snapshot)
+        sections += address_section(row.link, snapshot)
+        sections += driver_section(row.link, row.pci)
+        if row.link.type != ARPHRD_VOID:
+            sections += ethtool_sections(row.link, row.pci)
+        sections += counter_sections(row.link, snapshot)
+    if row.kind == "vf":
+        sections += _vf_section(row, snapshot)
+    if row.pci is not None:
+        sections += pci_section(row.pci)
+    return sections or section("Device", [Fact("facts", "none known", "dim")])
+
+
+def _group_sections(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+    if row.key == "group:pending":
+        members = [link for link in snapshot.links.values() if link.type == ARPHRD_VOID]
+        text = "only name and state are known so far; the inventory that tells the rest is on its way"
+    else:
+        members = [link for link in snapshot.links.values() if is_virtual(link)]
+        text = "no device carries them: bridge, veth, tap, tunnel, VLAN, lo"
+    number = f"{len(members)} netdev{'' if len(members) == 1 else 's'}"
+    return section("Links", [Fact("members", number), Fact("what", text, "dim")])
+
+
+def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
+    facts = [Fact("state", f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state)]
+    if snapshot.inventory is None:
+        return section("Host", [*facts, Fact("platform", "inventory pending", "dim")])
+    platform = snapshot.inventory.platform
+    unreadable = platform.unreadable
+    facts.append(Fact("platform", hypervisor_words(platform)))
+    for label, field in (
+        ("vendor", "system_vendor"),
+        ("product", "product_name"),
+        ("distribution", "distribution"),
+        ("CPUs online", "online_cpus"),
+        ("CPUs possible", "possible_cpus"),
+        ("NUMA nodes", "numa_nodes"),
+    ):
+        value = getattr(platform, field)
+        facts.append(Fact(label, value or _none_or(unreadable, field), "normal" if value else "dim"))
+    groups = platform.iommu_groups
+    facts.append(
+        Fact(
+            "IOMMU groups",
+            _none_or(unreadable, "iommu_groups") if groups is None else str(groups) if groups else "0: no IOMMU in use",
+        )
+    )
+    hello = snapshot.hello
+    if hello is not None:
+        facts.append(Fact("kernel", f"{hello.kernel} {hello.machine}"))
+        rights = "root" if hello.euid == 0 else f"user {hello.euid}: what needs root says so"
+        facts.append(Fact("probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
+    failed = [Fact("unreadable", f"{source}: {reason(why, None)}", "warn") for source, why in _failed(snapshot)]
+    told = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
+    return (*section("Host", [*facts, *failed, *told]), *host_profile_sections(snapshot))
+
+
+def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
+    inventory = snapshot.inventory.unreadable if snapshot.inventory is not None else {}
+    counters = snapshot.counters.unreadable if snapshot.counters is not None else {}
+    return [*inventory.items(), *counters.items()]
+
+
+def _none_or(unreadable: dict[str, Unreadable], field: str) -> str:
+    """The reason for an absent value; "none" when there is no such thing here."""
+    return reason(unreadable[field], None) if field in unreadable else "none"
+
+
+def pci_section(pci: PciFunction) -> tuple[Section, ...]:
+    """Hardware facts of one PCI function."""
+    driver, tone = driver_words(pci)
+    link, link_tone = pcie_words(pci.link)
+    capacity = pcie_capacity(pci.link) if pci.link is not None else None
+    if capacity is not None:
+        link += f" · {units.bits_per_second(capacity * 1e9)} each way"
+    if pci.link is None and "link" in pci.unreadable:
+        link = reason(pci.unreadable["link"], None)
+    facts = [
+        Fact("device", pci_name(pci)),
+        Fact("address", f"{pci.address} · {_ids(pci)}"),
+        Fact("PCI driver", driver, tone),
+        Fact("PCIe", link, link_tone),
+    ]
+    if pci.parent_link is not None:
+        facts.append(Fact("PCIe slot", f"{pcie_words(pci.parent_link)[0]} at {pci.parent or 'the root bus'}"))
+    facts.append(Fact("NUMA node", _number(pci, "numa_node", "not told by the firmware")))
+    facts.append(Fact("IOMMU group", _number(pci, "iommu_group", "none: no IOMMU in use")))
+    if pci.sriov is not None:
+        probing = "" if pci.sriov.autoprobe is None else f" · drivers for new VFs {on(pci.sriov.autoprobe)}"
+        facts.append(Fact("SR-IOV", f"{pci.sriov.num_vfs} of {pci.sriov.total_vfs} VFs{probing}"))
+    elif "sriov" in pci.unreadable:
+        facts.append(Fact("SR-IOV", reason(pci.unreadable["sriov"], pci.driver), "dim"))
+    elif pci.physical_function is not None:
+        number = "?" if pci.virtual_function is None else pci.virtual_function
+        facts.append(Fact("SR-IOV", f"VF {number} of {pci.physical_function}"))
+    else:
+        facts.append(Fact("SR-IOV", "no such capability", "dim"))
+    if pci.rdma_devices:
+        facts.append(Fact("RDMA", ", ".join(pci.rdma_devices)))
+    shown = {"link", "sriov", "numa_node", "iommu_group"}
+    facts += [
+        Fact("unreadable", f"{name}: {reason(why, pci.driver)}", "dim")
+        for name, why in pci.unreadable.items()
+        if name not in shown
+    ]
+    return section("PCI function", facts)
+
+
+def _ids(pci: PciFunction) -> str:
+    parts = [ids_words(pci)]
+    if pci.subsystem_vendor_id is not None and pci.subsystem_device_id is not None:
+        parts.append(f"subsystem {pci.subsystem_vendor_id:04x}:{pci.subsystem_device_id:04x}")
+    if pci.revision is not None:
+        parts.append(f"revision {pci.revision:02x}")
+    return " · ".join(parts)
+
+
+def _number(pci: PciFunction, field: str, none: str) -> str:
+    value = getattr(pci, field)
+    if value is not None:
+        return str(value)
+    return reason(pci.unreadable[field], pci.driver) if field in pci.unreadable else none
+
+
+def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
+    """What the physical function says of one of its VFs, and what it counted for it."""
+    facts = []
+    if row.pci is None:
+        facts.append(Fact("function", "not on this host's PCI bus", "dim"))
+    elif row.pci.driver == VFIO:
+        facts.append(Fact("function", "handed to a virtual machine or user-space driver (vfio-pci)"))
+    if row.vf is None:
+        why = (
+            f"{row.uplink.name} says nothing of it" if row.uplink is not None else "its physical function has no netdev"
+        )
+        return section("Virtual function", [*facts, Fact("attributes", why, "dim")])
+    facts += [Fact("attributes", vf_words(row.vf)), Fact("tx rate", vf_rate_words(row.vf))]
+    if row.vf.rss_query is not None:
+        facts.append(Fact("RSS query", on(row.vf.rss_query)))
+    return section("Virtual function", [*facts, *_vf_counters(row, snapshot)])
+
+
+def _vf_counters(row: Row, snapshot: Snapshot) -> list[Fact]:
+    if row.vf is None or row.uplink is None:
+        return []
+    functions = snapshot.counters.vfs.get(row.uplink.ifindex, {}) if snapshot.counters is not None else {}
+    numbers = functions.get(row.vf.number, row.vf.counters)
+    if numbers is None:
+        return [Fact("counters", f"not offered by {row.uplink.name}'s driver", "dim")]
+    total = dict(zip(VF_COUNTERS, numbers, strict=False))
+    rates = snapshot.rates.vfs.get(row.uplink.ifindex, {}).get(row.vf.number) if snapshot.rates is not None else None
+    facts = []
+    for label, side in (("in", "rx"), ("out", "tx")):
+        bits = getattr(rates, f"{side}_bits") if rates is not None else None
+        packets = getattr(rates, f"{side}_packets") if rates is not None else None
+        moved = (
+            f"{units.bytes_(total.get(f'{side}_bytes'))} in {units.count(total.get(f'{side}_packets'))} packets so far"
+        )
+        facts.append(Fact(label, f"{units.bits_per_second(bits)} · {units.packets_per_second(packets)} · {moved}"))
+    drops = [f"{name} {units.count(total[name])}" for name in ("rx_dropped", "tx_dropped") if total.get(name)]
+    return [*facts, Fact("trouble", ", ".join(drops), "warn")] if drops else facts

@@ -1,0 +1,127 @@
+"""PCI functions, PCI Express links, transceivers and virtual functions in words.
+
+Reads nothing; takes records and yields raw text: `text.clean` is applied where a string meets a screen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from nictop.model.text.words import Tone, on, reason
+from nictop.probe.records import Module, Optics, PcieLink, PciFunction, VirtualFunction
+
+_ENCODING = ((8.0, 0.8), (64.0, 128 / 130))
+"""Up to this many GT/s (exclusive) → share of the transfers that are data: 8b/10b, then 128b/130b."""
+
+
+def pcie_capacity(link: PcieLink) -> float | None:
+    """Gb/s of data in each direction before packet overhead: GT/s × lanes × encoding (PCI Express Base Specification);
+    None when speed or width are not known."""
+    if link.speed is None or link.width is None:
+        return None
+    for limit, share in _ENCODING:
+        if link.speed < limit:
+            return link.speed * link.width * share
+    return link.speed * link.width
+
+
+def pcie_words(link: PcieLink | None) -> tuple[str, Tone]:
+    """``8 GT/s ×4``, or ``8 GT/s ×4 (of 16 GT/s ×8)`` when both sides could not agree on more."""
+    if link is None:
+        return "no PCI Express link of its own", "dim"
+    if link.speed is None and link.width is None:
+        return "not known", "dim"
+    now, most = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
+    slower = link.speed is not None and link.max_speed is not None and link.speed < link.max_speed
+    narrower = link.width is not None and link.max_width is not None and link.width < link.max_width
+    if slower or narrower:
+        return f"{now} (of {most})", "warn"
+    return now, "normal"
+
+
+def _lanes(speed: float | None, lanes: int | None) -> str:
+    return f"{f'{speed:g} GT/s' if speed is not None else 'speed unknown'} ×{lanes if lanes is not None else '?'}"
+
+
+def ids_words(pci: PciFunction) -> str:
+    """``8086:1572``"""
+    return f"{pci.vendor_id:04x}:{pci.device_id:04x}"
+
+
+def pci_name(pci: PciFunction) -> str:
+    """``Intel Corporation 82576 Gigabit Network Connection``; what has no name is called by its ids."""
+    if pci.device_name:
+        return f"{pci.vendor_name} {pci.device_name}" if pci.vendor_name else pci.device_name
+    return f"{pci.vendor_name} {ids_words(pci)}" if pci.vendor_name else ids_words(pci)
+
+
+def optical_power(milliwatt: float | None) -> str:
+    """``-2.35 dBm (0.58 mW)``; dBm is 10 log10 of milliwatt."""
+    if milliwatt is None or math.isnan(milliwatt):
+        return "not known"
+    if milliwatt <= 0:
+        return "no light"
+    return f"{10 * math.log10(milliwatt):.2f} dBm ({milliwatt:.2f} mW)"
+
+
+def module_words(module: Module) -> str:
+    """``SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC``, ``SFP+ Molex 74752-1101 · copper cable, 1 m``."""
+    name = " ".join(part for part in (module.kind, module.vendor, module.part) if part) or "module without a name"
+    medium: str = "medium unknown" if module.medium == "unknown" else module.medium
+    if module.length is not None:
+        medium += f" cable, {module.length:g} m"
+    if module.wavelength is not None:
+        medium += f", {module.wavelength:g} nm"
+    return " · ".join(part for part in (name, medium, module.connector) if part)
+
+
+def lane_words(lanes: Sequence[Optics]) -> tuple[str, ...]:
+    """One line per lane: light received, light sent, laser current."""
+    return tuple(
+        f"rx {optical_power(lane.rx_power)} · tx {optical_power(lane.tx_power)} · laser "
+        + (f"{lane.bias:.1f} mA" if lane.bias is not None else "current not known")
+        for lane in lanes
+    )
+
+
+NO_ADDRESS = "00:00:00:00:00:00"
+
+
+def vf_words(vf: VirtualFunction) -> str:
+    """What the physical function enforces: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
+    address = "no MAC set by the PF" if vf.address in (None, NO_ADDRESS) else str(vf.address)
+    vlan = "no VLAN"
+    if vf.vlan:
+        protocol = f" {vf.vlan_protocol}" if vf.vlan_protocol not in (None, "802.1Q") else ""
+        vlan = f"VLAN {vf.vlan}{protocol}" + (f" priority {vf.qos}" if vf.qos else "")
+    parts = [address, vlan]
+    for name, flag in (("spoof check", vf.spoof_check), ("trust", vf.trust)):
+        parts.append(f"{name} {on(flag) if flag is not None else 'not known'}")
+    parts.append(f"link {vf.link_state or 'state not known'}")
+    return " · ".join(parts)
+
+
+def vf_rate_words(vf: VirtualFunction) -> str:
+    """``min 100 Mb/s, max 1000 Mb/s``, ``no limit``."""
+    limits = [f"{name} {rate} Mb/s" for name, rate in (("min", vf.min_tx_rate), ("max", vf.max_tx_rate)) if rate]
+    if limits:
+        return ", ".join(limits)
+    return "not known" if vf.max_tx_rate is None else "no limit"
+
+
+VFIO = "vfio-pci"
+
+
+def driver_words(pci: PciFunction) -> tuple[str, Tone]:
+    """``igb``, ``no driver``, ``vfio-pci (user space or a virtual machine)``, with an override that is not obeyed."""
+    override = ""
+    if pci.driver_override and pci.driver_override != pci.driver:
+        override = f", override {pci.driver_override}"
+    if pci.driver is None:
+        if "driver" in pci.unreadable:
+            return f"{reason(pci.unreadable['driver'], None)}{override}", "dim"
+        return f"no driver{override}", "warn"
+    if pci.driver == VFIO:
+        return f"{VFIO} (user space or a virtual machine){override}", "normal"
+    return f"{pci.driver}{override}", "normal"

@@ -1,0 +1,209 @@
+"""What a netdev is: state, addresses, place among the others, driver.
+
+Reads nothing; yields sections of raw text.
+"""
+
+from __future__ import annotations
+
+from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_words
+from nictop.model.devices.traffic_control import impairs, qdisc_words
+from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text.words import (
+    IFF_MULTICAST,
+    IFF_NOARP,
+    IFF_PROMISC,
+    driver_name,
+    is_virtual,
+    on,
+    reason,
+    state_words,
+    times,
+)
+from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
+
+ARPHRD_ETHER = 1
+MOST_QDISCS = 4
+"""Queueing disciplines that are listed; a link with mq has one per queue."""
+
+ASSIGNMENTS = {
+    "permanent": "permanent",
+    "random": "random",
+    "stolen": "taken from another link",
+    "set": "set by software",
+}
+
+PORTS = {
+    "tp": "twisted pair",
+    "aui": "AUI",
+    "mii": "MII",
+    "fibre": "fibre",
+    "bnc": "BNC",
+    "da": "direct attach copper",
+    "none": "none",
+    "other": "other",
+}
+
+
+def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
+    if link.type == ARPHRD_VOID:
+        text, tone = state_words(link)
+        pending = Fact("the rest", "inventory pending: this link is new", "dim")
+        return section("Link", [Fact("state", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
+    facts = _settings(link)
+    changes = []
+    if link.carrier_changes is not None:
+        changes.append(f"carrier changed {times(link.carrier_changes)}")
+    if link.ethtool.state is not None and link.ethtool.state.down_events is not None:
+        changes.append(f"physical link went down {times(link.ethtool.state.down_events)}")
+    facts.append(Fact("changes", " · ".join(changes) or reason(link.unreadable.get("carrier_changes"), None)))
+    bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
+    facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
+    facts += _place(link, snapshot)
+    length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
+    facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
+    for one in link.traffic_control[:MOST_QDISCS]:
+        place = f" (class {one.parent})" if one.parent is not None else ""
+        harmful = impairs(one, None) and not is_virtual(link)
+        facts.append(Fact("traffic control", qdisc_words(one) + place, "warn" if harmful else "normal"))
+    if link.flags & IFF_PROMISC or link.promiscuity:
+        facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
+    if link.type == ARPHRD_ETHER:
+        facts += _switched_off(link)
+    return section("Link", facts)
+
+
+def _switched_off(link: Link) -> list[Fact]:
+    """What an Ethernet link does unless told otherwise; some kinds of virtual links never do."""
+    off = {"ARP": bool(link.flags & IFF_NOARP), "multicast": not link.flags & IFF_MULTICAST}
+    return [Fact(name, "off", "normal" if is_virtual(link) else "warn") for name, is_off in off.items() if is_off]
+
+
+def _settings(link: Link) -> list[Fact]:
+    settings = link.ethtool.settings
+    if settings is None:
+        why = link.ethtool.unreadable.get("settings")
+        if is_virtual(link) and (why is None or why.reason == "not_offered"):
+            return []  # said with the other parts that a virtual link does not have
+        return [Fact("speed", reason(why, driver_name(link)), "dim")]
+    return [_speed(settings), Fact("port", _port(settings))]
+
+
+def _speed(settings: LinkSettings) -> Fact:
+    speed = f"{settings.speed} Mb/s" if settings.speed is not None else "speed unknown"
+    duplex = f"{settings.duplex} duplex" if settings.duplex else "duplex unknown"
+    negotiation = (
+        "autonegotiation unknown"
+        if settings.autonegotiation is None
+        else f"autonegotiation {on(settings.autonegotiation)}"
+    )
+    lanes = (f"{settings.lanes} lane{'' if settings.lanes == 1 else 's'}",) if settings.lanes else ()
+    return Fact(
+        "speed", " · ".join((speed, duplex, negotiation, *lanes)), "warn" if settings.duplex == "half" else "normal"
+    )
+
+
+def _port(settings: LinkSettings) -> str:
+    port = PORTS.get(settings.port, settings.port) if settings.port else "not known"
+    return f"{port}, {settings.transceiver} transceiver" if settings.transceiver else port
+
+
+def link_name(ifindex: int, snapshot: Snapshot) -> str:
+    """Name of a link, or its ifindex when no such link is in this namespace."""
+    other = snapshot.links.get(ifindex)
+    return other.name if other is not None else f"ifindex {ifindex}"
+
+
+def _place(link: Link, snapshot: Snapshot) -> list[Fact]:
+    facts = []
+    if link.kind:
+        details = ", ".join(f"{name} {value}" for name, value in link.details.items())
+        facts.append(Fact("kind", f"{link.kind} ({details})" if details else link.kind))
+    if link.master is not None:
+        master = snapshot.links.get(link.master)
+        kind = f" ({master.kind})" if master is not None and master.kind else ""
+        facts.append(Fact("master", link_name(link.master, snapshot) + kind))
+    ports = sorted(other.name for other in snapshot.links.values() if other.master == link.ifindex)
+    if ports:
+        facts.append(Fact("ports", ", ".join(ports)))
+    if link.lower is not None and link.lower != link.ifindex:
+        label = "peer" if link.kind == "veth" else "below"
+        if link.lower_namespace is not None:
+            facts.append(Fact(label, f"ifindex {link.lower} in network namespace {link.lower_namespace}"))
+        else:
+            facts.append(Fact(label, link_name(link.lower, snapshot)))
+    if link.physical_port or link.switch_id:
+        switch = f", switch {link.switch_id}" if link.switch_id else ""
+        facts.append(Fact("switch port", f"{link.physical_port or 'no name'}{switch}"))
+    return facts
+
+
+def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
+    if link.type == ARPHRD_VOID:
+        return ()
+    assignment = f" ({ASSIGNMENTS[link.address_assignment]})" if link.address_assignment else ""
+    facts = [Fact("MAC", f"{link.address}{assignment}" if link.address else "none")]
+    if link.permanent_address and link.permanent_address != link.address:
+        facts.append(Fact("permanent MAC", link.permanent_address, "warn"))
+    elif link.permanent_address:
+        facts.append(Fact("permanent MAC", "the same"))
+    elif not is_virtual(link):
+        facts.append(Fact("permanent MAC", reason(link.unreadable.get("permanent_address"), driver_name(link)), "dim"))
+    if link.altnames:
+        facts.append(Fact("altnames", ", ".join(link.altnames)))
+    if link.alias:
+        facts.append(Fact("alias", link.alias))
+    failed = _whole_source(snapshot, "addresses")
+    facts += [_address(one) for one in link.addresses] or [Fact("address", failed or "none", "dim")]
+    conf = _ipv4_conf(link, snapshot)
+    if conf:
+        facts.append(Fact("IPv4 and ARP", conf))
+    failed = _whole_source(snapshot, "routes")
+    facts += [_route(one) for one in link.default_routes] or [Fact("default route", failed or "none", "dim")]
+    return section("Addresses", facts)
+
+
+def _ipv4_conf(link: Link, snapshot: Snapshot) -> str:
+    """Settings that are not the kernel's own."""
+    inventory = snapshot.inventory
+    return ipv4_conf_words(ipv4_conf(link, inventory.settings)) if inventory is not None else ""
+
+
+def _whole_source(snapshot: Snapshot, source: str) -> str:
+    """Why the inventory has none of a source; "" when it was read."""
+    why = snapshot.inventory.unreadable.get(source) if snapshot.inventory is not None else None
+    return reason(why, None) if why is not None else ""
+
+
+def _address(address: Address) -> Fact:
+    notable = [flag for flag in address.flags if flag != "permanent"]
+    text = f"{address.address}/{address.prefix_length} {address.scope}" + "".join(f", {flag}" for flag in notable)
+    bad = "dadfailed" in notable
+    return Fact(
+        address.family.replace("ip", "IP"), text, "bad" if bad else "warn" if "tentative" in notable else "normal"
+    )
+
+
+def _route(route: DefaultRoute) -> Fact:
+    gateway = f"via {route.gateway}" if route.gateway else "on-link"
+    table = "" if route.table == 254 else f", table {route.table}"
+    return Fact("default route", f"{route.family.replace('ip', 'IP')} {gateway}, metric {route.metric}{table}")
+
+
+def driver_section(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
+    if link.type == ARPHRD_VOID or (is_virtual(link) and link.ethtool.driver is None):
+        return ()
+    info = link.ethtool.driver
+    if info is None:
+        why = reason(link.ethtool.unreadable.get("driver"), driver_name(link, pci))
+        known = driver_name(link, pci)
+        facts = [Fact("driver", f"{known} (version {why})" if known else why)]
+    else:
+        facts = [
+            Fact("driver", f"{info.driver or 'no name'} {info.version}".rstrip()),
+            Fact("firmware", info.firmware or "not told by the driver", "normal" if info.firmware else "dim"),
+            Fact("bus-info", info.bus_info or "none", "normal" if info.bus_info else "dim"),
+        ]
+    if link.bus:
+        facts.append(Fact("device", f"{link.device or 'no name'} on {link.bus}"))
+    return section("Driver", facts)

@@ -1,0 +1,105 @@
+"""What belongs to one NIC on other hosts, in sentences.
+
+Reads nothing; takes what `pairs` found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nictop.model.devices.netdevs import Disagreement, End
+from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
+from nictop.model.devices.subnets import Subnet
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import Tone
+
+WHAT = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
+MOST_NAMED = 6
+"""Netdevs that one sentence names; the others are counted."""
+
+
+@dataclass(frozen=True)
+class PairFact:
+    """A sentence about one NIC and those of other hosts. Names in it are as the machines told them."""
+
+    text: str
+    tone: Tone = "normal"
+
+
+def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFact, ...]:
+    """All that is known; empty: nothing. `names`: those of the netdevs (`netdev_names`)."""
+    facts: list[PairFact] = []
+    for function in found.virtual_functions:
+        if end in (function.physical, function.guest):
+            facts += _function_facts(end, function, names)
+    for tap in found.taps:
+        if end in (tap.tap, tap.guest):
+            facts += _tap_facts(end, tap, names)
+    for subnet in found.subnets:
+        if any(member.end == end for member in subnet.members):
+            facts += _subnet_facts(end, subnet, names)
+    facts += [_ambiguity_fact(one, end, names) for one in found.ambiguous if end in one.ends]
+    return tuple(facts)
+
+
+def netdev_names(snapshots: Iterable[Snapshot]) -> dict[End, str]:
+    """Name of every netdev."""
+    return {End(one.host, ifindex): link.name for one in snapshots for ifindex, link in one.links.items()}
+
+
+def _function_facts(end: End, pair: VirtualFunctionPair, names: Mapping[End, str]) -> list[PairFact]:
+    vlan = f", in VLAN {pair.port_vlan} of the port" if pair.port_vlan else ""
+    if end == pair.guest:
+        text = f"is VF {pair.number} of {_named(pair.physical, names)} (MAC {pair.address}){vlan}"
+    else:
+        text = f"its VF {pair.number} is {_named(pair.guest, names)} (MAC {pair.address}){vlan}"
+    return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
+
+
+def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFact]:
+    machine = f" of the virtual machine {pair.machine}" if pair.machine else ""
+    known = "its bridge has this MAC there" if pair.known_by == "forwarding" else "by its MAC"
+    threads = f"; vhost threads {', '.join(map(str, pair.vhost))}" if pair.vhost else ""
+    if end == pair.guest:
+        text = f"is behind {_named(pair.tap, names)}{machine} ({known}){threads}"
+    else:
+        text = f"leads to {_named(pair.guest, names)}{machine} ({known}){threads}"
+    return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
+
+
+def _subnet_facts(end: End, subnet: Subnet, names: Mapping[End, str]) -> list[PairFact]:
+    others = dict.fromkeys(member.end for member in subnet.members if member.end != end)
+    facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")]
+    own = {member.address for member in subnet.members if member.end == end}
+    facts += [
+        PairFact(f"{address} is not its alone: a duplicate, or two networks with the same numbers", "warn")
+        for address in subnet.duplicates
+        if address in own
+    ]
+    return [*facts, *_disagreements(end, subnet.disagreements, names)]
+
+
+def _disagreements(end: End, found: Iterable[Disagreement], names: Mapping[End, str]) -> list[PairFact]:
+    """What others have instead; disagreements of others among themselves are told at their NICs."""
+    facts = []
+    for one in found:
+        own = next((value for value, ends in one.sides if end in ends), None)
+        if own is not None:
+            rest = [f"{value} at {_listed(ends, names)}" for value, ends in one.sides if value != own]
+            facts.append(PairFact(f"{WHAT[one.what]} {own} here, {', '.join(rest)}", "warn"))
+    return facts
+
+
+def _ambiguity_fact(one: Ambiguity, end: End, names: Mapping[End, str]) -> PairFact:
+    others = tuple(other for other in one.ends if other != end)
+    return PairFact(f"MAC {one.address} says too little: also {_listed(others, names)}", "warn")
+
+
+def _named(end: End, names: Mapping[End, str]) -> str:
+    return f"{end.host} {names.get(end, end.ifindex)}"
+
+
+def _listed(ends: Sequence[End], names: Mapping[End, str]) -> str:
+    listed = ", ".join(_named(end, names) for end in ends[:MOST_NAMED])
+    return listed if len(ends) <= MOST_NAMED else f"{listed} and {len(ends) - MOST_NAMED} more"

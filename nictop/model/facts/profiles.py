@@ -1,0 +1,222 @@
+"""The Profile panel: who manages a netdev, its active profile, the others that could take it, profiles without a NIC.
+
+Reads nothing; yields sections of raw text. Names of profiles are free text of the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nictop.model.facts.sections import Fact, Section, section
+from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.managers.link_managers import LinkManager, is_managed, link_manager
+from nictop.model.managers.networkmanager_states import address_phrase
+from nictop.model.managers.profile_match import TYPES_OF_DEVICE, Match, ProfileMatches, is_made_up
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text.words import Tone, reason
+from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
+
+MOST_OTHERS = 30
+"""Profiles listed; a machine with more of them has them for other devices."""
+SHIPPED = ("/usr/lib/", "/lib/")
+"""Files of the distribution: nobody's decision about this host."""
+PENDING = Fact("manager", "inventory pending", "dim")
+
+
+def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
+    """Sections for a netdev, never empty: manager, active profile, other profiles."""
+    inventory = snapshot.inventory
+    if inventory is None or link.type == ARPHRD_VOID:
+        return section("Manager", [PENDING])
+    matches = ProfileMatches(snapshot)
+    manager = link_manager(link, inventory, LinkConfiguration(inventory))
+    active = matches.active(link)
+    return (
+        *section("Manager", _manager(manager, link, matches, inventory)),
+        *section("Active profile", _profile(active, matches) if active is not None else []),
+        *section("Other profiles", list(_others(link, matches, active))),
+    )
+
+
+def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
+    """Sections for a host: what runs, and the profiles that fit no device, with the reason."""
+    inventory = snapshot.inventory
+    if inventory is None:
+        return section("Managers", [PENDING])
+    matches = ProfileMatches(snapshot)
+    return (
+        *section("Managers", list(_managers(inventory, matches))),
+        *section("Profiles that fit no device", list(_unusable(matches))),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- netdev
+
+
+def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventory: Inventory) -> list[Fact]:
+    name = f"{manager.name}, written by {manager.written_by}" if manager.written_by else manager.name
+    facts = [Fact("manager", name, "dim" if manager.name == "nobody" else "normal")]
+    if manager.state:
+        facts.append(Fact("why" if manager.name == "nobody" else "state", manager.state, manager.tone))
+    facts += [Fact("file", file) for file in manager.files[:3]]
+    device = matches.device(link)
+    if device is not None and manager.name == "NetworkManager" and not device.autoconnect:
+        facts.append(Fact("autoconnect", "off for this device, until a profile is brought up by hand", "warn"))
+    why = inventory.unreadable.get("networkmanager")
+    if why is not None:
+        facts.append(Fact("NetworkManager", reason(why, None), "warn"))
+    return facts
+
+
+def _profile(profile: Profile, matches: ProfileMatches) -> list[Fact]:
+    """The active profile in full."""
+    origin, tone = _origin(profile)
+    facts = [
+        Fact("profile", profile.id or "without a name"),
+        Fact("UUID", profile.uuid),
+        Fact("kept", origin, tone),
+        Fact("file", profile.filename or "none: in memory only", "normal" if profile.filename else "warn"),
+        Fact("autoconnect", _autoconnect(profile)),
+        Fact("IPv4", address_phrase(profile.ipv4, "ipv4")),
+        Fact("IPv6", address_phrase(profile.ipv6, "ipv6")),
+    ]
+    bound = _bound_to(profile)
+    facts.append(Fact("bound to", bound or "nothing: it fits any device", "normal" if bound else "warn"))
+    if profile.controller:
+        controller = matches.by_uuid.get(profile.controller)
+        facts.append(Fact("controller", controller.id if controller is not None else profile.controller))
+    if matches.ids.get(profile.id, 0) > 1:
+        facts.append(Fact("name", f"{matches.ids[profile.id]} profiles have it: use the UUID", "warn"))
+    return facts
+
+
+def _origin(profile: Profile) -> tuple[str, Tone]:
+    if profile.external:
+        return "NetworkManager describes what somebody else set up", "dim"
+    if is_made_up(profile):
+        return "made up by NetworkManager, as no profile fitted", "warn"
+    if profile.volatile:
+        return "until it goes down: it is deleted then", "warn"
+    if profile.filename is None:
+        return "in memory only: gone at the next reboot", "warn"
+    if profile.unsaved:
+        return "saved, but changed in memory since", "warn"
+    return "saved", "good"
+
+
+def _autoconnect(profile: Profile) -> str:
+    if not profile.autoconnect:
+        return "no: only by hand"
+    priority = f", priority {profile.autoconnect_priority}" if profile.autoconnect_priority else ""
+    return f"yes{priority}"
+
+
+def _bound_to(profile: Profile) -> str:
+    parts = []
+    if profile.interface_name:
+        parts.append(f"interface {profile.interface_name}")
+    if profile.mac_address:
+        parts.append(f"MAC {profile.mac_address}")
+    for name, patterns in (
+        ("match.interface-name", profile.match_interface_names),
+        ("match.driver", profile.match_drivers),
+        ("match.path", profile.match_paths),
+        ("match.kernel-command-line", profile.match_kernel_command_line),
+    ):
+        if patterns:
+            parts.append(f"{name} {' '.join(patterns)}")
+    return " · ".join(parts)
+
+
+def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iterable[Fact]:
+    """Every other profile of this kind of device: which would be next, which waits, which does not fit."""
+    device = matches.device(link)
+    shown = [one for one in matches.profiles if _could_concern(one, link, device) and one is not active]
+    found = [matches.match(profile, link) for profile in shown[:MOST_OTHERS]]
+    first = active is None and device is not None and is_managed(device)
+    for match in sorted(found, key=lambda one: not one.fits):
+        label, text, tone = _other(match, first=first)
+        first = first and not (match.fits and not match.waits)
+        yield Fact(label, f'"{match.profile.id}" {text}', tone)
+    if len(shown) > MOST_OTHERS:
+        yield Fact("and", f"{len(shown) - MOST_OTHERS} more", "dim")
+    yield from _refused(matches)
+
+
+def _other(match: Match, *, first: bool) -> tuple[str, str, Tone]:
+    profile = match.profile
+    if not match.fits:
+        return "does not fit", match.unfit, "dim"
+    facts = f"{address_phrase(profile.ipv4, 'ipv4')}; autoconnect {_autoconnect(profile)}"
+    made_up = "; made up by NetworkManager" if is_made_up(profile) else ""
+    if match.waits:
+        return "fits, waits", f"{match.waits}; {facts}{made_up}", "normal"
+    return ("fits, first" if first else "fits"), f"{facts}{made_up}", "good" if first else "normal"
+
+
+def _could_concern(profile: Profile, link: Link, device: ManagedDevice | None) -> bool:
+    """It is for this link by name, or of a type that such a device runs; not a mere description."""
+    if profile.external:
+        return False
+    types = TYPES_OF_DEVICE.get(device.type, ()) if device is not None else ()
+    return profile.interface_name == link.name or profile.type in types
+
+
+def _refused(matches: ProfileMatches) -> Iterable[Fact]:
+    hidden = [one for one in matches.manager.profiles if not one.uuid] if matches.manager is not None else []
+    if hidden:
+        yield Fact("not readable", f"{len(hidden)} that belong to other users", "dim")
+    why = matches.manager.unreadable.get("profiles") if matches.manager is not None else None
+    if why is not None:
+        yield Fact("profiles", reason(why, None), "warn")
+
+
+# ------------------------------------------------------------------------------------------------------------ host
+
+
+def _managers(inventory: Inventory, matches: ProfileMatches) -> Iterable[Fact]:
+    manager = matches.manager
+    if manager is not None:
+        off = "" if manager.networking_enabled else ", networking switched off"
+        starting = ", starting" if manager.startup else ""
+        tone: Tone = "warn" if off or starting else "normal"
+        yield Fact("NetworkManager", f"{manager.version or 'version not known'}{off}{starting}", tone)
+        devices = manager.devices.values()
+        managed = [one for one in devices if one.state > 10 and not _looks_on(one.active_profile, matches)]
+        yield Fact("its devices", f"{len(managed)} of {len(manager.devices)}")
+        yield from _forbidden(manager.configuration)
+    elif "networkmanager" in inventory.unreadable:
+        yield Fact("NetworkManager", reason(inventory.unreadable["networkmanager"], None), "warn")
+    else:
+        yield Fact("NetworkManager", "does not run", "dim")
+    if inventory.networkd or inventory.services.networkd is not None:
+        own = [one for one in inventory.networkd.values() if one.setup_state not in ("unmanaged", "linger")]
+        yield Fact("networkd", f"manages {len(own)} of {len(inventory.networkd)} links")
+    files: dict[str, None] = {}
+    for entry in inventory.configuration:
+        if not entry.file.startswith(SHIPPED):
+            files.setdefault(f"{entry.owner}: {entry.file}")
+    for text in list(files)[:10]:
+        yield Fact("files", text, "dim")
+
+
+def _looks_on(uuid: str | None, matches: ProfileMatches) -> bool:
+    profile = matches.by_uuid.get(uuid) if uuid is not None else None
+    return profile is not None and profile.external
+
+
+def _forbidden(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
+    where = configuration.origins.get("no_auto_default", "its configuration")
+    if configuration.no_auto_default:
+        yield Fact("makes none for", f"{', '.join(configuration.no_auto_default)} (no-auto-default in {where})")
+    left = (*configuration.unmanaged_devices, *configuration.device_unmanaged)
+    if left:
+        yield Fact("leaves alone", ", ".join(left))
+
+
+def _unusable(matches: ProfileMatches) -> Iterable[Fact]:
+    for profile in matches.profiles:
+        why = matches.missing_binding(profile)
+        if why:
+            yield Fact("no device", f'"{profile.id}": {why}', "warn")
+    yield from _refused(matches)

@@ -1,0 +1,48 @@
+"""The shape in which facts are laid out for a person: titled sections of labelled lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from nictop.model.text.words import Tone, reason
+from nictop.probe.records import Unreadable
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line: a label of at most 15 cells, and a text that is never empty. Both raw."""
+
+    label: str
+    text: str
+    tone: Tone = "normal"
+
+
+@dataclass(frozen=True)
+class Section:
+    """Facts that belong together, most important first; never empty."""
+
+    title: str
+    facts: tuple[Fact, ...]
+
+
+SUMMARY = "Summary"
+"""Title of the first section of a netdev; a panel that names the netdev anyway need not draw it."""
+
+ABSENT_ORDER = ("not_offered", "missing", "needs_root", "vanished", "malformed", "failed")
+
+
+def section(title: str, facts: Sequence[Fact]) -> tuple[Section, ...]:
+    """A section, or nothing when there is no fact for it."""
+    return (Section(title, tuple(facts)),) if facts else ()
+
+
+def absences(names: Mapping[str, str], unreadable: Mapping[str, Unreadable], driver: str | None) -> tuple[Fact, ...]:
+    """Why things are absent, in one line per reason: ``not offered by veth: rings, coalescing``. `names`: field of the
+    record → what people call it."""
+    grouped: dict[tuple[int, str], list[str]] = {}
+    for field, name in names.items():
+        why = unreadable.get(field)
+        rank = ABSENT_ORDER.index(why.reason) if why is not None else len(ABSENT_ORDER)
+        grouped.setdefault((rank, reason(why, driver)), []).append(name)
+    return tuple(Fact("absent", f"{why}: {', '.join(members)}", "dim") for (_, why), members in sorted(grouped.items()))

@@ -1,0 +1,116 @@
+"""The first five lines about a netdev: what a person who has no time asks first.
+
+Reads nothing; yields one section of raw text. The sections behind it have each of these facts in full.
+"""
+
+from __future__ import annotations
+
+from nictop.model.facts.sections import SUMMARY, Fact, Section, section
+from nictop.model.rates.links import LinkRates
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text import units
+from nictop.model.text.words import Tone, driver_name, is_virtual, reason, state_words, times
+from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
+
+EVENTS = (
+    ("rx_errors", "rx_errors"),
+    ("tx_errors", "tx_errors"),
+    ("rx_dropped", "rx_dropped"),
+    ("tx_dropped", "tx_dropped"),
+    ("rx_missed_errors", "rx_missed"),
+)
+"""Counter of the kernel → field of `LinkRates`."""
+
+
+def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tuple[Section, ...]:
+    """State, what is lost, addresses, driver, queues: five lines where they fit. Nothing for a link that is too new."""
+    if link.type == ARPHRD_VOID:
+        return ()
+    facts = [_state(link), trouble_fact(link, snapshot), _addresses(link, snapshot), _driver(link, pci)]
+    return section(SUMMARY, [*facts, *_queues(link, pci)])
+
+
+def _state(link: Link) -> Fact:
+    text, tone = state_words(link)
+    changes = () if not link.carrier_changes else (f"carrier changed {times(link.carrier_changes)}",)
+    return Fact("state", " · ".join((text, f"MTU {link.mtu}", *changes)), tone)
+
+
+def trouble_fact(link: Link, snapshot: Snapshot) -> Fact:
+    """What is lost now, with its rate; else what was lost since the driver was loaded."""
+    numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
+    numbers = numbers if numbers is not None else link.counters
+    if numbers is None:
+        return Fact("trouble", "counters not read yet", "dim")
+    rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
+    now = _now(rates)
+    if now:
+        return Fact("trouble", " · ".join(now), "warn")
+    total = dict(zip(LINK_COUNTERS, numbers, strict=False))
+    past = [f"{name} {units.count(total[name])}" for name, _ in EVENTS if total.get(name)]
+    if past:
+        return Fact("trouble", f"none now · so far {', '.join(past)}" if rates is not None else ", ".join(past))
+    return Fact("trouble", "none: no errors, no drops, nothing missed", "good")
+
+
+def _now(rates: LinkRates | None) -> list[str]:
+    if rates is None:
+        return []
+    rated = ((name, getattr(rates, field)) for name, field in EVENTS)
+    return [f"{name} {units.per_second(rate)}" for name, rate in rated if rate]
+
+
+def ranked_addresses(link: Link) -> list[Address]:
+    """The ones people would ping first: global before link-local, IPv4 before IPv6."""
+    return sorted(link.addresses, key=lambda one: (one.scope != "global", one.family != "ipv4"))
+
+
+def _addresses(link: Link, snapshot: Snapshot) -> Fact:
+    sources = snapshot.inventory.unreadable if snapshot.inventory is not None else {}
+    parts = [f"{one.address}/{one.prefix_length}" for one in ranked_addresses(link)]
+    bad = any("dadfailed" in one.flags for one in link.addresses)
+    if not parts:
+        parts = [reason(sources["addresses"], None) if "addresses" in sources else "none"]
+    families = dict.fromkeys(route.family.replace("ip", "IP") for route in link.default_routes)
+    if families:
+        parts.append(f"default route {', '.join(families)}")
+    tone: Tone = "bad" if bad else "normal" if link.addresses else "dim"
+    return Fact("addresses", " · ".join(parts) + (" · duplicate address detected" if bad else ""), tone)
+
+
+def _driver(link: Link, pci: PciFunction | None) -> Fact:
+    info = link.ethtool.driver
+    known = driver_name(link, pci)
+    if info is None:
+        return Fact(
+            "driver", known or reason(link.ethtool.unreadable.get("driver"), known), "normal" if known else "dim"
+        )
+    firmware = (f"firmware {info.firmware}",) if info.firmware.strip(" N/A") else ()
+    return Fact("driver", " · ".join((f"{info.driver or known or 'no name'} {info.version}".rstrip(), *firmware)))
+
+
+def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
+    ethtool = link.ethtool
+    parts = []
+    if ethtool.channels is not None:
+        now = ethtool.channels
+        parts += _of(
+            ("combined", now.combined, now.max_combined), ("rx", now.rx, now.max_rx), ("tx", now.tx, now.max_tx)
+        )
+    if ethtool.rings is not None:
+        rings = ethtool.rings
+        parts += _of(("rx ring", rings.rx, rings.max_rx), ("tx ring", rings.tx, rings.max_tx))
+    if parts:
+        return [Fact("queues", " · ".join(parts))]
+    if is_virtual(link):
+        return []
+    return [Fact("queues", reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
+
+
+def _of(*kinds: tuple[str, int | None, int | None]) -> list[str]:
+    """``combined 2/4``: now and at most; kinds that the driver does not have are left out."""
+    return [
+        f"{name} {'?' if now is None else now}" + ("" if most is None else f"/{most}")
+        for name, now, most in kinds
+        if now or most
+    ]

@@ -1,0 +1,1 @@
+"""Which profile or configuration file owns a link, and why."""

@@ -1,0 +1,116 @@
+"""Who manages a link, in which state that is, and why.
+
+Reads nothing. NetworkManager speaks for itself; systemd-networkd through its state files, with netplan behind it where
+netplan wrote the file; ifupdown and network-scripts leave nothing but their configuration, so a stanza that applies to
+the link counts when nobody else manages it. cloud-init writes the files of the others and is named with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from nictop.model.managers.configuration import LinkConfiguration, place
+from nictop.model.managers.networkmanager_states import FAILED, UNMANAGED, state_phrase
+from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDevice, NetworkdLink, Profile
+
+if TYPE_CHECKING:
+    from nictop.model.text.words import Tone
+
+ManagerName = Literal["NetworkManager", "systemd-networkd", "ifupdown", "network-scripts", "the kernel", "nobody"]
+
+NETWORKD_STATES: dict[str, tuple[str, Tone]] = {
+    "configured": ("configured", "good"),
+    "configuring": ("being configured", "warn"),
+    "pending": ("waiting for udev", "warn"),
+    "initialized": ("not looked at yet", "warn"),
+    "failed": ("failed", "bad"),
+    "linger": ("gone", "dim"),
+    "unmanaged": ("not managed: no .network file matches", "dim"),
+}
+NETPLAN_FILE = "netplan-"
+"""In the names of the files that netplan writes below /run/systemd/network."""
+IFF_LOOPBACK = 0x8
+BY_FILE: dict[str, ManagerName] = {"ifupdown": "ifupdown", "ifcfg": "network-scripts"}
+
+
+@dataclass(frozen=True)
+class LinkManager:
+    """The answer."""
+
+    name: ManagerName
+    state: str
+    """In words, with the reason; "" when the manager keeps none."""
+    tone: Tone
+    written_by: str | None = None
+    """netplan or cloud-init, whose files the manager obeys."""
+    files: tuple[str, ...] = ()
+    """``FILE:LINE`` of the stanzas that apply."""
+
+
+def link_manager(link: Link, inventory: Inventory, configuration: LinkConfiguration) -> LinkManager:
+    """The one that manages a link now; "nobody" says in `state` why those who run do not."""
+    manager = inventory.networkmanager
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    entries = configuration.addressing(link)
+    written_by = next((entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")), None)
+    files = tuple(place(entry) for entry in entries)
+    if device is not None and is_managed(device) and not described_only(device, active_profile(device, inventory)):
+        tone: Tone = "good" if device.state == 100 else "bad" if device.state == FAILED else "warn"
+        return LinkManager("NetworkManager", state_phrase(device.state, device.reason), tone, written_by, files)
+    networkd = inventory.networkd.get(link.ifindex)
+    if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
+        words, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
+        if NETPLAN_FILE in (networkd.network_file or ""):
+            written_by = "netplan"
+        files = files or ((networkd.network_file,) if networkd.network_file else ())
+        state = f"{words}, {networkd.operational_state}" if networkd.operational_state else words
+        return LinkManager("systemd-networkd", state, tone, written_by, files)
+    by_file = _by_file(entries, inventory)
+    if by_file is not None:
+        return LinkManager(by_file, "", "normal", written_by, files)
+    if link.flags & IFF_LOOPBACK:
+        return LinkManager("the kernel", "", "normal")
+    return LinkManager("nobody", _why_nobody(device, networkd, inventory), "dim", written_by, files)
+
+
+def is_managed(device: ManagedDevice) -> bool:
+    """NetworkManager takes care of the device, whatever state that has."""
+    return device.state > UNMANAGED
+
+
+def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | None:
+    """The profile that is up or coming up on it."""
+    if device.active_profile is None or inventory.networkmanager is None:
+        return None
+    return next((one for one in inventory.networkmanager.profiles if one.uuid == device.active_profile), None)
+
+
+def described_only(device: ManagedDevice, profile: Profile | None) -> bool:
+    """NetworkManager only looks on: its profile describes what somebody else set up."""
+    return profile is not None and profile.external and profile.uuid == device.active_profile
+
+
+def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> ManagerName | None:
+    for entry in entries:
+        if entry.owner == "ifcfg" and inventory.networkmanager is not None:
+            continue  # NetworkManager reads them itself: what it does not manage, it was told to leave
+        name = BY_FILE.get(entry.owner)
+        if name is not None:
+            return name
+    return None
+
+
+def _why_nobody(device: ManagedDevice | None, networkd: NetworkdLink | None, inventory: Inventory) -> str:
+    parts = []
+    if device is not None and not is_managed(device):
+        parts.append(f"NetworkManager: {state_phrase(device.state, device.reason)}")
+    elif device is not None:
+        parts.append("NetworkManager only looks on: somebody else set it up")
+    elif "networkmanager" in inventory.unreadable:
+        why = inventory.unreadable["networkmanager"]
+        parts.append(f"NetworkManager could not be asked{f': {why.detail}' if why.detail else ''}")
+    if networkd is not None:
+        parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
+    parts += [f"{one.name} does not run (unit {one.unit})" for one in inventory.stopped_managers]
+    return "; ".join(parts) or "no manager of networks runs here that knows it"

@@ -1,0 +1,282 @@
+"""One netdev from the wire to the core: queue → NAPI → interrupt → CPU, with what each carried in the last interval.
+
+Reads nothing. `queue_map(link, snapshot)` joins the plan of the inventory (`queue_plan`, made once) with the rates of
+the last two counter records. Per-queue rates are those of the netdev family (qstats) where the driver offers them, else
+those of its driver counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from nictop.model.queues.driver_counters import QueuePositions, Side
+from nictop.model.queues.plan import PlannedQueue, QueueInterrupt, queue_plan
+from nictop.model.rates.links import QueueRates, Rates
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Link
+
+RATE_NAMES = ("rx_packets", "rx_bits", "rx_drops", "tx_packets", "tx_bits", "tx_drops")
+
+
+@dataclass(frozen=True, eq=False)
+class InterruptLoad:
+    """An interrupt of the netdev with its rate."""
+
+    interrupt: QueueInterrupt
+    per_second: float | None
+    """All CPUs together; None: no rate, or it was reset."""
+    cpus: dict[int, float]
+    """CPU id → per second; CPUs with none are left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueueRow:
+    """One queue number, or the sum of all (`queue` None). Rates are per second; None: not known, or not offered."""
+
+    queue: int | None
+    has_rx: bool
+    has_tx: bool
+    """False: there is no such queue. Neither: it has been taken out of use (``ethtool -L``), its interrupt is left."""
+    rx_packets: float | None = None
+    rx_bits: float | None = None
+    rx_drops: float | None = None
+    tx_packets: float | None = None
+    tx_bits: float | None = None
+    tx_drops: float | None = None
+    offered: tuple[str, ...] = RATE_NAMES
+    """Which of these rates the driver counts per queue; all while nobody has asked it yet."""
+    napis: tuple[int, ...] = ()
+    napi_threads: tuple[int, ...] = ()
+    """Thread ids, where NAPI is threaded."""
+    loads: tuple[InterruptLoad, ...] = ()
+    """Its interrupts, by number."""
+    interrupts: float | None = None
+    """Of the interrupts (vmbus channels) that serve this queue alone; of all of them in the sum."""
+    channel: int | None = None
+    """vmbus channel id."""
+    allowed: tuple[int, ...] | None = None
+    effective: tuple[int, ...] | None = None
+    """CPUs that its interrupts may go to and do go to; None: this kernel does not say."""
+    local: bool | None = None
+    """All of them are on the NUMA node of the NIC; None: nothing to be far from, or not known."""
+    xps: tuple[int, ...] | None = None
+    rps: tuple[int, ...] | None = None
+    """(): off; None: not settable, or no such queue."""
+    rps_flow_count: int | None = None
+
+    @property
+    def busy_cpus(self) -> tuple[int, ...]:
+        """CPUs that took its interrupts in the last interval, the busiest first."""
+        sums: dict[int, float] = {}
+        for one in self.loads:
+            for cpu, rate in one.cpus.items():
+                sums[cpu] = sums.get(cpu, 0.0) + rate
+        return tuple(sorted(sums, key=lambda cpu: (-sums[cpu], cpu)))
+
+    @property
+    def in_use(self) -> bool:
+        return self.has_rx or self.has_tx
+
+    @property
+    def load(self) -> float | None:
+        """What makes queues comparable: packets per second of both directions, interrupts where nobody counts them."""
+        known = [value for value in (self.rx_packets, self.tx_packets) if value is not None]
+        return sum(known) if known else self.interrupts
+
+    @property
+    def idle(self) -> bool:
+        """Known to have done nothing: no packet and no interrupt."""
+        known = (self.load, self.interrupts)
+        return any(value is not None for value in known) and not any(known)
+
+
+@dataclass(frozen=True, eq=False)
+class QueueMap:
+    """All queues of one netdev."""
+
+    rows: tuple[QueueRow, ...]
+    """By queue number."""
+    total: QueueRow
+    busiest: int | None
+    """Number of the queue with the highest `QueueRow.load`; None: none has any."""
+    busiest_share: float | None
+    """Its share of all, 0 to 1; 1 / number of queues is perfectly even."""
+    idle: tuple[int, ...]
+    """Numbers of the queues that did nothing; meant to be folded."""
+    others: tuple[InterruptLoad, ...]
+    """Interrupts for link changes, mailbox and configuration."""
+    unmapped: tuple[InterruptLoad, ...]
+    """Interrupts of the device that could not be given to a queue."""
+    qstats: bool
+    """Rates come from the netdev family; False: from the driver's own counters."""
+
+
+def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
+    """The map of `link` now. Without rates or inventory everything that is known without them."""
+    rates = snapshot.rates
+    plan = queue_plan(link, snapshot.inventory)
+    counted = {(one.direction, one.queue): one for one in rates.queues.get(link.ifindex, ())} if rates else {}
+    driver = rates.driver.get(link.ifindex, ()) if rates is not None else ()
+    asked = rates is not None and (link.ifindex in rates.queues or link.ifindex in rates.driver)
+    loads: dict[int, InterruptLoad] = {}
+    rows = [
+        _row(
+            queue,
+            link.ifindex,
+            rates,
+            _Counted(counted, driver, asked),
+            tuple(_load(one, rates) for one in queue.interrupts),
+        )
+        for queue in plan.queues
+    ]
+    for row in rows:
+        loads.update((one.interrupt.number, one) for one in row.loads)
+    ranked = [(row.load or 0.0, row.queue) for row in rows]
+    most, busiest = max(ranked, default=(0.0, None), key=lambda one: one[0])
+    everything = sum(load for load, _ in ranked)
+    return QueueMap(
+        rows=tuple(rows),
+        total=_total(rows, loads.values()),
+        busiest=busiest if most > 0 else None,
+        busiest_share=most / everything if everything > 0 else None,
+        idle=tuple(row.queue for row in rows if row.queue is not None and row.idle),
+        others=tuple(_load(one, rates) for one in plan.others),
+        unmapped=tuple(_load(one, rates) for one in plan.unmapped),
+        qstats=bool(counted),
+    )
+
+
+def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:
+    cpus = rates.interrupts.get(interrupt.number) if rates is not None else None
+    if cpus is None:
+        return InterruptLoad(interrupt, None, {})
+    return InterruptLoad(interrupt, sum(cpus.values()), cpus)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Where per-queue rates come from."""
+
+    qstats: Mapping[tuple[Side, int], QueueRates]
+    driver: tuple[float | None, ...]
+    asked: bool
+    """The probe has asked for them, whatever it was told."""
+
+    def side(
+        self, direction: Side, number: int, positions: QueuePositions
+    ) -> tuple[float | None, float | None, float | None]:
+        """Packets, bits, drops per second: of qstats, what it lacks of the driver's counters."""
+        one = self.qstats.get((direction, number))
+        packets = one.packets if one is not None else None
+        bits = one.bits if one is not None else None
+        drops = one.drops if one is not None else None
+        if packets is None:
+            packets = self._sum(positions.packets)
+        if bits is None:
+            size = self._sum(positions.bytes)
+            bits = size * 8 if size is not None else None
+        if drops is None:
+            drops = self._sum(positions.drops)
+        return packets, bits, drops
+
+    def _sum(self, positions: tuple[int, ...]) -> float | None:
+        total = None
+        for position in positions:
+            value = self.driver[position] if position < len(self.driver) else None
+            if value is None:
+                return None  # a part that was reset would make the sum a wrong number
+            total = value if total is None else total + value
+        return total
+
+
+def _row(
+    queue: PlannedQueue, ifindex: int, rates: Rates | None, counted: _Counted, loads: tuple[InterruptLoad, ...]
+) -> QueueRow:
+    number = queue.number
+    rx = counted.side("rx", number, queue.rx_positions)
+    tx = counted.side("tx", number, queue.tx_positions)
+    has_rx = queue.has_rx or ("rx", number) in counted.qstats
+    has_tx = queue.has_tx or ("tx", number) in counted.qstats
+    interrupts = _sum_of(one.per_second for one in loads if not one.interrupt.shared)
+    effective = _union(one.interrupt.effective for one in loads)
+    allowed = _union(one.interrupt.allowed for one in loads)
+    channel = queue.channel
+    if channel is not None:
+        rate = rates.channels.get(ifindex, {}).get(channel.id) if rates is not None else None
+        interrupts = rate.interrupts if rate is not None else None
+        effective = (channel.cpu,) if channel.cpu is not None else None
+    near = [one.interrupt.local for one in loads if one.interrupt.local is not None]
+    return QueueRow(
+        queue=number,
+        has_rx=has_rx,
+        has_tx=has_tx,
+        rx_packets=rx[0],
+        rx_bits=rx[1],
+        rx_drops=rx[2],
+        tx_packets=tx[0],
+        tx_bits=tx[1],
+        tx_drops=tx[2],
+        offered=_offered(queue, counted, rx + tx),
+        napis=queue.napis,
+        napi_threads=queue.napi_threads,
+        loads=loads,
+        interrupts=interrupts,
+        channel=channel.id if channel is not None else None,
+        allowed=allowed,
+        effective=effective,
+        local=all(near) if near else None,
+        xps=queue.xps,
+        rps=queue.rps,
+        rps_flow_count=queue.rps_flow_count,
+    )
+
+
+def _offered(queue: PlannedQueue, counted: _Counted, values: tuple[float | None, ...]) -> tuple[str, ...]:
+    """Names of the rates that this queue has or, after a reset, will have again."""
+    if not counted.asked:
+        return RATE_NAMES
+    rx = ("rx", queue.number) in counted.qstats
+    tx = ("tx", queue.number) in counted.qstats
+    at, to = queue.rx_positions, queue.tx_positions
+    sources = (rx or at.packets, rx or at.bytes, at.drops, tx or to.packets, tx or to.bytes, to.drops)
+    return tuple(
+        name for name, value, source in zip(RATE_NAMES, values, sources, strict=True) if value is not None or source
+    )
+
+
+def _union(lists: Iterable[tuple[int, ...] | None]) -> tuple[int, ...] | None:
+    known = [one for one in lists if one is not None]
+    if len(known) == 1:
+        return known[0]
+    return tuple(sorted(set().union(*known))) if known else None
+
+
+def _sum_of(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
+    """The sum line. An interrupt that several queues share is counted once."""
+    all_loads = tuple(sorted(loads, key=lambda one: one.interrupt.number))
+    near = [row.local for row in rows if row.local is not None]
+    channels = [row.interrupts for row in rows if row.channel is not None]
+    return QueueRow(
+        queue=None,
+        has_rx=any(row.has_rx for row in rows),
+        has_tx=any(row.has_tx for row in rows),
+        rx_packets=_sum_of(row.rx_packets for row in rows),
+        rx_bits=_sum_of(row.rx_bits for row in rows),
+        rx_drops=_sum_of(row.rx_drops for row in rows),
+        tx_packets=_sum_of(row.tx_packets for row in rows),
+        tx_bits=_sum_of(row.tx_bits for row in rows),
+        tx_drops=_sum_of(row.tx_drops for row in rows),
+        offered=tuple(name for name in RATE_NAMES if any(name in row.offered for row in rows)) if rows else RATE_NAMES,
+        napis=tuple(dict.fromkeys(napi for row in rows for napi in row.napis)),
+        loads=all_loads,
+        interrupts=_sum_of([*(one.per_second for one in all_loads), *channels]),
+        allowed=_union(row.allowed for row in rows),
+        effective=_union(row.effective for row in rows),
+        local=all(near) if near else None,
+    )

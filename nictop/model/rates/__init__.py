@@ -1,0 +1,1 @@
+"""Counters of two moments → rates per second: links, VFs, queues, CPUs, interrupts."""

@@ -1,0 +1,296 @@
+"""Two counter records become per-second rates and CPU shares.
+
+Reads nothing. A counter that ran backwards was reset (driver reload, ``ethtool -L``) and has no rate this time:
+``None``, never a spike. A counter of 32 or 64 bits that wrapped has one, when the packets and bytes of the same
+direction bear it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nictop.model.rates.cpus import CpuShares, all_cpu_shares
+from nictop.model.rates.load import (
+    ChannelRates,
+    MachineInterruptRate,
+    SoftirqRates,
+    SoftnetRates,
+    ThreadShare,
+    channel_rates,
+    interrupt_rates,
+    machine_rates,
+    softirq_rates,
+    softnet_rates,
+    thread_shares,
+)
+from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters
+
+__all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "vf_rates"]
+
+WRAPS = (1 << 32, 1 << 64)
+"""Sizes of the counters that drivers have. Without knowing which, one that was in the last quarter and is in the first
+may have wrapped."""
+
+IMPLAUSIBLE = 1 << 62
+"""No counter moves that far between two readings: it is a small step backwards in unsigned arithmetic."""
+
+SHORTEST = 0.001
+"""Seconds; a pass over the counters itself takes a part of that, so that less between two of them means nothing."""
+
+SMALLEST_PACKET = 14
+LARGEST_PACKET = 1 << 19
+"""Bytes that one counted packet can have: an Ethernet header alone; a segmented packet of BIG TCP."""
+
+LARGEST_EVENT_WRAP = 1 << 26
+"""Errors or drops in one step over the end of the range; more than that is a reset that came near it."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkRates:
+    """One netdev, all per second. None: this counter was reset, or the kernel is too old to have it."""
+
+    rx_bits: float | None
+    """Bits per second: rx_bytes, headers included, preamble and FCS not."""
+    tx_bits: float | None
+    rx_packets: float | None
+    tx_packets: float | None
+    rx_errors: float | None
+    tx_errors: float | None
+    rx_dropped: float | None
+    tx_dropped: float | None
+    rx_missed: float | None
+    """rx_missed_errors: the device had no descriptor to put the packet."""
+
+
+@dataclass(frozen=True, eq=False)
+class QueueRates:
+    """One queue of a netdev, per second. None: reset, or the driver does not count it."""
+
+    direction: Literal["rx", "tx"]
+    queue: int
+    packets: float | None
+    bits: float | None
+    drops: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class VfRates:
+    """One virtual function as its physical function counts it, per second; rx is what the VF received."""
+
+    rx_bits: float | None
+    tx_bits: float | None
+    rx_packets: float | None
+    tx_packets: float | None
+    rx_dropped: float | None
+    tx_dropped: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """What happened between two counter records. What is only in one of them (a new link, an offline CPU) is absent."""
+
+    elapsed: float
+    """Seconds between the two."""
+    links: dict[int, LinkRates]
+    """By ifindex."""
+    cpus: dict[int, CpuShares]
+    """By CPU id."""
+    driver: dict[int, tuple[float | None, ...]]
+    """ifindex → per second, in the order of `Ethtool.driver_counter_names`."""
+    queues: dict[int, tuple[QueueRates, ...]]
+    vfs: dict[int, dict[int, VfRates]]
+    """ifindex of the physical function → VF number."""
+    interrupts: dict[int, dict[int, float]] = field(default_factory=dict)
+    """IRQ number → CPU id → interrupts per second; CPUs with none are left out."""
+    softirqs: dict[int, SoftirqRates] = field(default_factory=dict)
+    """By CPU id."""
+    softnet: dict[int, SoftnetRates] = field(default_factory=dict)
+    """By CPU id."""
+    threads: dict[int, ThreadShare] = field(default_factory=dict)
+    """By thread id."""
+    channels: dict[int, dict[int, ChannelRates]] = field(default_factory=dict)
+    """ifindex of a hv_netvsc link → vmbus channel id."""
+    machine: tuple[MachineInterruptRate, ...] = ()
+    """Every line of /proc/interrupts, only while asked for."""
+
+
+def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
+    """Rates between two records of the same boot; `clock_ticks` is USER_HZ. None when hardly any time has passed."""
+    elapsed = after.time - before.time
+    if not elapsed >= SHORTEST:
+        return None
+    links: dict[int, LinkRates] = {}
+    driver: dict[int, tuple[float | None, ...]] = {}
+    for ifindex, new in after.links.items():
+        old = before.links.get(ifindex)
+        if old is not None:
+            links[ifindex] = _link_rates(old, new, elapsed)
+    for ifindex, new in after.driver.items():
+        old = before.driver.get(ifindex)
+        if old is not None and len(old) == len(new):
+            driver[ifindex] = tuple([_per_second(_forward(a, b), elapsed) for a, b in zip(old, new, strict=True)])
+    return Rates(
+        elapsed=elapsed,
+        links=links,
+        cpus=all_cpu_shares(before.cpus, after.cpus, elapsed * clock_ticks),
+        driver=driver,
+        queues={
+            ifindex: _queue_rates(before.queues[ifindex], queues, elapsed)
+            for ifindex, queues in after.queues.items()
+            if ifindex in before.queues
+        },
+        vfs=vf_rates(before, after),
+        interrupts=interrupt_rates(before, after, elapsed),
+        softirqs=softirq_rates(before, after, elapsed),
+        softnet=softnet_rates(before, after, elapsed),
+        threads=thread_shares(before, after, elapsed, clock_ticks),
+        channels=channel_rates(before, after, elapsed),
+        machine=machine_rates(before, after, elapsed),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------ one counter
+
+
+def _per_second(delta: int | None, elapsed: float, factor: int = 1) -> float | None:
+    return None if delta is None else delta * factor / elapsed
+
+
+def _forward(old: int, new: int) -> int | None:
+    """The step of a counter, or None when it went backwards."""
+    delta = new - old
+    return delta if 0 <= delta < IMPLAUSIBLE else None
+
+
+def _wrapped(old: int, new: int) -> int | None:
+    """The step of a counter that went backwards, if it was near the end of its range and is near the beginning now."""
+    for size in WRAPS:
+        if old < size:
+            return size - old + new if old >= size - size // 4 and new < size // 4 else None
+    return None
+
+
+def _events(old: int, new: int) -> int | None:
+    """The step of a counter that nothing proves (errors, drops) on a link that was not reset."""
+    step = _forward(old, new)
+    if step is None:
+        step = _wrapped(old, new)
+        if step is not None and step > LARGEST_EVENT_WRAP:
+            return None
+    return step
+
+
+def _packets_and_bytes(
+    old: Sequence[int], new: Sequence[int], packets: int, size: int
+) -> tuple[int | None, int | None]:
+    """Steps of the packet and byte counters at two indexes, which prove each other: a wrap of one is believed only when
+    the other one moved forwards by a step that fits. (None, None): both were reset."""
+    packet_step, byte_step = _forward(old[packets], new[packets]), _forward(old[size], new[size])
+    if packet_step is not None and byte_step is not None:
+        return packet_step, byte_step
+    if packet_step is None and byte_step is None:
+        return None, None
+    if packet_step is None:
+        packet_step = _wrapped(old[packets], new[packets])
+    else:
+        byte_step = _wrapped(old[size], new[size])
+    if packet_step is None or byte_step is None:
+        return None, None
+    if packet_step * SMALLEST_PACKET <= byte_step <= packet_step * LARGEST_PACKET:
+        return packet_step, byte_step
+    return None, None
+
+
+# ------------------------------------------------------------------------------------------------- links, VFs, queues
+
+_RX_PACKETS, _TX_PACKETS, _RX_BYTES, _TX_BYTES = (
+    LINK_COUNTERS.index(name) for name in ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
+)
+_EVENTS = tuple(
+    LINK_COUNTERS.index(name) for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
+)
+_RESET = LinkRates(None, None, None, None, None, None, None, None, None)
+
+
+def _link_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> LinkRates:
+    known = min(len(old), len(new))
+    if known <= _TX_BYTES:
+        return _RESET
+    rx_packets, rx_bytes = _packets_and_bytes(old, new, _RX_PACKETS, _RX_BYTES)
+    tx_packets, tx_bytes = _packets_and_bytes(old, new, _TX_PACKETS, _TX_BYTES)
+    if rx_packets is None or rx_bytes is None or tx_packets is None or tx_bytes is None:
+        return _RESET  # a reset spares no counter: one that has already grown past its old value would lie
+    events = [_per_second(_events(old[index], new[index]), elapsed) if index < known else None for index in _EVENTS]
+    return LinkRates(
+        rx_bytes * 8 / elapsed, tx_bytes * 8 / elapsed, rx_packets / elapsed, tx_packets / elapsed, *events
+    )
+
+
+def vf_rates(before: Counters, after: Counters) -> dict[int, dict[int, VfRates]]:
+    """The `vfs` part of `rates` alone: the probe reads VF counters less often than the others, so that the record to
+    compare with is an older one."""
+    elapsed = after.time - before.time
+    if not elapsed >= SHORTEST:
+        return {}
+    return {
+        ifindex: {
+            number: _one_vf(before.vfs[ifindex][number], new, elapsed)
+            for number, new in functions.items()
+            if number in before.vfs[ifindex]
+        }
+        for ifindex, functions in after.vfs.items()
+        if ifindex in before.vfs
+    }
+
+
+_VF = {name: index for index, name in enumerate(VF_COUNTERS)}
+
+
+def _one_vf(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> VfRates:
+    if min(len(old), len(new)) < len(VF_COUNTERS):
+        return VfRates(None, None, None, None, None, None)
+    rx_packets, rx_bytes = _packets_and_bytes(old, new, _VF["rx_packets"], _VF["rx_bytes"])
+    tx_packets, tx_bytes = _packets_and_bytes(old, new, _VF["tx_packets"], _VF["tx_bytes"])
+    return VfRates(
+        _per_second(rx_bytes, elapsed, 8),
+        _per_second(tx_bytes, elapsed, 8),
+        _per_second(rx_packets, elapsed),
+        _per_second(tx_packets, elapsed),
+        _per_second(_forward(old[_VF["rx_dropped"]], new[_VF["rx_dropped"]]), elapsed),
+        _per_second(_forward(old[_VF["tx_dropped"]], new[_VF["tx_dropped"]]), elapsed),
+    )
+
+
+_Queue = tuple[str, int, tuple[int | None, ...]]
+_Side = Literal["rx", "tx"]
+_SIDES: dict[str, tuple[_Side, tuple[int, ...]]] = {
+    side: (side, tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops")))
+    for side in ("rx", "tx")
+}
+
+
+def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed: float) -> tuple[QueueRates, ...]:
+    known = {(direction, queue): numbers for direction, queue, numbers in before}
+    result = []
+    for direction, queue, new in after:
+        old = known.get((direction, queue))
+        if old is None or direction not in _SIDES:
+            continue
+        side, indexes = _SIDES[direction]
+        packets, size, drops = [_step(old, new, index) for index in indexes]
+        result.append(
+            QueueRates(
+                side, queue, _per_second(packets, elapsed), _per_second(size, elapsed, 8), _per_second(drops, elapsed)
+            )
+        )
+    return tuple(result)
+
+
+def _step(old: tuple[int | None, ...], new: tuple[int | None, ...], index: int) -> int | None:
+    """None: one of the two does not know that counter."""
+    if index >= len(old) or index >= len(new):
+        return None
+    a, b = old[index], new[index]
+    return None if a is None or b is None else _forward(a, b)

@@ -1,0 +1,173 @@
+"""How a fact, or the reason for its absence, is said in a few words.
+
+Reads nothing; takes fields of the records and yields text. Everything here is raw: `text.clean` is applied where a
+string meets a screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from nictop.model.snapshot import ARPHRD_VOID
+from nictop.model.text import units
+from nictop.probe.records import Link, LinkSettings, PciFunction, Platform, Unreadable
+
+Tone = Literal["normal", "dim", "good", "warn", "bad"]
+
+IFF_UP = 0x1
+IFF_LOOPBACK = 0x8
+IFF_NOARP = 0x80
+IFF_PROMISC = 0x100
+IFF_MULTICAST = 0x1000
+
+NOT_RUNNING = ("lowerlayerdown", "dormant", "testing", "notpresent", "down")
+"""Operstates in which an administratively enabled link does not pass packets; ``unknown`` is what lo and tun say."""
+
+
+# ----------------------------------------------------------------------------------------------------- absence
+
+
+NOT_READ_YET = "not read yet"
+"""Detail of a source that is still being read (`Inventory.pending`)."""
+
+
+def reason(why: Unreadable | None, driver: str | None) -> str:
+    """Why a value is absent. `driver` is who does not offer it: a kernel driver, or the kind of a virtual link."""
+    if why is None:
+        return "not known"
+    said = f" ({why.detail})" if why.detail else ""
+    if why.reason == "not_offered":
+        return f"not offered by {driver}" if driver else "not offered by the driver"
+    if why.reason == "needs_root":
+        return "needs root"
+    if why.reason == "missing":
+        return "not on this kernel"
+    if why.reason == "malformed":
+        return f"not understood{said}"
+    if why.reason == "vanished":
+        return "the device went away"
+    return NOT_READ_YET if why.detail == NOT_READ_YET else f"could not be read{said}"
+
+
+def value_or_reason(value: str | None, unreadable: Mapping[str, Unreadable], field: str, driver: str | None) -> str:
+    """`value`, or why the field `field` of a record is absent; never empty."""
+    if value:
+        return value
+    return reason(unreadable.get(field), driver)
+
+
+# ------------------------------------------------------------------------------------------------------- platform
+
+HYPERVISORS = {
+    "vmware": "VMware guest",
+    "kvm": "KVM guest",
+    "qemu": "QEMU guest",
+    "microsoft": "Hyper-V guest",
+    "hyperv": "Hyper-V guest",
+    "xen": "Xen guest",
+    "amazon": "Amazon EC2 guest",
+    "google": "Google Compute Engine guest",
+    "oracle": "VirtualBox guest",
+    "virtualbox": "VirtualBox guest",
+    "bhyve": "bhyve guest",
+    "parallels": "Parallels guest",
+    "nutanix": "Nutanix AHV guest",
+    "firecracker": "Firecracker guest",
+}
+
+
+def hypervisor_words(platform: Platform) -> str:
+    """``VMware guest``, ``bare metal``, or the name as the firmware gives it."""
+    if platform.hypervisor:
+        return HYPERVISORS.get(platform.hypervisor, f"{platform.hypervisor} guest")
+    if "hypervisor" in platform.unreadable:
+        return f"hypervisor {reason(platform.unreadable['hypervisor'], None)}"
+    return "bare metal"
+
+
+def platform_words(platform: Platform) -> str:
+    """``VMware guest · 1 CPU``"""
+    number = cpu_count(platform.online_cpus)
+    if number is None:
+        return hypervisor_words(platform)
+    return f"{hypervisor_words(platform)} · {number} CPU{'' if number == 1 else 's'}"
+
+
+def cpu_count(cpu_list: str | None) -> int | None:
+    """Members of a kernel CPU list, ``0-3,8``; None when it is absent or not one."""
+    if not cpu_list:
+        return None
+    number = 0
+    for part in cpu_list.strip().split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            return None
+        number += int(last) - int(first) + 1 if dash else 1
+    return number if number > 0 else None
+
+
+def times(number: int) -> str:
+    """``once``, ``3 times``"""
+    return "once" if number == 1 else f"{number} times"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 run``, ``2 runs``, ``1.23 M segments``; `plural` where it is not the noun with an s."""
+    return f"{units.count(number)} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def on(flag: bool) -> str:
+    return "on" if flag else "off"
+
+
+# ------------------------------------------------------------------------------------------------------ link state
+
+
+def speed_words(settings: LinkSettings | None) -> str | None:
+    """``10G full``, ``10G``; None when the speed is not known."""
+    if settings is None or settings.speed is None:
+        return None
+    return units.link_speed(settings.speed) + (f" {settings.duplex}" if settings.duplex else "")
+
+
+def state_words(link: Link) -> tuple[str, Tone]:
+    """``up, 10G full`` · ``up, speed unknown`` · ``no carrier, no cable`` · ``down``."""
+    if not link.flags & IFF_UP:
+        return ("not present", "bad") if link.operstate == "notpresent" else ("down", "dim")
+    state = link.ethtool.state
+    why = f", {state.extended_state}" if state is not None and state.extended_state else ""
+    if link.operstate == "lowerlayerdown":
+        return f"lower layer down{why}", "warn"
+    if link.carrier is False:
+        return f"no carrier{why}", "warn"
+    if link.operstate in NOT_RUNNING:
+        return f"up, {link.operstate}{why}", "warn"
+    speed = speed_words(link.ethtool.settings)
+    half = link.ethtool.settings is not None and link.ethtool.settings.duplex == "half"
+    if speed is not None:
+        return f"up, {speed}", "warn" if half else "good"
+    return ("up" if is_virtual(link) else "up, speed unknown"), "good"
+
+
+def state_mark(link: Link) -> str:
+    """``▲`` up, ``▽`` no carrier, ``·`` down."""
+    if not link.flags & IFF_UP:
+        return "·"
+    return "▽" if link.carrier is False or link.operstate in NOT_RUNNING else "▲"
+
+
+def is_virtual(link: Link) -> bool:
+    """No device carries it: bridge, veth, tap, lo, …"""
+    return link.bus is None and link.device is None and link.pci_address is None and link.type != ARPHRD_VOID
+
+
+def driver_name(link: Link, pci: PciFunction | None = None) -> str | None:
+    """Who answers for a link: its kernel driver, or the kind of a virtual link."""
+    if link.ethtool.driver is not None and link.ethtool.driver.driver:
+        return link.ethtool.driver.driver
+    if link.kind:
+        return link.kind
+    if link.flags & IFF_LOOPBACK:
+        return "loopback"
+    return pci.driver if pci is not None else None

@@ -1,0 +1,1 @@
+"""Changes through NetworkManager: checkpoint, activation, restored profiles."""

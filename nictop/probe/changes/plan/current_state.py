@@ -1,0 +1,303 @@
+"""What is now on the host, of what an operation would set: an `Operation` → its settings with their values.
+
+Reads by the probe's own means (ethtool netlink and ioctl, rtnetlink, files below /proc and /sys), one link at a time,
+so that nothing is believed that a program printed. The same reading before, after and when it has been taken back tells
+whether a change really is there. Roots of /proc and /sys are parameters.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nictop.probe.changes.grammar.actions import Operation
+from nictop.probe.inventory.ethtool import reader as ethtool
+from nictop.probe.inventory.links.messages import parse_link
+from nictop.probe.inventory.links.routes import parse_address
+from nictop.probe.kernel.netlink import NETLINK_GENERIC, NETLINK_ROUTE, NetlinkSocket, pack_u32
+from nictop.probe.kernel.rtnetlink import (
+    IFADDRMSG,
+    IFF_UP,
+    IFINFOMSG,
+    IFLA_EXT_MASK,
+    RTEXT_FILTER_VF,
+    RTM_GETADDR,
+    RTM_GETLINK,
+)
+from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.records import Address, Channels, Feature, Link, Rings, Unreadable
+
+FEATURE_GROUPS = {
+    "rx": "rx-checksum",
+    "rx-checksumming": "rx-checksum",
+    "tx": "tx-checksum-*",
+    "tx-checksumming": "tx-checksum-*",
+    "sg": "tx-scatter-gather*",
+    "scatter-gather": "tx-scatter-gather*",
+    "tso": "tx-tcp*-segmentation",
+    "tcp-segmentation-offload": "tx-tcp*-segmentation",
+    "gso": "tx-generic-segmentation",
+    "generic-segmentation-offload": "tx-generic-segmentation",
+    "gro": "rx-gro",
+    "generic-receive-offload": "rx-gro",
+    "lro": "rx-lro",
+    "large-receive-offload": "rx-lro",
+    "rxvlan": "rx-vlan-hw-parse",
+    "rx-vlan-offload": "rx-vlan-hw-parse",
+    "txvlan": "tx-vlan-hw-insert",
+    "tx-vlan-offload": "tx-vlan-hw-insert",
+    "ntuple": "rx-ntuple-filter",
+    "ntuple-filters": "rx-ntuple-filter",
+    "rxhash": "rx-hashing",
+    "receive-hashing": "rx-hashing",
+}
+"""What ``ethtool -K`` sets by its short and long names (ethtool.c, off_flag_def)."""
+
+State = dict[str, str]
+"""Setting → value, in the words of ethtool, ip or the file."""
+
+
+@dataclass(frozen=True)
+class Roots:
+    """Where the kernel's file systems are."""
+
+    sys: str = "/sys"
+    proc: str = "/proc"
+
+    def file(self, path: str) -> str:
+        """The file that an action calls ``/sys/…`` or ``/proc/…``."""
+        root, rest = (self.sys, path[4:]) if path.startswith("/sys/") else (self.proc, path[5:])
+        return root + rest
+
+
+def read_state(operation: Operation, roots: Roots) -> State:
+    """The state of what `operation` would set. Raises ValueError with a sentence: there is no such thing on this host,
+    or it cannot be read."""
+    try:
+        return READERS[operation.kind](operation, roots)
+    except OSError as error:
+        raise ValueError(f"{operation.subject} cannot be read: {error.strerror or error}") from None
+
+
+def wanted_state(operation: Operation, before: State) -> State:
+    """What `read_state` says when the operation has been done."""
+    if operation.kind == "features":
+        return {name: value for key, value in operation.settings for name in covered(key, before)}
+    if operation.kind == "virtual function":  # a vlan without a qos means qos 0
+        return {key: dict(operation.settings).get(key, "0") for key in before}
+    return dict(operation.settings)
+
+
+def same(one: State, other: State) -> bool:
+    """Whether two states are the same, however the kernel prints them (``f`` and ``0000000f``, ``0-1`` and ``0,1``)."""
+    return one.keys() == other.keys() and all(meaning(key, one[key]) == meaning(key, other[key]) for key in one)
+
+
+def meaning(key: str, value: str) -> object:
+    """A value that can be compared."""
+    if key.endswith(("rps_cpus", "xps_cpus")):
+        try:
+            return int(value.replace(",", "") or "0", 16)
+        except ValueError:
+            return value
+    if key == "smp_affinity_list":
+        cpus: set[int] = set()
+        for part in value.split(","):
+            first, dash, last = part.partition("-")
+            low, high = parse_integer(first), parse_integer(last) if dash else parse_integer(first)
+            if low is None or high is None or high - low > 65536:
+                return value
+            cpus.update(range(low, high + 1))
+        return frozenset(cpus)
+    return value
+
+
+def text_of(state: State) -> str:
+    """In one line: ``combined 4``."""
+    return " ".join(f"{name} {value}" for name, value in state.items())
+
+
+def read_index(name: str) -> int:
+    """Raises ValueError: there is no such link."""
+    try:
+        return socket.if_nametoindex(name)
+    except OSError:
+        raise ValueError(f"there is no interface {name}") from None
+
+
+def read_link(name: str) -> Link:
+    """One link with its VFs. Raises ValueError and OSError."""
+    index = read_index(name)
+    query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+    with NetlinkSocket(NETLINK_ROUTE) as netlink:
+        links = [parse_link(payload) for _, payload in netlink.request(RTM_GETLINK, query)]
+    link = links[0] if links else None
+    if link is None:
+        raise ValueError(f"the kernel says nothing of {name}")
+    return link
+
+
+def read_part(name: str, part: str) -> object:
+    """One part of `records.Ethtool` of one link. Raises ValueError and OSError."""
+    index = read_index(name)
+    command, flags = next((command, flags) for one, command, flags in ethtool.COMMANDS if one == part)
+    value: object = Unreadable("missing")
+    try:
+        with NetlinkSocket(NETLINK_GENERIC) as netlink:
+            strings = ethtool.read_string_sets(netlink) if part == "features" else {}
+            answers = {part: ethtool.ask_each(netlink, command, flags, [index])}
+        value = ethtool.part_of(part, index, answers, strings)
+    except OSError as error:
+        if error.errno != errno.ENOENT:  # a kernel without the family: the ioctl below
+            raise
+    if isinstance(value, Unreadable):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            value = ethtool.by_ioctl(control, name, ethtool.FALLBACKS[part])
+    if isinstance(value, Unreadable):
+        raise ValueError(f"the driver of {name} offers no {part}: {value.detail}")
+    return value
+
+
+def read_channels(operation: Operation, _: Roots) -> State:
+    return read_numbers(operation, "channels", Channels)
+
+
+def read_rings(operation: Operation, _: Roots) -> State:
+    return read_numbers(operation, "rings", Rings)
+
+
+def read_numbers(operation: Operation, part: str, kind: type) -> State:
+    """Settings that are fields with a maximum beside them."""
+    record = read_part(operation.interface, part)
+    assert isinstance(record, kind)
+    state = {}
+    for key, wanted in operation.settings:
+        now, most = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
+        if now is None or most is None:
+            raise ValueError(f"{operation.interface} has no {key} {part}")
+        if int(wanted) > most:
+            raise ValueError(f"{operation.interface} has at most {most} {key} {part}")
+        state[key] = str(now)
+    return state
+
+
+def read_features(operation: Operation, _: Roots) -> State:
+    """Every feature of the link that can be changed and that the operation covers."""
+    record = read_part(operation.interface, "features")
+    assert isinstance(record, tuple)
+    features = [one for one in record if isinstance(one, Feature) and not one.fixed]
+    now = {one.name: "on" if one.active else "off" for one in features}
+    state: State = {}
+    for key, _value in operation.settings:
+        names = covered(key, now)
+        if not names:
+            raise ValueError(f"{operation.interface} has no feature {key} that could be changed")
+        state.update({name: now[name] for name in names})
+    return state
+
+
+def covered(key: str, state: State) -> list[str]:
+    """Features among those of `state` that ``ethtool -K`` sets by the name `key`."""
+    return [name for name in state if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, key))]
+
+
+def read_coalescing(operation: Operation, _: Roots) -> State:
+    record = read_part(operation.interface, "coalescing")
+    assert isinstance(record, dict)
+    missing = [key for key, _value in operation.settings if key not in record]
+    if missing:
+        raise ValueError(f"the driver of {operation.interface} has no {', '.join(missing)}")
+    words = {"adaptive-rx": ("off", "on"), "adaptive-tx": ("off", "on")}
+    return {
+        key: words[key][bool(record[key])] if key in words else str(record[key]) for key, _value in operation.settings
+    }
+
+
+def read_mtu(operation: Operation, _: Roots) -> State:
+    link = read_link(operation.interface)
+    wanted = int(operation.settings[0][1])
+    if wanted < (link.min_mtu or 0) or (link.max_mtu and wanted > link.max_mtu):
+        raise ValueError(f"{operation.interface} takes an MTU from {link.min_mtu} to {link.max_mtu}")
+    return {"mtu": str(link.mtu)}
+
+
+def read_flags(operation: Operation, _: Roots) -> State:
+    return {"link": "up" if read_link(operation.interface).flags & IFF_UP else "down"}
+
+
+def read_virtual_function(operation: Operation, _: Roots) -> State:
+    name = operation.interface
+    found = [one for one in read_link(name).virtual_functions if one.number == operation.number]
+    if not found:
+        raise ValueError(f"{name} has no VF {operation.number}")
+    one = found[0]
+    flags = {None: None, True: "on", False: "off"}
+    known = {
+        "mac": one.address,
+        "vlan": one.vlan,
+        "qos": one.qos,
+        "max_tx_rate": one.max_tx_rate,
+        "min_tx_rate": one.min_tx_rate,
+        "spoofchk": flags[one.spoof_check],
+        "trust": flags[one.trust],
+        "state": one.link_state,
+    }
+    keys = [key for key, _value in operation.settings]
+    if "vlan" in keys and "qos" not in keys:
+        keys.append("qos")
+    if "vlan" in keys and one.vlan and one.vlan_protocol not in (None, "802.1Q"):
+        raise ValueError(f"VF {operation.number} of {name} has an {one.vlan_protocol} VLAN, which cannot be put back")
+    missing = [key for key in keys if known[key] is None]
+    if missing:
+        raise ValueError(f"the driver of {name} does not say {', '.join(missing)} of a VF")
+    return {key: str(known[key]) for key in keys}
+
+
+def read_addresses(name: str) -> list[Address]:
+    """Addresses of one link. Raises ValueError and OSError."""
+    index = read_index(name)
+    with NetlinkSocket(NETLINK_ROUTE) as netlink:
+        payloads = netlink.dump(RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, index))
+    parsed = [parse_address(payload) for _, payload in payloads]
+    return [one[1] for one in parsed if one is not None and one[0] == index]
+
+
+def read_address(operation: Operation, _: Roots) -> State:
+    text = operation.settings[0][0]
+    now = {f"{one.address}/{one.prefix_length}" for one in read_addresses(operation.interface)}
+    return {text: "present" if text in now else "absent"}
+
+
+def read_file(operation: Operation, roots: Roots) -> State:
+    """A file with one value."""
+    if operation.interface:
+        own = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
+        if roots == Roots() and (not isinstance(own, str) or parse_integer(own) != read_index(operation.interface)):
+            raise ValueError(f"/sys shows another network namespace, not {operation.interface}")
+    content = read_text(roots.file(operation.words[1]))
+    if isinstance(content, Unreadable):
+        missing = f"{operation.subject} has no {os.path.basename(operation.words[1])}"
+        raise ValueError(missing if content.reason == "missing" else f"{missing} that can be read: {content.detail}")
+    return {operation.settings[0][0]: content}
+
+
+READERS: dict[str, Callable[[Operation, Roots], State]] = {
+    "channels": read_channels,
+    "rings": read_rings,
+    "features": read_features,
+    "coalescing": read_coalescing,
+    "mtu": read_mtu,
+    "up": read_flags,
+    "down": read_flags,
+    "virtual function": read_virtual_function,
+    "address add": read_address,
+    "address del": read_address,
+    "affinity": read_file,
+    "steering": read_file,
+    "virtual functions": read_file,
+    "sysctl": read_file,
+}

@@ -1,0 +1,121 @@
+"""ifupdown's interfaces files and ifcfg files → `ConfigurationEntry`. Pure.
+
+interfaces(5): one entry per ``iface`` stanza, and what else must be read (``source``). ifcfg: shell assignments, in Red
+Hat's and SUSE's words (nm-settings-ifcfg-rh(5), ifcfg(5)).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import NamedTuple
+
+from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.records import ConfigurationEntry
+
+METHODS = {
+    ("inet", "dhcp"): "dhcp4",
+    ("inet6", "dhcp"): "dhcp6",
+    ("inet6", "auto"): "auto",
+}
+BOOT_PROTOCOLS = {
+    "dhcp": ("dhcp4",),
+    "bootp": ("dhcp4",),
+    "dhcp4": ("dhcp4",),
+    "dhcp6": ("dhcp6",),
+    "dhcp+autoip": ("dhcp4",),
+    "static": ("static",),
+}
+STANZAS = ("auto", "iface", "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
+ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+FALSE = ("no", "false", "off", "0")
+
+
+class Source(NamedTuple):
+    """``source`` and ``source-directory``: a pattern of shell wildcards, absolute; `directory`: all files in it."""
+
+    pattern: str
+    directory: bool
+
+
+def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], list[Source]]:
+    """(Stanzas in their order, what else is to be read)."""
+    entries: list[ConfigurationEntry] = []
+    sources = []
+    inside = False
+    for line, content in joined_lines(text):
+        words = content.split()
+        if words[0] == "iface" and len(words) >= 2:
+            family, method = words[2] if len(words) > 2 else "", words[3] if len(words) > 3 else ""
+            found = METHODS.get((family, method), method)
+            entries.append(
+                ConfigurationEntry("ifupdown", file, line, names=(words[1],), methods=(found,) if found else ())
+            )
+            inside = True
+        elif words[0] in STANZAS or words[0].startswith("allow-"):
+            inside = False
+            if words[0] in ("source", "source-directory") and len(words) > 1:
+                pattern = os.path.join(os.path.dirname(file), words[1])
+                sources.append(Source(pattern, words[0] == "source-directory"))
+        elif inside:
+            asked = parse_numvfs_line(content)
+            if asked is not None:
+                entries[-1] = replace(entries[-1], virtual_functions=asked.functions)
+    return entries, sources
+
+
+def joined_lines(text: str) -> list[tuple[int, str]]:
+    """(Number, contents) of lines that say something; a backslash at the end continues a line."""
+    found = []
+    before, first = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not before and line.lstrip().startswith("#"):
+            continue
+        first = first if before else number
+        if line.endswith("\\"):
+            before += line[:-1] + " "
+            continue
+        content, before = (before + line).strip(), ""
+        if content:
+            found.append((first, content))
+    if before.strip():
+        found.append((first, before.strip()))
+    return found
+
+
+def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
+    """One ifcfg file; without DEVICE and HWADDR it is for the interface in its own name. None: it says nothing."""
+    values = parse_assignments(text)
+    if not values:
+        return None
+    device, address = values.get("DEVICE", ""), values.get("HWADDR", "").lower()
+    own_name = os.path.basename(file).partition("ifcfg-")[2]
+    methods = list(BOOT_PROTOCOLS.get(values.get("BOOTPROTO", "").lower(), ()))
+    if any(key.startswith("IPADDR") for key in values) and "static" not in methods:
+        methods.append("static")
+    if values.get("DHCPV6C", "").lower() == "yes":
+        methods.append("dhcp6")
+    return ConfigurationEntry(
+        owner="ifcfg",
+        file=file,
+        line=1,
+        names=(device,) if device else () if address or not own_name else (own_name,),
+        addresses=(address,) if address else (),
+        methods=tuple(methods),
+        ignores=values.get("NM_CONTROLLED", "").lower() in FALSE,
+    )
+
+
+def parse_assignments(text: str) -> dict[str, str]:
+    """``NAME="value"`` lines of a shell file, quotes taken off; nothing is expanded."""
+    import shlex
+
+    values = {}
+    for match in filter(None, map(ASSIGNMENT.match, text.splitlines())):
+        try:
+            words = shlex.split(match[2], comments=True)
+        except ValueError:  # a quote that is not closed
+            words = [match[2].strip("\"'")]
+        values[match[1]] = words[0] if words else ""
+    return values

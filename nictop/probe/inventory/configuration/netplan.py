@@ -1,0 +1,86 @@
+"""Netplan's files and cloud-init's network configuration → `ConfigurationEntry`, one per link that they name. Pure.
+
+netplan(5); cloud-init's "Networking config" versions 1 and 2. Version 2 is netplan's own language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.probe.inventory.configuration.yaml_subset import Node, parse_yaml
+from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.records import ConfigurationEntry
+from nictop.probe.records.managers import ConfigurationOwner
+
+KINDS = ["ethernets", "wifis", "modems", "bonds", "bridges", "vlans", "tunnels", "vrfs"]
+KINDS += ["dummy-devices", "virtual-ethernets"]
+STATIC = ("static", "static6")
+OWN_METHODS = {"dhcp": "dhcp4", "dhcp4": "dhcp4", "dhcp6": "dhcp6", "manual": "manual", "loopback": "loopback"}
+"""Type of a subnet, version 1 → method. dhcp6 has longer forms: ipv6_dhcpv6-stateful, …"""
+
+
+def parse_netplan(text: str, file: str, owner: ConfigurationOwner = "netplan") -> list[ConfigurationEntry]:
+    """One file of /etc/netplan."""
+    return list(version_2(parse_yaml(text).get("network"), file, owner))
+
+
+def parse_cloud_init(text: str, file: str) -> list[ConfigurationEntry]:
+    """A file of cloud.cfg.d with a ``network`` key, or a network-config without one."""
+    document = parse_yaml(text)
+    network = document.get("network") if "network" in document.items() else document
+    config = network.get("config")
+    if config.text() == "disabled":
+        return [ConfigurationEntry("cloud-init", file, config.line, names=("*",), ignores=True)]
+    if network.get("version").text() == "1":
+        return list(version_1(config, file))
+    return list(version_2(network, file, "cloud-init"))
+
+
+def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[ConfigurationEntry]:
+    """``ethernets: {ID: {match: …, set-name: …, dhcp4: …}}``; without ``match`` the ID is the name."""
+    for kind in KINDS:
+        for name, device in network.get(kind).items().items():
+            match = device.get("match")
+            names = match.get("name").texts() if match.items() else (name,)
+            yield ConfigurationEntry(
+                owner=owner,
+                file=file,
+                line=device.line,
+                names=names,
+                addresses=tuple(address.lower() for address in match.get("macaddress").texts()),
+                drivers=match.get("driver").texts(),
+                methods=methods(device),
+                virtual_functions=parse_integer(device.get("virtual-function-count").text()),
+                new_name=device.get("set-name").text() or None,
+            )
+
+
+def methods(device: Node) -> tuple[str, ...]:
+    found = [key for key in ("dhcp4", "dhcp6") if device.get(key).is_true()]
+    if device.get("addresses").sequence():
+        found.append("static")
+    return tuple(found)
+
+
+def version_1(config: Node, file: str) -> Iterator[ConfigurationEntry]:
+    """``config: [{type: physical, name: eth0, mac_address: …, subnets: [{type: dhcp}]}]``."""
+    for device in config.sequence():
+        name = device.get("name").text()
+        if not name or device.get("type").text() in ("nameserver", "route"):
+            continue
+        found = []
+        for subnet in device.get("subnets").sequence():
+            kind = subnet.get("type").text()
+            method = "static" if kind in STATIC else OWN_METHODS.get(kind, "dhcp6" if "dhcpv6" in kind else "")
+            if method and method not in found:
+                found.append(method)
+        address = device.get("mac_address").text().lower()
+        yield ConfigurationEntry(
+            owner="cloud-init",
+            file=file,
+            line=device.line,
+            names=() if address and device.get("type").text() == "physical" else (name,),
+            addresses=(address,) if address else (),
+            methods=tuple(found),
+            new_name=name if address and device.get("type").text() == "physical" else None,
+        )

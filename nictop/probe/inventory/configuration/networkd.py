@@ -1,0 +1,144 @@
+"""systemd's .network and .link files → `ConfigurationEntry`. Pure. systemd.network(5), systemd.link(5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.records import ConfigurationEntry
+
+TRUE = ("yes", "true", "on", "1", "y", "t")
+DHCP = {"ipv4": ("dhcp4",), "ipv6": ("dhcp6",), "both": ("dhcp4", "dhcp6"), "v4": ("dhcp4",), "v6": ("dhcp6",)}
+
+
+class Assignment(NamedTuple):
+    """``Key=value`` in a section, and its line, counted from one."""
+
+    section: str
+    key: str
+    value: str
+    line: int
+
+
+def parse_unit(text: str) -> list[Assignment]:
+    """Assignments of a unit file; comments left out, a backslash at the end of a line continues it."""
+    found = []
+    section, before, first = "", "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
+        if not line or line.startswith(("#", ";")):
+            continue  # also within a continued line
+        first = first if before else number
+        if line.endswith("\\"):
+            before += line[:-1] + " "
+            continue
+        line, before = before + line, ""
+        if line.startswith("[") and line.endswith("]"):
+            section = line[1:-1]
+            found.append(Assignment(section, "", "", first))
+            continue
+        key, separator, value = line.partition("=")
+        if separator and section:
+            found.append(Assignment(section, key.strip(), value.strip(), first))
+    return found
+
+
+def parse_network(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
+    """A .network file and its drop-ins, in their order. None: it is empty, or matches no link by itself."""
+    assignments = together(texts)
+    match = matched(assignments, "Name")
+    if match is None:
+        return None
+    methods = list(DHCP.get(last(assignments, "Network", "DHCP").lower(), ()))
+    if last(assignments, "Network", "DHCP").lower() in TRUE:
+        methods = ["dhcp4", "dhcp6"]
+    if values(assignments, "Network", "Address") or values(assignments, "Address", "Address"):
+        methods.append("static")
+    return match._replace(methods=tuple(methods)).entry(
+        "networkd", file, ignores=last(assignments, "Link", "Unmanaged").lower() in TRUE
+    )
+
+
+def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
+    """A .link file and its drop-ins. None: it neither gives a name nor asks for virtual functions."""
+    assignments = together(texts)
+    match = matched(assignments, "OriginalName")
+    name = last(assignments, "Link", "Name") or None
+    functions = parse_integer(last(assignments, "Link", "SR-IOVVirtualFunctions"))
+    if match is None or (name is None and functions is None):
+        return None
+    return match.entry("link", file, new_name=name, virtual_functions=functions)
+
+
+class Match(NamedTuple):
+    """The [Match] section of one file."""
+
+    line: int
+    names: tuple[str, ...]
+    addresses: tuple[str, ...]
+    drivers: tuple[str, ...]
+    paths: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+
+    def entry(
+        self,
+        owner: str,
+        file: str,
+        *,
+        new_name: str | None = None,
+        virtual_functions: int | None = None,
+        ignores: bool = False,
+    ) -> ConfigurationEntry:
+        return ConfigurationEntry(
+            owner="link" if owner == "link" else "networkd",
+            file=file,
+            line=self.line,
+            names=self.names,
+            addresses=self.addresses,
+            drivers=self.drivers,
+            paths=self.paths,
+            methods=self.methods,
+            new_name=new_name,
+            virtual_functions=virtual_functions,
+            ignores=ignores,
+        )
+
+
+def matched(assignments: list[Assignment], name_key: str) -> Match | None:
+    """None: there is no [Match] section at all, which systemd refuses."""
+    lines = [assignment.line for assignment in assignments if assignment.section == "Match"]
+    if not lines:
+        return None
+    addresses = [*words(assignments, "MACAddress"), *words(assignments, "PermanentMACAddress")]
+    return Match(
+        line=lines[0],
+        names=tuple(words(assignments, name_key)),
+        addresses=tuple(address.lower().replace("-", ":") for address in addresses),
+        drivers=tuple(words(assignments, "Driver")),
+        paths=tuple(words(assignments, "Path")),
+    )
+
+
+def together(texts: Iterable[str]) -> list[Assignment]:
+    return [assignment for text in texts for assignment in parse_unit(text)]
+
+
+def values(assignments: Iterable[Assignment], section: str, key: str) -> list[str]:
+    """All values of a key that may occur several times; an empty one forgets those before."""
+    found: list[str] = []
+    for assignment in assignments:
+        if (assignment.section, assignment.key) == (section, key):
+            found = [*found, assignment.value] if assignment.value else []
+    return found
+
+
+def last(assignments: Iterable[Assignment], section: str, key: str) -> str:
+    """The value that counts; "" when there is none."""
+    return next(reversed(values(assignments, section, key)), "")
+
+
+def words(assignments: Iterable[Assignment], key: str) -> Iterator[str]:
+    """Words of a key of [Match]."""
+    for value in values(assignments, "Match", key):
+        yield from value.split()

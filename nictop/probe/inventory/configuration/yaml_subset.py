@@ -1,0 +1,249 @@
+"""The structure of a YAML file by its indentation: mappings, sequences and texts with their lines. Pure.
+
+Not a YAML parser: enough for configuration files that people and installers write (block and flow collections, quotes,
+comments; JSON is part of it). What it does not understand is left out, never an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from nictop.probe.kernel.patterns import pattern
+
+DEEPEST = 24
+TEXT_BELOW = pattern(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")
+"""The mark of a block of text, whose lines lie deeper."""
+TRUE = ("true", "yes", "on", "y")
+
+
+class Node(NamedTuple):
+    """A text, a sequence or a mapping, and the line where it begins, counted from one."""
+
+    value: str | list[Any] | dict[str, Any]
+    line: int
+
+    def text(self) -> str:
+        """The text; "" for a collection."""
+        return self.value if isinstance(self.value, str) else ""
+
+    def items(self) -> dict[str, Node]:
+        """The mapping; empty for anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def sequence(self) -> list[Node]:
+        """The sequence; a text that is not empty counts as a sequence of one."""
+        if isinstance(self.value, list):
+            return self.value
+        return [self] if isinstance(self.value, str) and self.value else []
+
+    def get(self, key: str) -> Node:
+        """What the mapping has under a key; an empty text when there is nothing."""
+        found = self.items().get(key)
+        return found if found is not None else Node("", self.line)
+
+    def texts(self) -> tuple[str, ...]:
+        """The texts of a sequence, empty ones left out."""
+        return tuple(filter(None, (node.text() for node in self.sequence())))
+
+    def is_true(self) -> bool:
+        return self.text().lower() in TRUE
+
+
+class Line(NamedTuple):
+    indent: int
+    content: str
+    number: int
+
+
+def parse_yaml(text: str) -> Node:
+    """The first document of a file. Never raises."""
+    lines = content_lines(text)
+    if not lines:
+        return Node("", 1)
+    if lines[0].content[0] in "{[":
+        return flow(lines[0].content, lines[0].number)
+    return block(lines, 0, 0)[0]
+
+
+def content_lines(text: str) -> list[Line]:
+    """Lines without comments and blocks of text; a collection in brackets that goes over several lines becomes one."""
+    found: list[Line] = []
+    open_brackets = 0
+    text_below = -1
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.expandtabs(8)
+        if text_below >= 0:
+            if not line.strip() or len(line) - len(line.lstrip()) > text_below:
+                continue
+            text_below = -1
+        content, change = without_comment(line)
+        stripped = content.strip()
+        if not open_brackets and TEXT_BELOW.search(stripped):
+            text_below = len(content) - len(content.lstrip())
+        if stripped in ("---", "...") and not open_brackets:
+            if found:
+                break
+            continue
+        if not stripped or stripped.startswith("%"):
+            continue
+        if open_brackets > 0 and found:
+            before = found[-1]
+            found[-1] = before._replace(content=f"{before.content} {stripped}")
+        else:
+            found.append(Line(len(content) - len(content.lstrip()), stripped, number))
+        open_brackets = max(0, open_brackets + change)
+    return found
+
+
+def without_comment(line: str) -> tuple[str, int]:
+    """(The line up to its comment, how many brackets more are opened than closed), both outside of quotes."""
+    quote, brackets = "", 0
+    before = " "
+    for position, character in enumerate(line):
+        if quote:
+            quote = "" if character == quote and before != "\\" else quote
+        elif character in "\"'" and before in " \t[{,:-":
+            quote = character
+        elif character == "#" and before in " \t":
+            return line[:position], brackets
+        elif character in "[{" and (brackets or before in " \t"):
+            brackets += 1
+        elif character in "]}" and brackets:
+            brackets -= 1
+        before = character
+    return line, brackets
+
+
+def block(lines: list[Line], start: int, depth: int) -> tuple[Node, int]:
+    """(The collection that begins at `start`, the index of the line behind it)."""
+    if depth > DEEPEST:
+        return Node("", lines[start].number), behind(lines, start, lines[start].indent)
+    if is_item(lines[start].content):
+        return block_sequence(lines, start, depth)
+    indent, first = lines[start].indent, lines[start].number
+    mapping: dict[str, Node] = {}
+    position = start
+    while position < len(lines) and lines[position].indent == indent and not is_item(lines[position].content):
+        line = lines[position]
+        key, separated, rest = key_and_rest(line.content)
+        position += 1
+        if not separated:
+            continue
+        if not rest and position < len(lines) and is_below(lines[position], indent):
+            value, position = block(lines, position, depth + 1)
+            mapping[key] = value._replace(line=line.number)
+            position = behind(lines, position, indent + 1)
+            continue
+        mapping[key] = flow(rest, line.number)
+        position = behind(lines, position, indent + 1)
+    if position == start:
+        position += 1
+    return Node(mapping, first), behind(lines, position, indent + 1)
+
+
+def block_sequence(lines: list[Line], start: int, depth: int) -> tuple[Node, int]:
+    indent, first = lines[start].indent, lines[start].number
+    items = []
+    position = start
+    while position < len(lines) and lines[position].indent == indent and is_item(lines[position].content):
+        line = lines[position]
+        rest = line.content[1:].lstrip()
+        if rest and (is_item(rest) or (rest[0] not in "{[" and key_and_rest(rest)[1])):
+            lines[position] = Line(indent + len(line.content) - len(rest), rest, line.number)
+            item, position = block(lines, position, depth + 1)
+        elif rest:
+            item, position = flow(rest, line.number), behind(lines, position + 1, indent + 1)
+        elif position + 1 < len(lines) and lines[position + 1].indent > indent:
+            item, position = block(lines, position + 1, depth + 1)
+        else:
+            item, position = Node("", line.number), position + 1
+        items.append(item)
+    return Node(items, first), behind(lines, position, indent + 1)
+
+
+def is_below(line: Line, indent: int) -> bool:
+    """A value may begin on the next line, deeper; a sequence also at the depth of its key."""
+    return line.indent > indent or (line.indent == indent and is_item(line.content))
+
+
+def behind(lines: list[Line], position: int, indent: int) -> int:
+    """The first line from `position` on that is less deep than `indent`."""
+    while position < len(lines) and lines[position].indent >= indent:
+        position += 1
+    return position
+
+
+def is_item(content: str) -> bool:
+    return content == "-" or content.startswith("- ")
+
+
+def key_and_rest(content: str) -> tuple[str, bool, str]:
+    """``"key": rest`` → (key, True, rest); (…, False, "") when it is no entry of a mapping."""
+    if content[:1] in ("'", '"'):
+        end = content.find(content[0], 1)
+        if end > 0 and content[end + 1 :].lstrip().startswith(":"):
+            return content[1:end], True, scalar_text(content[end + 1 :].lstrip()[1:].strip())
+        return "", False, ""
+    head, separator, rest = content.partition(": ")
+    if not separator and content.endswith(":"):
+        head, separator = content[:-1], ":"
+    return head.strip(), bool(separator), scalar_text(rest.strip())
+
+
+def scalar_text(rest: str) -> str:
+    """Without anchors and tags; "" for the mark of a block of text."""
+    while rest[:1] in ("&", "!") and rest:
+        rest = rest.partition(" ")[2].lstrip()
+    return "" if rest.rstrip("+-0123456789") in ("|", ">") else rest
+
+
+def flow(text: str, line: int) -> Node:
+    """A value on one line: ``{a: b}``, ``[a, b]``, a text with or without quotes."""
+    return flow_value(text, 0, line, 0, "")[0]
+
+
+def flow_value(text: str, position: int, line: int, depth: int, ends: str) -> tuple[Node, int]:
+    """(The value at `position`, where it ends); a text without quotes ends at one of `ends`."""
+    position = skip_blanks(text, position)
+    opening = text[position : position + 1]
+    if opening in ("{", "[") and depth < DEEPEST:
+        return flow_collection(text, position + 1, line, depth + 1, "}" if opening == "{" else "]")
+    if opening in ('"', "'"):
+        end = position + 1
+        while end < len(text) and text[end] != opening:
+            end += 2 if opening == '"' and text[end] == "\\" else 1
+        return Node(text[position + 1 : end], line), end + 1
+    end = position
+    while end < len(text) and text[end] not in ends:
+        if text[end] == ":" and ":" not in ends and ends and text[end + 1 : end + 2] in ("", " "):
+            break
+        end += 1
+    return Node(text[position:end].strip(), line), end
+
+
+def flow_collection(text: str, position: int, line: int, depth: int, closing: str) -> tuple[Node, int]:
+    mapping: dict[str, Node] = {}
+    items: list[Node] = []
+    while position < len(text):
+        position = skip_blanks(text, position)
+        if text[position : position + 1] == closing:
+            position += 1
+            break
+        start = position
+        item, position = flow_value(text, position, line, depth, ",]}")
+        position = skip_blanks(text, position)
+        if closing == "}" and text[position : position + 1] == ":":
+            value, position = flow_value(text, position + 1, line, depth, ",]}")
+            mapping[item.text()] = value
+        else:
+            items.append(item)
+        position = skip_blanks(text, position)
+        if text[position : position + 1] == "," or position == start:
+            position += 1
+    return Node(mapping if closing == "}" else items, line), position
+
+
+def skip_blanks(text: str, position: int) -> int:
+    while position < len(text) and text[position] in " \t":
+        position += 1
+    return position

@@ -1,0 +1,243 @@
+"""ioctl SIOCETHTOOL: what netlink does not carry, and everything else on kernels where it does not carry it yet.
+
+Driver information, driver counters and their names are only here; link settings, rings, channels, coalescing, pause,
+features, RSS and the module EEPROM are fall-backs for Linux before 5.6 (RSS: before 6.3, EEPROM: before 5.13). Every
+function takes a datagram socket and the raw name of a link, yields a record and raises OSError as the kernel said it.
+Structures: linux/ethtool.h. Nothing here writes to a device.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+from array import array
+from typing import Optional
+
+from nictop.probe.inventory.ethtool.messages import (
+    COALESCING,
+    DUPLEXES,
+    PORTS,
+    TRANSCEIVERS,
+    bit_names,
+    feature_list,
+    known_speed,
+    mode_names,
+    words_as_integer,
+)
+from nictop.probe.records import Channels, DriverInfo, Feature, LinkSettings, LinkState, Pause, Rings, Rss
+
+SIOCETHTOOL = 0x8946
+IFREQ = struct.Struct("16sP16x")
+
+GDRVINFO, GLINK, GCOALESCE, GRINGPARAM, GPAUSEPARAM = 0x03, 0x0A, 0x0E, 0x10, 0x12
+GSTRINGS, GSTATS, GSSET_INFO, GFEATURES, GCHANNELS = 0x1B, 0x1D, 0x37, 0x3A, 0x3C
+GMODULEINFO, GMODULEEEPROM, GRSSH, GLINKSETTINGS = 0x42, 0x43, 0x46, 0x4C
+ETH_SS_STATS, ETH_SS_FEATURES = 1, 4
+GRXFH, UDP_V4_FLOW = 0x29, 0x02
+RXH_IP, RXH_L4 = 0x10 | 0x20, 0x40 | 0x80
+"""Bits of a receive flow hash: source and destination address; source and destination port."""
+
+HASH_FUNCTIONS = ("toeplitz", "xor", "crc32")
+SLACK = 512
+"""Entries beyond those announced: the kernel writes as many as the driver has at that moment, without asking how much
+room there is, and an ``ethtool -L`` between two calls can add a queue's worth of counters."""
+
+LINK_MODE_NAMES = """
+10baseT/Half 10baseT/Full 100baseT/Half 100baseT/Full 1000baseT/Half 1000baseT/Full Autoneg TP AUI MII FIBRE BNC
+10000baseT/Full Pause Asym_Pause 2500baseX/Full Backplane 1000baseKX/Full 10000baseKX4/Full 10000baseKR/Full
+10000baseR_FEC 20000baseMLD2/Full 20000baseKR2/Full 40000baseKR4/Full 40000baseCR4/Full 40000baseSR4/Full
+40000baseLR4/Full 56000baseKR4/Full 56000baseCR4/Full 56000baseSR4/Full 56000baseLR4/Full 25000baseCR/Full
+25000baseKR/Full 25000baseSR/Full 50000baseCR2/Full 50000baseKR2/Full 100000baseKR4/Full 100000baseSR4/Full
+100000baseCR4/Full 100000baseLR4_ER4/Full 50000baseSR2/Full 1000baseX/Full 10000baseCR/Full 10000baseSR/Full
+10000baseLR/Full 10000baseLRM/Full 10000baseER/Full 2500baseT/Full 5000baseT/Full None RS BASER 50000baseKR/Full
+50000baseSR/Full 50000baseCR/Full 50000baseLR_ER_FR/Full 50000baseDR/Full 100000baseKR2/Full 100000baseSR2/Full
+100000baseCR2/Full 100000baseLR2_ER2_FR2/Full 100000baseDR2/Full 200000baseKR4/Full 200000baseSR4/Full
+200000baseLR4_ER4_FR4/Full 200000baseDR4/Full 200000baseCR4/Full 100baseT1/Full 1000baseT1/Full 400000baseKR8/Full
+400000baseSR8/Full 400000baseLR8_ER8_FR8/Full 400000baseDR8/Full 400000baseCR8/Full LLRS
+"""
+LINK_MODES = tuple(LINK_MODE_NAMES.split())
+"""ETHTOOL_LINK_MODE_* in the order of their bits, as of Linux 5.6: from there on the kernel tells the names itself."""
+
+
+def call(control: socket.socket, name: str, request: bytes, room: int = 0) -> bytes:
+    """One SIOCETHTOOL: the request, overwritten by the kernel, with `room` more bytes behind it."""
+    buffer = array("B", request + bytes(room))
+    fcntl.ioctl(control, SIOCETHTOOL, IFREQ.pack(os.fsencode(name)[:15], buffer.buffer_info()[0]))
+    return buffer.tobytes()
+
+
+def words(control: socket.socket, name: str, command: int, count: int) -> tuple[int, ...]:
+    """The u32 after the command of a structure that is nothing but u32."""
+    return struct.unpack(f"={count}I", call(control, name, struct.pack("=I", command), 4 * count)[4:])
+
+
+def string(value: bytes) -> str:
+    """A fixed-size string up to its NUL."""
+    return value.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def read_driver(control: socket.socket, name: str) -> DriverInfo:
+    """ETHTOOL_GDRVINFO."""
+    return parse_driver(call(control, name, struct.pack("=I", GDRVINFO), 192))
+
+
+def parse_driver(value: bytes) -> DriverInfo:
+    """struct ethtool_drvinfo."""
+    return DriverInfo(string(value[4:36]), string(value[36:68]), string(value[68:100]), string(value[100:132]))
+
+
+def read_udp_hash(control: socket.socket, name: str) -> tuple[str, ...]:
+    """ETHTOOL_GRXFH for UDP over IPv4: ``addresses``, ``ports``, ``other``."""
+    return parse_flow_hash(call(control, name, struct.pack("=II", GRXFH, UDP_V4_FLOW), 184))
+
+
+def parse_flow_hash(value: bytes) -> tuple[str, ...]:
+    """struct ethtool_rxnfc: command, flow, RXH_* bits."""
+    bits = struct.unpack_from("=Q", value, 8)[0] if len(value) >= 16 else 0
+    words = (("addresses", RXH_IP), ("ports", RXH_L4), ("other", ~(RXH_IP | RXH_L4)))
+    return tuple(word for word, mask in words if bits & mask)
+
+
+def read_strings(control: socket.socket, name: str, string_set: int) -> tuple[str, ...]:
+    """ETHTOOL_GSSET_INFO and ETHTOOL_GSTRINGS: names of a string set, blanks in front kept (vmxnet3 indents)."""
+    info = call(control, name, struct.pack("=IIQ", GSSET_INFO, 0, 1 << string_set), 4)
+    if not struct.unpack_from("=Q", info, 8)[0]:
+        return ()
+    count = struct.unpack_from("=I", info, 16)[0]
+    return parse_strings(call(control, name, struct.pack("=III", GSTRINGS, string_set, 0), (count + SLACK) * 32))
+
+
+def parse_strings(value: bytes) -> tuple[str, ...]:
+    """struct ethtool_gstrings: 32 bytes each."""
+    count = min(struct.unpack_from("=I", value, 8)[0], (len(value) - 12) // 32) if len(value) >= 12 else 0
+    return tuple(string(value[12 + 32 * index : 44 + 32 * index]) for index in range(count))
+
+
+def read_driver_counters(control: socket.socket, name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Names and values of the driver's own counters; empty when the driver has none.
+
+    Asked again when their number changed in between, so that no value stands under a wrong name.
+    """
+    for _ in range(3):
+        names = read_strings(control, name, ETH_SS_STATS)
+        if not names:
+            return (), ()
+        request = struct.pack("=II", GSTATS, len(names))
+        values = parse_driver_counters(call(control, name, request, (len(names) + SLACK) * 8))
+        if len(values) == len(names):
+            return names, values
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def parse_driver_counters(value: bytes) -> tuple[int, ...]:
+    """struct ethtool_stats."""
+    if len(value) < 8:
+        return ()
+    count = min(struct.unpack_from("=I", value, 4)[0], (len(value) - 8) // 8)
+    return struct.unpack_from(f"={count}Q", value, 8)
+
+
+LINK_SETTINGS = struct.Struct("=IIBBBBBBBbB31x")
+"""struct ethtool_link_settings up to its bit maps: command, speed, duplex, port, PHY address, autonegotiation, three of
+MDIO and MDI-X, words per bit map, transceiver."""
+
+
+def read_settings(control: socket.socket, name: str) -> LinkSettings:
+    """ETHTOOL_GLINKSETTINGS: the first call tells how long the bit maps are, the second brings them."""
+    told = call(control, name, struct.pack("=I", GLINKSETTINGS), LINK_SETTINGS.size - 4)
+    count = -LINK_SETTINGS.unpack(told)[9]
+    if count <= 0:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+    request = LINK_SETTINGS.pack(GLINKSETTINGS, *([0] * 8), count, 0)
+    return parse_settings(call(control, name, request, 12 * count))
+
+
+def parse_settings(value: bytes) -> LinkSettings:
+    """struct ethtool_link_settings with its three bit maps: supported, advertised, partner."""
+    if len(value) < LINK_SETTINGS.size:
+        return LinkSettings(None, None, None, None, None)
+    _, speed, duplex, port, _, autonegotiation, _, _, _, count, transceiver = LINK_SETTINGS.unpack_from(value)
+    size = 4 * max(count, 0)
+    starts = (LINK_SETTINGS.size + size * position for position in range(3))
+    supported, advertised, partner = (words_as_integer(value[start : start + size]) for start in starts)
+    return LinkSettings(
+        speed=known_speed(speed),
+        duplex=DUPLEXES.get(duplex),
+        autonegotiation=autonegotiation == 1,
+        port=PORTS.get(port, f"unknown {port}"),
+        transceiver=TRANSCEIVERS.get(transceiver, f"unknown {transceiver}"),
+        supported=mode_names(supported, LINK_MODES),
+        advertised=mode_names(advertised, LINK_MODES),
+        partner=mode_names(partner, LINK_MODES),
+    )
+
+
+def read_state(control: socket.socket, name: str) -> LinkState:
+    """ETHTOOL_GLINK."""
+    return LinkState(words(control, name, GLINK, 1)[0] != 0)
+
+
+Four = tuple[Optional[int], Optional[int], Optional[int], Optional[int]]
+
+
+def now_and_most(told: tuple[int, ...]) -> tuple[Four, Four]:
+    """Four maxima and four present values, as (present, maxima), None where the maximum is 0."""
+    a, b, c, d = (now if most else None for most, now in zip(told[:4], told[4:]))
+    e, f, g, h = (most or None for most in told[:4])
+    return (a, b, c, d), (e, f, g, h)
+
+
+def read_rings(control: socket.socket, name: str) -> Rings:
+    """ETHTOOL_GRINGPARAM; a kind of ring whose maximum is 0 does not exist."""
+    values, maxima = now_and_most(words(control, name, GRINGPARAM, 8))
+    return Rings(*values, *maxima)
+
+
+def read_channels(control: socket.socket, name: str) -> Channels:
+    """ETHTOOL_GCHANNELS; a kind of channel whose maximum is 0 does not exist."""
+    values, maxima = now_and_most(words(control, name, GCHANNELS, 8))
+    return Channels(*values, *maxima)
+
+
+def read_coalescing(control: socket.socket, name: str) -> dict[str, int]:
+    """ETHTOOL_GCOALESCE: only what is not zero, because here a zero may also mean that the driver has no such thing."""
+    return {key: value for key, value in zip(COALESCING, words(control, name, GCOALESCE, 22)) if value}
+
+
+def read_pause(control: socket.socket, name: str) -> Pause:
+    """ETHTOOL_GPAUSEPARAM."""
+    autonegotiation, rx, tx = words(control, name, GPAUSEPARAM, 3)
+    return Pause(autonegotiation != 0, rx != 0, tx != 0)
+
+
+def read_features(control: socket.socket, name: str) -> tuple[Feature, ...]:
+    """ETHTOOL_GFEATURES: blocks of available, requested, active, never changed."""
+    names = read_strings(control, name, ETH_SS_FEATURES)
+    blocks = (len(names) + 31) // 32
+    answer = call(control, name, struct.pack("=II", GFEATURES, blocks), 16 * blocks)
+    sets = [0, 0, 0, 0]
+    for position, block in enumerate(struct.iter_unpack("=IIII", answer[8 : 8 + 16 * blocks])):
+        sets = [bits | word << (32 * position) for bits, word in zip(sets, block)]
+    available, requested, active, never_changed = sets
+    return feature_list(names, available, requested, active, never_changed)
+
+
+def read_rss(control: socket.socket, name: str) -> Rss:
+    """ETHTOOL_GRSSH: the first call tells the sizes, the second brings table and key."""
+    header = struct.Struct("=IIIIB3xI")
+    _, _, slots, key, _, _ = header.unpack(call(control, name, struct.pack("=I", GRSSH), header.size - 4))
+    request = header.pack(GRSSH, 0, slots, key, 0, 0)
+    answer = call(control, name, request, 4 * slots + key)
+    functions = bit_names(answer[16], HASH_FUNCTIONS)
+    table = struct.unpack_from(f"={slots}I", answer, header.size)
+    return Rss(table, functions[0] if functions else None, key or None)
+
+
+def read_module(control: socket.socket, name: str) -> bytes:
+    """ETHTOOL_GMODULEINFO and ETHTOOL_GMODULEEEPROM: the whole EEPROM as one piece (SFP: A0h, then A2h)."""
+    _, length = words(control, name, GMODULEINFO, 10)[:2]
+    length = min(length, 1024)
+    return call(control, name, struct.pack("=IIII", GMODULEEEPROM, 0, 0, length), length)[16:]

@@ -1,0 +1,1 @@
+"""Network interfaces from rtnetlink: links, addresses, routes, queues, bridges, queueing disciplines."""

@@ -1,0 +1,107 @@
+"""Forwarding tables: which MAC addresses the embedded switch of a NIC knows, and what ports of bridges learnt.
+
+Dumps RTM_GETNEIGH with AF_BRIDGE (linux/neighbour.h) and yields `ForwardingEntry` records. Only physical functions with
+virtual functions to offer and ports of bridges matter: where there is neither, the kernel is not even asked, because a
+bridge may know a hundred thousand addresses.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Iterable
+
+from nictop.probe.inventory.links.messages import number
+from nictop.probe.kernel.netlink import HEADER, NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, iterate
+from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH
+from nictop.probe.kernel.sysfs import why_unreadable
+from nictop.probe.records import ForwardingEntry, Link, PciFunction, Unreadable
+
+NDMSG = struct.Struct("=BxxxiHBB")
+"""struct ndmsg: family, ifindex, state, flags, type."""
+NDA_LLADDR, NDA_MASTER = 2, 9
+NTF_SELF = 0x02
+NUD_PERMANENT = 0x80
+ADDRESS_LENGTH = 6
+MOST_ENTRIES = 4096
+MOST_SEEN = 65_536
+"""Entries of the dump that are looked at; a bound for the cost of a pass."""
+
+
+class EnoughError(Exception):
+    """The dump is longer than what is kept of it."""
+
+
+def read_forwarding(
+    links: Iterable[Link], functions: Iterable[PciFunction]
+) -> tuple[tuple[ForwardingEntry, ...], Unreadable | None]:
+    """Unicast entries of physical functions and ports of bridges among `links`, and why some may be missing.
+
+    Never raises OSError.
+    """
+    links = tuple(links)
+    ports, physical = bridge_ports(links), physical_links(links, functions)
+    if not ports and not physical:
+        return (), None
+    found: dict[ForwardingEntry, None] = {}
+    seen = 0
+
+    def keep(data: bytes, start: int) -> bool:
+        nonlocal seen
+        seen += 1
+        if seen > MOST_SEEN or len(found) >= MOST_ENTRIES:
+            raise EnoughError
+        length = HEADER.unpack_from(data, start - HEADER.size)[0]
+        entry = parse_entry(data[start : start - HEADER.size + length])
+        if entry is not None and is_wanted(entry, ports, physical):
+            found[entry] = None
+        return False
+
+    try:
+        with NetlinkSocket(NETLINK_ROUTE) as netlink:
+            netlink.dump(RTM_GETNEIGH, NDMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0), keep=keep)
+    except EnoughError:
+        return tuple(found), Unreadable("failed", f"more than {MOST_ENTRIES} entries, or {MOST_SEEN} on all links")
+    except DumpInterrupted:
+        return tuple(found), Unreadable("failed", "forwarding: changed all the time, may be incomplete")
+    except OSError as error:
+        return tuple(found), why_unreadable(error, "forwarding")
+    return tuple(found), None
+
+
+def bridge_ports(links: Iterable[Link]) -> set[int]:
+    """ifindexes of links whose master is a bridge."""
+    links = tuple(links)
+    bridges = {link.ifindex for link in links if link.kind == "bridge"}
+    return {link.ifindex for link in links if link.master in bridges}
+
+
+def physical_links(links: Iterable[Link], functions: Iterable[PciFunction]) -> set[int]:
+    """ifindexes of the links of physical functions that can have virtual functions."""
+    able = {function.address for function in functions if function.sriov is not None and function.sriov.total_vfs}
+    return {link.ifindex for link in links if link.pci_address in able}
+
+
+def is_wanted(entry: ForwardingEntry, ports: set[int], physical: set[int]) -> bool:
+    """Entries in a device itself are wanted of physical functions, those of a bridge of its ports."""
+    return entry.ifindex in physical if entry.self_entry else entry.ifindex in ports
+
+
+def parse_entry(payload: bytes) -> ForwardingEntry | None:
+    """An RTM_NEWNEIGH of a forwarding table; None for group and zero addresses, and for anything else."""
+    if len(payload) < NDMSG.size:
+        return None
+    family, ifindex, state, flags, _ = NDMSG.unpack_from(payload)
+    if family != socket.AF_BRIDGE or ifindex <= 0:
+        return None
+    found = dict(iterate(payload[NDMSG.size :]))
+    address = found.get(NDA_LLADDR, b"")
+    if len(address) != ADDRESS_LENGTH or address[0] & 1 or not any(address):
+        return None
+    return ForwardingEntry(
+        ifindex=ifindex,
+        address=address.hex(":"),
+        self_entry=bool(flags & NTF_SELF),
+        master=number(found, NDA_MASTER) or None,
+        permanent=bool(state & NUD_PERMANENT),
+    )

@@ -1,0 +1,189 @@
+"""The queues of every link: what steers packets to CPUs, which NAPI instance serves which queue, and vmbus channels.
+
+Reads /sys/class/net/NAME/queues/ (XPS and RPS masks), one queue-get and one napi-get dump of the generic netlink family
+`netdev` for all links, and /sys/bus/vmbus/devices/GUID/channels/ of hv_netvsc links. Yields the links with `Queue`,
+`Napi` and `Channel` records. A kernel or driver that does not say which NAPI serves a queue leaves None there; a /sys
+of another network namespace leaves the masks None and is said in the link's `unreadable`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from nictop.probe.inventory.links.reader import NAMESPACE_DETAIL
+from nictop.probe.kernel import netlink
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.records import Channel, Link, Napi, Queue, Unreadable
+
+NETDEV_CMD_QUEUE_GET = 10
+NETDEV_CMD_NAPI_GET = 11
+NETDEV_A_QUEUE_ID, NETDEV_A_QUEUE_IFINDEX, NETDEV_A_QUEUE_TYPE, NETDEV_A_QUEUE_NAPI_ID = 1, 2, 3, 4
+NETDEV_A_NAPI_IFINDEX, NETDEV_A_NAPI_ID, NETDEV_A_NAPI_IRQ, NETDEV_A_NAPI_PID = 1, 2, 3, 4
+"""linux/netdev.h. The first two are Linux 6.8; NETDEV_A_NAPI_PID came with them."""
+
+Direction = Literal["rx", "tx"]
+QueueKey = tuple[Direction, int]
+DIRECTIONS: tuple[Direction, ...] = ("rx", "tx")
+"""enum netdev_queue_type; also the order of `Link.queues`."""
+QUEUE = pattern(r"(rx|tx)-([0-9]{1,5})", re.ASCII)
+CHANNEL = pattern(r"[0-9]{1,10}", re.ASCII)
+MAPPING = pattern(r"([0-9]{1,10}):([0-9]{1,6})", re.ASCII)
+NO_SUCH_CALL = (errno.ENOENT, errno.EOPNOTSUPP)
+"""ENOENT: no family `netdev` (Linux < 6.3); EOPNOTSUPP: the family without this call (< 6.8)."""
+
+
+def read_queues(links: Iterable[Link], sys: str = "/sys") -> tuple[tuple[Link, ...], Unreadable | None]:
+    """The links with queues, NAPI instances and channels, and why netlink said nothing. Never raises OSError.
+
+    A kernel without the calls is no trouble: then queues come from sysfs alone and `napis` is empty.
+    """
+    serving, napis, trouble = read_netdev()
+    return tuple(
+        read_channels(read_masks(replace(link, napis=tuple(napis.get(link.ifindex, ()))), serving, sys), sys)
+        for link in links
+    ), trouble
+
+
+def read_netdev() -> tuple[dict[int, dict[QueueKey, int | None]], dict[int, list[Napi]], Unreadable | None]:
+    """(ifindex → queue → NAPI id, ifindex → NAPI instances by id, why they are missing or incomplete)."""
+    serving: dict[int, dict[QueueKey, int | None]] = {}
+    napis: dict[int, list[Napi]] = {}
+    try:
+        connection = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
+    except OSError as error:
+        return serving, napis, why_unreadable(error, "netlink")
+    with connection:
+        bodies, no_queues = dump(connection, NETDEV_CMD_QUEUE_GET, "queue-get")
+        for ifindex, direction, number, napi in filter(None, map(parse_queue, bodies)):
+            serving.setdefault(ifindex, {})[direction, number] = napi
+        bodies, no_napis = dump(connection, NETDEV_CMD_NAPI_GET, "napi-get")
+        for ifindex, instance in filter(None, map(parse_napi, bodies)):
+            napis.setdefault(ifindex, []).append(instance)
+    for instances in napis.values():  # the kernel lists the newest first
+        instances.sort(key=lambda instance: instance.id)
+    return serving, napis, no_queues or no_napis
+
+
+def dump(connection: netlink.NetlinkSocket, command: int, source: str) -> tuple[list[bytes], Unreadable | None]:
+    """Attributes of every reply of the family `netdev`; when it fails, the reason and what came nevertheless."""
+    try:
+        return connection.generic("netdev", command, dump=True), None
+    except netlink.DumpInterrupted as error:
+        bodies = [body[netlink.GENERIC_HEADER.size :] for _, body in error.replies]
+        return bodies, Unreadable("failed", f"{source}: changed all the time, may be incomplete")
+    except OSError as error:
+        return [], None if error.errno in NO_SUCH_CALL else why_unreadable(error, source)
+
+
+def parse_queue(body: bytes) -> tuple[int, Direction, int, int | None] | None:
+    """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None when it names no queue."""
+    fields = dict(netlink.iterate(body))
+    ifindex, number = fields.get(NETDEV_A_QUEUE_IFINDEX), fields.get(NETDEV_A_QUEUE_ID)
+    direction = fields.get(NETDEV_A_QUEUE_TYPE)
+    if not ifindex or not number or not direction or netlink.unsigned(direction) >= len(DIRECTIONS):
+        return None
+    napi = fields.get(NETDEV_A_QUEUE_NAPI_ID)
+    serving = netlink.unsigned(napi) if napi else None
+    return netlink.unsigned(ifindex), DIRECTIONS[netlink.unsigned(direction)], netlink.unsigned(number), serving
+
+
+def parse_napi(body: bytes) -> tuple[int, Napi] | None:
+    """One reply of napi-get as (ifindex, record); None when it names no instance."""
+    fields = dict(netlink.iterate(body))
+    ifindex, number = fields.get(NETDEV_A_NAPI_IFINDEX), fields.get(NETDEV_A_NAPI_ID)
+    if not ifindex or not number:
+        return None
+    irq, thread = fields.get(NETDEV_A_NAPI_IRQ), fields.get(NETDEV_A_NAPI_PID)
+    napi = Napi(
+        id=netlink.unsigned(number),
+        irq=netlink.unsigned(irq) if irq else None,
+        thread=netlink.unsigned(thread) if thread else None,
+    )
+    return netlink.unsigned(ifindex), napi
+
+
+def read_masks(link: Link, serving: dict[int, dict[QueueKey, int | None]], sys: str) -> Link:
+    """The link with its queues: those that sysfs shows, with their masks, and those that only netlink knows."""
+    known = serving.get(link.ifindex, {})
+    folder, reason = own_folder(link, sys)
+    if folder is None:
+        found = [Queue(direction, number, napi) for (direction, number), napi in known.items()]
+    else:
+        names = filter(None, map(QUEUE.fullmatch, folder.names("queues", "queues")))
+        keys: list[QueueKey] = [("rx" if match[1] == "rx" else "tx", int(match[2])) for match in names]
+        found = [read_queue(folder, direction, number, known.get((direction, number))) for direction, number in keys]
+        found += [Queue(*key, napi) for key, napi in known.items() if key not in keys]
+        reason = folder.unreadable.get("queues")
+    unreadable = link.unreadable if reason is None else {**link.unreadable, "queues": reason}
+    found.sort(key=lambda queue: (queue.direction, queue.number))
+    return replace(link, queues=tuple(found), unreadable=unreadable)
+
+
+def own_folder(link: Link, sys: str) -> tuple[Folder | None, Unreadable | None]:
+    """The link's directory in sysfs, or why it is none: in a network namespace /sys may belong to another one."""
+    name = link.name
+    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the true name
+        try:
+            name = socket.if_indextoname(link.ifindex)
+        except OSError as error:
+            return None, why_unreadable(error, link.name)
+    path = os.path.join(sys, "class/net", name)
+    content = read_text(os.path.join(path, "ifindex"))
+    if isinstance(content, Unreadable):
+        return None, content
+    if parse_integer(content) != link.ifindex:
+        return None, Unreadable("missing", NAMESPACE_DETAIL)
+    return Folder(path), None
+
+
+def read_queue(folder: Folder, direction: Direction, number: int, napi: int | None) -> Queue:
+    """One queue directory. What fails is noted under "queues" in the link's folder, ENOENT of one-queue links not."""
+    where = f"queues/{direction}-{number}"
+    if direction == "rx":
+        return Queue(
+            direction,
+            number,
+            napi,
+            rps_cpus=folder.text("queues", f"{where}/rps_cpus"),
+            rps_flow_count=folder.integer("queues", f"{where}/rps_flow_cnt"),
+        )
+    return Queue(
+        direction,
+        number,
+        napi,
+        xps_cpus=folder.text("queues", f"{where}/xps_cpus"),
+        xps_receive_queues=folder.text("queues", f"{where}/xps_rxqs"),
+    )
+
+
+def read_channels(link: Link, sys: str) -> Link:
+    """The link with its vmbus channels by id: from ``channels/``, on older kernels from channel_vp_mapping."""
+    if link.bus != "vmbus" or link.device is None:
+        return link
+    folder = Folder(os.path.join(sys, "bus/vmbus/devices", link.device))
+    names = [name for name in folder.names("channels", "channels") if CHANNEL.fullmatch(name)]
+    channels = [
+        Channel(
+            int(name),
+            folder.integer("channels", f"channels/{name}/cpu"),
+            folder.integer("channels", f"channels/{name}/subchannel_id"),
+        )
+        for name in names
+    ]
+    if not channels:
+        channels = parse_mapping(folder.text("channels", "channel_vp_mapping") or "")
+    unreadable = {**link.unreadable, **folder.unreadable}
+    return replace(link, channels=tuple(sorted(channels, key=lambda channel: channel.id)), unreadable=unreadable)
+
+
+def parse_mapping(text: str) -> list[Channel]:
+    """channel_vp_mapping: one ``channel:CPU`` a line; other lines are left out."""
+    found = filter(None, map(MAPPING.fullmatch, text.split()))
+    return [Channel(int(match[1]), int(match[2])) for match in found]

@@ -1,0 +1,197 @@
+"""Links: what rtnetlink says of them, with addresses, default routes and virtual functions, and what only sysfs has.
+
+Reads rtnetlink dumps (links with VF information, addresses, routes of both families) through the codec in `netlink`,
+the routes between addresses of subnets that links share (`subnet_routes`), and per link the files addr_assign_type and
+dev_port of /sys/class/net/NAME/. Yields `Link` records without their ethtool part. In a network namespace /sys may
+belong to another one: its files are used only where their ifindex is that of the link, and a parent device is found
+through /sys/bus, which knows no namespaces.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from nictop.probe.inventory.links.messages import parse_link
+from nictop.probe.inventory.links.routes import (
+    RTA_TABLE,
+    RTMSG,
+    RTN_UNICAST,
+    RouteFilter,
+    parse_address,
+    parse_default_routes,
+    parse_destination,
+)
+from nictop.probe.inventory.links.subnet_routes import NarrowRoute, with_subnet_routes
+from nictop.probe.inventory.pci.functions import ADDRESS
+from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, pack_u32
+from nictop.probe.kernel.rtnetlink import (
+    IFADDRMSG,
+    IFINFOMSG,
+    IFLA_EXT_MASK,
+    RTEXT_FILTER_VF,
+    RTM_GETADDR,
+    RTM_GETLINK,
+    RTM_GETROUTE,
+)
+from nictop.probe.kernel.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
+from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
+
+TABLES = (254, 253)
+"""RT_TABLE_MAIN and RT_TABLE_DEFAULT."""
+MAX_NARROW_ROUTES = 1024
+"""IPv4 routes with a longer prefix than a subnet of this host that are looked at."""
+
+ASSIGNMENTS: tuple[Literal["permanent", "random", "stolen", "set"], ...] = ("permanent", "random", "stolen", "set")
+NAMESPACE_DETAIL = "sysfs shows another network namespace"
+
+
+def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadable]]:
+    """Links by ifindex, and the sources among "links", "addresses" and "routes" that failed. Never raises OSError."""
+    failed: dict[str, Unreadable] = {}
+    try:
+        netlink = NetlinkSocket(NETLINK_ROUTE)
+    except OSError as error:
+        return (), {source: why_unreadable(error, "netlink") for source in ("links", "addresses", "routes")}
+    with netlink:
+        query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
+        found = [parse_link(payload) for payload in dump(netlink, RTM_GETLINK, query, "links", failed)]
+        addresses = read_addresses(netlink, failed)
+        routes, narrow = read_routes(netlink, addresses, failed)
+    links = {link.ifindex: link for link in found if link is not None}
+    complete = tuple(
+        read_from_sysfs(
+            replace(
+                links[ifindex],
+                addresses=tuple(addresses.get(ifindex, ())),
+                default_routes=tuple(sorted(routes.get(ifindex, ()), key=lambda route: (route.family, route.metric))),
+            ),
+            sys,
+        )
+        for ifindex in sorted(links)
+    )
+    return with_subnet_routes(complete, narrow), failed
+
+
+def dump(
+    netlink: NetlinkSocket,
+    kind: int,
+    query: bytes,
+    source: str,
+    failed: dict[str, Unreadable],
+    *,
+    keep: Callable[[bytes, int], bool] | None = None,
+) -> Iterable[bytes]:
+    """Payloads of a dump. When it fails, a note under `source` and nothing, or what an interrupted one brought."""
+    try:
+        return [payload for _, payload in netlink.dump(kind, query, keep=keep)]
+    except DumpInterrupted as error:
+        failed[source] = Unreadable("failed", f"{source}: changed all the time, may be incomplete")
+        return [payload for _, payload in error.replies]
+    except OSError as error:
+        failed[source] = why_unreadable(error, source)
+    return []
+
+
+def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dict[int, list[Address]]:
+    """ifindex → addresses in the kernel's order, IPv4 first."""
+    found: dict[int, list[Address]] = {}
+    for payload in dump(netlink, RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0), "addresses", failed):
+        parsed = parse_address(payload)
+        if parsed is not None:
+            found.setdefault(parsed[0], []).append(parsed[1])
+    return found
+
+
+def read_routes(
+    netlink: NetlinkSocket, addresses: Mapping[int, Iterable[Address]], failed: dict[str, Unreadable]
+) -> tuple[dict[int, list[DefaultRoute]], list[NarrowRoute]]:
+    """ifindex → default routes of the tables main and default; and IPv4 routes of the table main that are narrower than
+    the largest subnet of `addresses`.
+
+    The kernel filters by table (before Linux 4.20 it does not: hence the second look), and nothing of the other routes
+    is kept, because a router may have a million of them.
+    """
+    found: dict[int, list[DefaultRoute]] = {}
+    narrow: dict[NarrowRoute, None] = {}
+    own = (one for some in addresses.values() for one in some if one.family == "ipv4" and one.scope == "global")
+    shortest = min((one.prefix_length for one in own), default=32)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for table in TABLES:
+            query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + struct.pack("=HHI", 8, RTA_TABLE, table)
+            for payload in route_dump(netlink, query, RouteFilter(shortest, MAX_NARROW_ROUTES), failed):
+                for ifindex, route in parse_default_routes(payload):
+                    known = found.setdefault(ifindex, [])
+                    if route.table == table and route not in known:
+                        known.append(route)
+                if (destination := parse_destination(payload)) is not None and destination[1]:
+                    narrow[NarrowRoute(*destination)] = None
+    return found, list(narrow)
+
+
+def route_dump(
+    netlink: NetlinkSocket, query: bytes, keep: RouteFilter, failed: dict[str, Unreadable]
+) -> Iterable[bytes]:
+    """Routes of one table. ENOENT: the table does not exist; EOPNOTSUPP: a kernel without this family."""
+    trouble: dict[str, Unreadable] = {}
+    payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=keep)
+    if trouble and trouble["routes"].reason not in ("missing", "not_offered"):
+        failed.update(trouble)
+    return payloads
+
+
+def read_from_sysfs(link: Link, sys: str) -> Link:
+    """The link with parent device, PCI function, address assignment and port number."""
+    name = link.name
+    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the true name
+        try:
+            name = socket.if_indextoname(link.ifindex)
+        except OSError:
+            vanished = {"device": Unreadable("vanished", printable(name))}
+            return replace(link, unreadable={**link.unreadable, **vanished})
+    path = os.path.join(sys, "class/net", name)
+    ifindex = read_text(os.path.join(path, "ifindex"))
+    is_own = isinstance(ifindex, str) and parse_integer(ifindex) == link.ifindex
+    bus, device, pci_address = read_parent(link, sys, path if is_own else None)
+    link = replace(link, bus=bus, device=device, pci_address=pci_address)
+    if not is_own:
+        reason = Unreadable("missing", NAMESPACE_DETAIL) if isinstance(ifindex, str) else ifindex
+        missing = dict.fromkeys(("address_assignment", "device_port"), reason)
+        return replace(link, unreadable={**link.unreadable, **missing})
+    folder = Folder(path)
+    kind = folder.integer("address_assignment", "addr_assign_type")
+    port = folder.integer("device_port", "dev_port")
+    return replace(
+        link,
+        address_assignment=ASSIGNMENTS[kind] if kind is not None and 0 <= kind < len(ASSIGNMENTS) else None,
+        device_port=port,
+        unreadable={**link.unreadable, **folder.unreadable},
+    )
+
+
+def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str | None, str | None]:
+    """(bus, device, PCI address) of the parent device: as rtnetlink names it (Linux 5.14), else from sysfs."""
+    bus, device, where = link.bus, link.device, None
+    if device is not None and bus is not None:
+        where = os.path.join(sys, "bus", bus, "devices", device)
+    elif path is not None:
+        where = os.path.join(path, "device")
+        if not os.path.exists(where):
+            return bus, device, None
+        device = device or printable(os.path.basename(os.path.realpath(where)))
+        bus = bus or Folder(where).link("device", "subsystem")
+    if bus == "pci":
+        return bus, device, device
+    return bus, device, pci_ancestor(os.path.realpath(where)) if where else None
+
+
+def pci_ancestor(path: str) -> str | None:
+    """The nearest PCI address in a resolved device path: virtio2 → the function below which it was found."""
+    for part in reversed(path.split(os.sep)):
+        if ADDRESS.fullmatch(part):
+            return part
+    return None

@@ -1,0 +1,171 @@
+"""What rtnetlink says of addresses, routes and rules, from bytes to records. Pure: nothing is read here.
+
+Takes the payloads of RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE (linux/if_addr.h, linux/rtnetlink.h, linux/fib_rules.h).
+What is garbled or of no interest yields nothing, never an exception.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Literal
+
+from nictop.probe.inventory.links.messages import Attributes, number
+from nictop.probe.kernel.netlink import iterate, pack, pack_u32, unsigned
+from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFADDRMSG
+from nictop.probe.records import Address, DefaultRoute
+
+RTMSG = struct.Struct("=BBBBBBBBI")
+"""Family, destination length, source length, tos, table, protocol, scope, type, flags."""
+RTNEXTHOP = struct.Struct("=HBBi")
+"""Length, flags, hops, ifindex."""
+
+ADDRESS_FLAGS = (
+    (0x80, "permanent"),
+    (0x40, "tentative"),
+    (0x08, "dadfailed"),
+    (0x20, "deprecated"),
+    (0x04, "optimistic"),
+    (0x02, "nodad"),
+    (0x10, "homeaddress"),
+    (0x100, "mngtmpaddr"),
+    (0x200, "noprefixroute"),
+    (0x400, "autojoin"),
+    (0x800, "stable-privacy"),
+)
+SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 1, 2, 4, 5, 6, 9, 15, 18
+RTN_UNICAST = 1
+RTPROT_KERNEL = 2
+FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
+FR_ACT_TO_TBL = 1
+KERNEL_RULES = ((0, 255), (32766, 254), (32767, 253))
+"""(priority, table): fib_default_rules_init() makes them for local, main and default."""
+NO_SELECTOR = {FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL}
+"""Attributes of a rule for all packets; every other one selects some."""
+
+
+def parse_address(payload: bytes) -> tuple[int, Address] | None:
+    """(ifindex, address) of an RTM_NEWADDR; None for other families and for garbled messages."""
+    if len(payload) < IFADDRMSG.size:
+        return None
+    family, prefix_length, flags, scope, ifindex = IFADDRMSG.unpack_from(payload)
+    found = dict(iterate(payload[IFADDRMSG.size :]))
+    address = internet_address(family, found.get(IFA_LOCAL) or found.get(IFA_ADDRESS, b""))
+    if address is None:
+        return None
+    flags = number(found, IFA_FLAGS) or flags
+    names = [name for bit, name in ADDRESS_FLAGS if flags & bit]
+    if flags & 0x01:  # one bit, two meanings: IFA_F_TEMPORARY and IFA_F_SECONDARY
+        names.append("temporary" if family == socket.AF_INET6 else "secondary")
+    version, words_of = address
+    return ifindex, Address(version, words_of, prefix_length, SCOPES.get(scope, str(scope)), tuple(names))
+
+
+def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"], str] | None:
+    """("ipv4" or "ipv6", the address as text); None when family and length do not fit."""
+    if family == socket.AF_INET and len(value) == 4:
+        return "ipv4", socket.inet_ntop(socket.AF_INET, value)
+    if family == socket.AF_INET6 and len(value) == 16:
+        return "ipv6", socket.inet_ntop(socket.AF_INET6, value)
+    return None
+
+
+class RouteFilter:
+    """Which RTM_NEWROUTE of a dump are kept: default routes, and at most `limit` IPv4 routes with a longer prefix than
+    `length`, other than those that the kernel made of addresses."""
+
+    def __init__(self, length: int = 32, limit: int = 0) -> None:
+        self._length, self._left = length, limit
+
+    def __call__(self, data: bytes, start: int) -> bool:
+        """`start`: where the payload begins."""
+        header = data[start : start + 6]
+        if len(header) < 6 or not self._left or header[1] <= self._length:
+            return header[1:2] == b"\0"
+        if header[0] != socket.AF_INET or header[5] == RTPROT_KERNEL:
+            return False
+        self._left -= 1
+        return True
+
+
+def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
+    """(ifindex, route) for each next hop of an RTM_NEWROUTE that is a default route; empty for any other route."""
+    if len(payload) < RTMSG.size or payload[1] != 0 or payload[7] != RTN_UNICAST:
+        return []
+    family = payload[0]
+    if family not in (socket.AF_INET, socket.AF_INET6):
+        return []
+    found = dict(iterate(payload[RTMSG.size :]))
+    table, metric = number(found, RTA_TABLE) or payload[4], number(found, RTA_PRIORITY) or 0
+    hops = [(number(found, RTA_OIF), found), *parse_next_hops(found.get(RTA_MULTIPATH, b""))]
+    version: Literal["ipv4", "ipv6"] = "ipv4" if family == socket.AF_INET else "ipv6"
+    return [
+        (ifindex, DefaultRoute(version, parse_gateway(family, attributes), metric, table))
+        for ifindex, attributes in hops
+        if ifindex
+    ]
+
+
+def parse_destination(payload: bytes) -> tuple[int, int, tuple[int, ...]] | None:
+    """(first address as a number, prefix length, ifindexes of its next hops) of an RTM_NEWROUTE; None: it is no IPv4
+    unicast route, or garbled."""
+    if len(payload) < RTMSG.size or payload[0] != socket.AF_INET or payload[7] != RTN_UNICAST:
+        return None
+    found = dict(iterate(payload[RTMSG.size :]))
+    destination, length = found.get(RTA_DST, b""), payload[1]
+    hops = (number(found, RTA_OIF), *(ifindex for ifindex, _ in parse_next_hops(found.get(RTA_MULTIPATH, b""))))
+    if len(destination) != 4 or length > 32:
+        return None
+    return int.from_bytes(destination, "big"), length, tuple(ifindex for ifindex in hops if ifindex)
+
+
+def parse_gateway(family: int, attributes: Attributes) -> str | None:
+    """RTA_GATEWAY, or RTA_VIA: a gateway of the other family."""
+    gateway = internet_address(family, attributes.get(RTA_GATEWAY, b""))
+    via = attributes.get(RTA_VIA, b"")
+    if gateway is None and len(via) > 2:
+        gateway = internet_address(unsigned(via[:2]), via[2:])
+    return gateway[1] if gateway else None
+
+
+def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
+    """(ifindex, attributes) of each hop of RTA_MULTIPATH."""
+    hops: list[tuple[int | None, Attributes]] = []
+    offset = 0
+    while offset + RTNEXTHOP.size <= len(value):
+        length, _, _, ifindex = RTNEXTHOP.unpack_from(value, offset)
+        if length < RTNEXTHOP.size or offset + length > len(value):
+            break
+        hops.append((ifindex, dict(iterate(value[offset + RTNEXTHOP.size : offset + length]))))
+        offset += (length + 3) & ~3
+    return hops
+
+
+def route_query(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
+    """Payload of the RTM_GETROUTE that asks for the route to one address, from one of this host's or from none.
+    `ifindex`: the link that it has to leave by, 0: any."""
+    bits = 8 * len(peer)
+    header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
+    link = pack_u32(RTA_OIF, ifindex) if ifindex else b""
+    return header + pack(RTA_DST, peer) + (pack(RTA_SRC, source) if source is not None else b"") + link
+
+
+def parse_outgoing_link(payload: bytes) -> int | None:
+    """ifindex by which the route of an RTM_NEWROUTE leaves; None: it is no way out (unreachable, prohibited, local)."""
+    if len(payload) < RTMSG.size or payload[7] != RTN_UNICAST:
+        return None
+    return number(dict(iterate(payload[RTMSG.size :])), RTA_OIF) or None
+
+
+def is_policy_rule(payload: bytes) -> bool:
+    """Whether an RTM_NEWRULE is somebody's policy, not one of the three that the kernel made; garbled ones are none."""
+    if len(payload) < RTMSG.size:
+        return False
+    _, destination, source, service, table, _, _, action, flags = RTMSG.unpack_from(payload)
+    found = dict(iterate(payload[RTMSG.size :]))
+    suppressed = number(found, FRA_SUPPRESS_PREFIXLEN)
+    is_for_all = not (destination or source or service or flags) and NO_SELECTOR.issuperset(found)
+    is_plain = action == FR_ACT_TO_TBL and suppressed in (None, 0xFFFFFFFF)
+    place = (number(found, FRA_PRIORITY) or 0, number(found, FRA_TABLE) or table)
+    return not (is_for_all and is_plain and place in KERNEL_RULES)

@@ -1,0 +1,1 @@
+"""The host itself: CPUs, interrupts, sysctl, kernel messages, daemons, virtual machines, hypervisor."""

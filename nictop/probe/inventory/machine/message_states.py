@@ -1,0 +1,96 @@
+"""What tells whether the kernel's messages still describe the present: how old devices are, how full tables are.
+
+Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions, udev's private format, stable since systemd
+183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables; yields links and
+functions with `created`, and `Settings.tables`. Only read where the kernel complained: most hosts cost nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.records import KernelMessage, Link, PciFunction
+
+BOOT_SECONDS = 180.0
+"""After the start of the kernel: devices that udev saw first until then may be older than that, because udev goes
+through all that exists when the system starts."""
+LARGEST_RECORD = 16 * 1024
+"""Bytes of a udev record that are looked at; the time stands near its beginning."""
+NEIGHBOURS = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
+CONNECTIONS_FULL = "nf_conntrack: table full"
+NEIGHBOURS_FULL = ("neighbor table overflow", "neighbour table overflow")
+
+
+def with_ages(
+    links: tuple[Link, ...],
+    functions: tuple[PciFunction, ...],
+    messages: Sequence[KernelMessage],
+    run: str = "/run",
+) -> tuple[tuple[Link, ...], tuple[PciFunction, ...]]:
+    """Links on hardware and virtual functions with the time since which udev knows them; all as they were when the
+    kernel complained of nothing."""
+    folder = os.path.join(run, "udev/data")
+    if not messages or not os.path.isdir(folder):
+        return links, functions
+
+    def created(record: str) -> float | None:
+        time = first_seen(os.path.join(folder, record))
+        return time if time is not None and time > BOOT_SECONDS else None
+
+    aged_links = tuple(replace(one, created=created(f"n{one.ifindex}")) if one.device else one for one in links)
+    aged_functions = tuple(
+        replace(one, created=created(f"+pci:{one.address}")) if one.physical_function is not None else one
+        for one in functions
+    )
+    return aged_links, aged_functions
+
+
+def first_seen(path: str) -> float | None:
+    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no such record, or no time in it."""
+    text = read_text(path, LARGEST_RECORD)
+    return parse_first_seen(text) if isinstance(text, str) else None
+
+
+def parse_first_seen(text: str) -> float | None:
+    """The line ``I:83512345`` (microseconds)."""
+    line = next((line for line in text.splitlines() if line.startswith("I:")), "")
+    microseconds = parse_integer(line[2:]) if line else None
+    return microseconds / 1e6 if microseconds else None
+
+
+def read_tables(messages: Iterable[KernelMessage], proc: str = "/proc") -> dict[str, tuple[int, int]]:
+    """(entries, most entries) of each table that the kernel called full: ``connections``, ``ipv4`` and ``ipv6``
+    neighbours. A table whose numbers cannot be read here is not in it."""
+    texts = [one.text for one in messages]
+    found: dict[str, tuple[int, int] | None] = {}
+    if any(CONNECTIONS_FULL in text for text in texts):
+        folder = os.path.join(proc, "sys/net/netfilter")
+        found["connections"] = pair(
+            number(os.path.join(folder, "nf_conntrack_count")), number(os.path.join(folder, "nf_conntrack_max"))
+        )
+    if any(sign in text for text in texts for sign in NEIGHBOURS_FULL):
+        for family, table in NEIGHBOURS.items():
+            statistics = read_text(os.path.join(proc, "net/stat", table))
+            entries = parse_entries(statistics) if isinstance(statistics, str) else None
+            found[family] = pair(entries, number(os.path.join(proc, f"sys/net/{family}/neigh/default/gc_thresh3")))
+    return {name: sizes for name, sizes in found.items() if sizes is not None}
+
+
+def number(path: str) -> int | None:
+    text = read_text(path)
+    return parse_integer(text) if isinstance(text, str) else None
+
+
+def pair(entries: int | None, most: int | None) -> tuple[int, int] | None:
+    return None if entries is None or most is None else (entries, most)
+
+
+def parse_entries(text: str) -> int | None:
+    """The column ``entries`` (hexadecimal, the same on the line of every CPU) of /proc/net/stat/arp_cache."""
+    lines = text.splitlines()
+    if len(lines) < 2 or not lines[0].startswith("entries"):
+        return None
+    return parse_integer(lines[1].split(maxsplit=1)[0], 16) if lines[1].split() else None

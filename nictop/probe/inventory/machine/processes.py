@@ -1,0 +1,38 @@
+"""Names of all processes: one walk of /proc for everybody who looks for one.
+
+Reads /proc/PID/comm of every process once and yields pid → name. Processes may end at any moment: what has gone is left
+out. With hidepid an ordinary user sees none of others, which is said.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.sysfs import printable, read_text, why_unreadable
+from nictop.probe.records import Unreadable
+
+NUMBER = pattern(r"[0-9]{1,10}", re.ASCII)
+
+
+def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | None]:
+    """pid → comm (at most 15 bytes, as its owner set it) in the order of pids, and why some may be missing.
+
+    Never raises OSError. No directory `proc` is no trouble: then there are no processes.
+    """
+    try:
+        processes = sorted(int(name) for name in os.listdir(proc) if NUMBER.fullmatch(name))
+    except OSError as error:
+        return {}, None if isinstance(error, FileNotFoundError) else why_unreadable(error, printable(proc))
+    trouble: Unreadable | None = None
+    if processes and processes[0] != 1:
+        trouble = Unreadable("needs_root", f"{printable(proc)}: hidepid")
+    names: dict[int, str] = {}
+    for pid in processes:
+        comm = read_text(f"{proc}/{pid}/comm")
+        if isinstance(comm, str):
+            names[pid] = comm
+        elif comm.reason not in ("missing", "failed"):
+            trouble = comm
+    return names, trouble

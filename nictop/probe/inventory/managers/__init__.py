@@ -1,0 +1,1 @@
+"""What manages links now: NetworkManager and systemd-networkd, their states and profiles."""

@@ -1,0 +1,46 @@
+"""systemd-networkd's view of the links: /run/systemd/netif/links/IFINDEX → `NetworkdLink`.
+
+State files of the running service (``networkctl`` shows the same); readable by everybody. They stay behind when the
+service has been stopped: whether it runs, `Services.networkd` says.
+"""
+
+from __future__ import annotations
+
+import os
+
+from nictop.probe.kernel.sysfs import parse_integer, read_text, why_unreadable
+from nictop.probe.records import NetworkdLink, Unreadable
+
+
+def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadable | None]:
+    """(Links by ifindex, why they could not be read). Empty and None: it has never run here."""
+    directory = os.path.join(run, "systemd/netif/links")
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}, None
+    except OSError as error:
+        return {}, why_unreadable(error, directory)
+    found, trouble = {}, None
+    for ifindex in sorted(number for number in map(parse_integer, names) if number is not None and number > 0):
+        content = read_text(os.path.join(directory, str(ifindex)))
+        if isinstance(content, str):
+            link = parse_networkd_link(content)
+            if link is not None:
+                found[ifindex] = link
+        elif content.reason != "missing":  # it has gone meanwhile
+            trouble = content
+    return found, trouble
+
+
+def parse_networkd_link(text: str) -> NetworkdLink | None:
+    """``KEY=value`` lines; None when they do not say how far the setup is."""
+    values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    state = values.get("ADMIN_STATE")
+    if not state:
+        return None
+    return NetworkdLink(
+        setup_state=state,
+        operational_state=values.get("OPER_STATE") or None,
+        network_file=values.get("NETWORK_FILE") or None,
+    )

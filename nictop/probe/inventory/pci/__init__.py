@@ -1,0 +1,1 @@
+"""PCI functions from sysfs: IDs, drivers, SR-IOV, link speed, IOMMU groups, names."""

@@ -1,0 +1,108 @@
+"""Vendor and device names of PCI functions: from the udev database, else from pci.ids, else none.
+
+Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE in /run/udev/data, and the file pci.ids of the
+hwdata or pciutils packages, streamed and only as far as the wanted ids. Yields names by address.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Callable, Optional
+
+from nictop.probe.kernel.sysfs import read_text
+
+PCI_IDS = (
+    "/usr/share/misc/pci.ids",
+    "/usr/share/hwdata/pci.ids",
+    "/usr/share/pci.ids",
+    "/var/lib/pciutils/pci.ids",
+)
+
+Ids = tuple[int, int]
+"""Vendor id, device id."""
+Names = tuple[Optional[str], Optional[str]]
+"""Vendor name, device name."""
+Lookup = Callable[[Mapping[str, Ids]], dict[str, Names]]
+"""PCI address → ids in; PCI address → names out, addresses without any name left out."""
+
+
+def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS) -> dict[str, Names]:
+    """Names from udev, what it does not know from the first pci.ids there is. Never raises."""
+    names = read_udev_names(wanted)
+    missing = {address: ids for address, ids in wanted.items() if None in names.get(address, (None, None))}
+    if missing:
+        known = read_pci_ids(set(missing.values()), files)
+        for address, ids in missing.items():
+            vendor, device = names.get(address, (None, None))
+            other = known.get(ids, (None, None))
+            names[address] = (vendor or other[0], device or other[1])
+    return {address: pair for address, pair in names.items() if pair != (None, None)}
+
+
+def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/sys") -> dict[str, Names]:
+    """Names in this machine's udev database; empty without udevd."""
+    folder = os.path.join(run, "udev/data")
+    names: dict[str, Names] = {}
+    for address, ids in wanted.items() if os.path.isdir(folder) else ():
+        event = read_text(os.path.join(sys, "bus/pci/devices", address, "uevent"))
+        if not isinstance(event, str) or "PCI_ID={:04X}:{:04X}".format(*ids) not in event.splitlines():
+            continue  # the addresses are those of another tree than this machine's
+        record = read_text(os.path.join(folder, f"+pci:{address}"))
+        pair = parse_udev_names(record) if isinstance(record, str) else (None, None)
+        if pair != (None, None):
+            names[address] = pair
+    return names
+
+
+def parse_udev_names(record: str) -> Names:
+    """Of a record of udev's database, whose properties are lines like ``E:ID_VENDOR_FROM_DATABASE=Intel Corporation``
+    (systemd, src/libsystemd/sd-device/device-private.c)."""
+    found = dict(line[2:].partition("=")[::2] for line in record.splitlines() if line.startswith("E:"))
+    return found.get("ID_VENDOR_FROM_DATABASE") or None, found.get("ID_MODEL_FROM_DATABASE") or None
+
+
+def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS) -> dict[Ids, Names]:
+    """Names of the wanted ids from the first of the files that can be read; empty when there is none."""
+    for path in files:
+        try:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                return parse_pci_ids(file, wanted)
+        except OSError:
+            continue
+    return {}
+
+
+def parse_pci_ids(lines: Iterable[str], wanted: set[Ids]) -> dict[Ids, Names]:
+    """Names of the wanted ids. ``vvvv  Vendor``, below it ``<tab>dddd  Device``, below that subsystems.
+
+    Stops reading when all are found or when the device classes begin, which end the list of vendors.
+    """
+    vendors: dict[str, list[Ids]] = {}
+    for ids in wanted:
+        vendors.setdefault(f"{ids[0]:04x}", []).append(ids)
+    names: dict[Ids, Names] = {}
+    devices: dict[str, Ids] = {}
+    vendor = ""
+    for line in lines:
+        start = line[:1]
+        if start == "\t":
+            if devices and line[1:2] != "\t" and (found := devices.pop(line[1:5].lower(), None)):
+                names[found] = (vendor, line[5:].strip() or None)
+                if not devices and not vendors:
+                    break
+            continue
+        if start in ("#", "\n"):
+            continue
+        if start == "C" and line[1:2] == " ":
+            break
+        if vendors or devices:
+            devices = {}
+            if line[:4].lower() in vendors and line[4:5].isspace():
+                vendor = line[4:].strip()
+                for ids in vendors.pop(line[:4].lower()):
+                    names[ids] = (vendor or None, None)
+                    devices[f"{ids[1]:04x}"] = ids
+        if not vendors and not devices:
+            break
+    return names

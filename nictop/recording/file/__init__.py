@@ -1,0 +1,1 @@
+"""The format of a recording: frames, entries, index, deltas. Old files stay readable."""

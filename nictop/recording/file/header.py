@@ -1,0 +1,54 @@
+"""The beginning of a recording: what it is, who made it, and on which clock.
+
+Reads the first bytes of an open file; a file that is no recording, or one that this version cannot read, is refused
+with a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from nictop.recording.file.frames import FORMAT, FORMATS, HEADER, MAGIC, PREFIX, Damaged, RecordingError
+from nictop.recording.file.index import read_header, read_payload
+from nictop.wire.errors import plain
+
+
+class RecordingHeader(msgspec.Struct):
+    """Payload of the first frame: who recorded, and on which clock."""
+
+    nictop: str
+    protocol: int
+    monotonic: float
+    """Seconds, CLOCK_MONOTONIC of the recording machine."""
+    wall: float
+    """Seconds since the epoch at the same moment."""
+    boot_id: str
+    """Of the recording machine; "": not known."""
+
+
+_decoder = msgspec.json.Decoder(RecordingHeader)
+
+
+def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, int]:
+    """Who recorded, and where the next frame begins. Raises RecordingError."""
+    name = plain(path)
+    first = os.pread(descriptor, len(PREFIX), 0)
+    if not first:
+        raise RecordingError(f"{name} is empty")
+    if not first.startswith(MAGIC):
+        raise RecordingError(f"{name} is no recording of nictop", "recordings are made by nictop record FILE")
+    if len(first) < len(PREFIX):
+        raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
+    written = int.from_bytes(first[len(MAGIC) :], "little")
+    if written not in FORMATS:
+        newer = "a newer nictop" if written > FORMAT else "no nictop that was ever released"
+        raise RecordingError(f"{name} was made by {newer} (format {written}; this one reads {FORMAT})", "update nictop")
+    header = read_header(descriptor, len(PREFIX))
+    try:
+        if header is None or header.kind != HEADER:
+            raise Damaged("no header")
+        return _decoder.decode(read_payload(descriptor, len(PREFIX), header)), len(PREFIX) + header.size
+    except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RecordingError(f"{name} is damaged at its beginning: nobody knows when it was made") from None

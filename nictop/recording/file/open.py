@@ -1,0 +1,88 @@
+"""Opens the file of a recording: for its owner only, never over something else, never through a symbolic link."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+
+from nictop.recording.file.frames import MAGIC, RecordingError
+from nictop.wire.errors import plain
+
+OWNER_ONLY = 0o600
+
+
+def create(path: str, *, force: bool = False) -> int:
+    """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also of one that exists,
+    which loses what is in it. Raises RecordingError."""
+    try:
+        if not force:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+        else:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(path, flags, OWNER_ONLY)
+    except ValueError:  # a null byte
+        raise RecordingError(f"{plain(path)} is no name of a file") from None
+    except OSError as error:
+        raise _refusal(path, error) from None
+    try:
+        _make_ours(path, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _make_ours(path: str, descriptor: int) -> None:
+    found, name = os.fstat(descriptor), plain(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise RecordingError(f"{name} is not a regular file", "give the recording another name")
+    if found.st_nlink > 1:
+        raise RecordingError(f"{name} has a second name (a hard link)", "give the recording another name")
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.fchmod(descriptor, OWNER_ONLY)
+        os.ftruncate(descriptor, 0)
+    except BlockingIOError:
+        raise RecordingError(f"{name} is being written by another nictop", "give the recording another name") from None
+    except OSError as error:
+        raise RecordingError(f"{name} cannot be written: {error.strerror}") from None
+
+
+def _refusal(path: str, error: OSError) -> RecordingError:
+    name = plain(path)
+    if error.errno == errno.ELOOP or (error.errno == errno.EEXIST and os.path.islink(path)):
+        return RecordingError(f"{name} is a symbolic link", "give the recording another name")
+    if error.errno == errno.EEXIST:
+        return RecordingError(f"{name} exists already", "give the recording another name, or overwrite it with --force")
+    return RecordingError(f"{name} cannot be written: {error.strerror}")
+
+
+def open_to_read(path: str) -> int:
+    """Descriptor of a file. Raises RecordingError when it is none that can be read."""
+    name = plain(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except ValueError:
+        raise RecordingError(f"{name} is no name of a file") from None
+    except OSError as error:
+        raise RecordingError(f"{name} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise RecordingError(f"{name} is not a regular file")
+    return descriptor
+
+
+def is_recording(path: str) -> bool:
+    """A regular file that begins as a recording does, whatever follows."""
+    try:
+        descriptor = open_to_read(path)
+    except RecordingError:
+        return False
+    try:
+        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,268 @@
+"""A recording that is being read: its hosts, its time, its marks, and what was heard of each host from any moment on.
+
+Opening reads the index at the end of the file, or the headers of its frames where there is none; what is read after
+that is bounded by the time that is looked at, not by the file. A file that is still being written grows with `refresh`.
+A place that is damaged is said as trouble of the host, and what follows is read from the next key frame on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from nictop.errors import NictopError
+from nictop.probe.records import Line, Request, Trouble
+from nictop.recording.file.entries import Entry, EntryReader, parse_table
+from nictop.recording.file.frames import ITEMS, KEY, Damaged, FrameHeader, RecordingError
+from nictop.recording.file.header import RecordingHeader, read_recording_header
+from nictop.recording.file.index import Index, KeyFrame, Mark, frames, read_header, read_index, read_payload, scan
+from nictop.recording.file.open import open_to_read
+from nictop.wire.codec import check_protocol, decode
+from nictop.wire.errors import plain
+from nictop.wire.source import SourceState
+
+KEPT_HEADERS = 8192
+"""Of frames that were read last: all hosts of a playback go over the same ones."""
+
+_state_decoder = msgspec.json.Decoder(SourceState)
+_request_decoder = msgspec.json.Decoder(Request)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What was heard of a host, and when."""
+
+    time: float
+    """Seconds, CLOCK_MONOTONIC of the recording machine."""
+    item: Line | SourceState | Request
+
+
+class Recording:
+    """An open file. Times are seconds, CLOCK_MONOTONIC of the recording machine, unless they are called wall."""
+
+    def __init__(self, path: str, descriptor: int, header: RecordingHeader, index: Index) -> None:
+        self.path = path
+        self.nictop, self.boot_id = header.nictop, header.boot_id
+        """Version that recorded, and boot of the machine that did."""
+        self._descriptor, self._header, self._index = descriptor, header, index
+        self.header_at = lru_cache(maxsize=KEPT_HEADERS)(self._header_at)
+
+    @classmethod
+    def open(cls, path: str) -> Recording:
+        """Raises RecordingError when there is nothing in the file that this version can read."""
+        descriptor = open_to_read(path)
+        try:
+            header, offset = read_recording_header(path, descriptor)
+            size = os.fstat(descriptor).st_size
+            index = read_index(descriptor, size)
+            if index is None:
+                index = Index(offset)
+                scan(index, descriptor, size)
+            if not index.hosts and index.closed:
+                raise RecordingError(f"{plain(path)}: no host was heard in this recording")
+        except OSError as error:
+            os.close(descriptor)
+            raise RecordingError(f"{plain(path)} cannot be read: {error.strerror or error}") from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor, header, index)
+
+    def close(self) -> None:
+        """Let go of the file; may be called more than once."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """In the order they were first heard."""
+        return tuple(self._index.hosts.values())
+
+    @property
+    def begin(self) -> float:
+        """Time of the first item."""
+        return self._header.monotonic if self._index.begin is None else self._index.begin
+
+    @property
+    def end(self) -> float:
+        """Time of the last item."""
+        return self.begin if self._index.end is None else self._index.end
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """Starts and ends of generators of traffic, in the order of the file."""
+        return tuple(self._index.marks)
+
+    @property
+    def closed(self) -> bool:
+        """Its recorder has ended it; False: it is being written, or was cut."""
+        return self._index.closed
+
+    @property
+    def damages(self) -> int:
+        """Places where it could not be read, as far as it was looked at."""
+        return self._index.damages
+
+    def wall(self, time: float) -> float:
+        """Seconds since the epoch, by the recording machine's clock when it began."""
+        return self._header.wall + time - self._header.monotonic
+
+    def at_wall(self, wall: float) -> float:
+        """The time of a moment given in seconds since the epoch."""
+        return self._header.monotonic + wall - self._header.wall
+
+    def refresh(self) -> bool:
+        """Look at what was written since; whether there is something new."""
+        if self._index.closed:
+            return False
+        before = self._index.offset
+        try:
+            scan(self._index, self._descriptor, os.fstat(self._descriptor).st_size)
+        except OSError:
+            return False
+        return self._index.offset > before or self._index.closed
+
+    def reader(self, host: str, since: float) -> HostReader:
+        """What was heard of a host, from `since` on. Raises KeyError for a host that is not in it."""
+        keys, number = self._keys(host), self._number(host)
+        offset = next((key.offset for key in reversed(keys) if key.time <= since), keys[0].offset if keys else 0)
+        return HostReader(self, number, offset, since)
+
+    def since(self, host: str, now: float, window: float) -> float:
+        """Where to begin to read for a picture of `now` with the past of a window: earlier, where a host had fallen
+        silent before, so that its last two counter records are in it."""
+        if len(self.counted(host, now - window, now)) >= 2:
+            return now - window
+        key = max((key.time for key in self._keys(host) if key.time <= now - window), default=now - window)
+        return min([now - window, *self.counted(host, key, now)[-2:]])
+
+    def frames(self, offset: int) -> Iterator[tuple[int, FrameHeader | None]]:
+        """Whole frames from `offset` on that are counted in `begin` and `end`."""
+        return frames(self._descriptor, offset, self._index.offset, self.header_at)
+
+    def payload(self, offset: int, header: FrameHeader) -> bytes:
+        """Raises Damaged."""
+        return read_payload(self._descriptor, offset, header)
+
+    def counted(self, host: str, since: float, until: float) -> list[float]:
+        """Times of the counter records of a host in between, both included."""
+        reader = self.reader(host, since)
+        times: list[float] = []
+        for offset, header in self.frames(reader.offset):
+            if header is None or header.host != reader.number or header.kind != ITEMS or header.end < since:
+                continue
+            if header.time > until:
+                break
+            try:
+                table, _ = parse_table(self.payload(offset, header))
+            except (Damaged, OSError):
+                continue
+            moments = (header.time + row.after / 1e6 for row in table if row.kind == "counters")
+            times += [time for time in moments if since <= time <= until]
+        return times
+
+    def _number(self, host: str) -> int:
+        for number, name in self._index.hosts.items():
+            if name == host:
+                return number
+        raise KeyError(host)
+
+    def _keys(self, host: str) -> list[KeyFrame]:
+        number = self._number(host)
+        return [key for key in self._index.keys if key.host == number]
+
+    def _header_at(self, offset: int) -> FrameHeader | None:
+        return read_header(self._descriptor, offset)
+
+
+class HostReader:
+    """What was heard of one host, item by item: first all that was known at the key frame, then what came after it.
+    Counters before `since` are passed over."""
+
+    def __init__(self, recording: Recording, number: int, offset: int, since: float) -> None:
+        self.number, self.offset = number, offset
+        self._recording, self._since = recording, since
+        self._entries: Iterator[Entry] = iter(())
+        self._reader: EntryReader | None = None
+        """None: nothing can be told before the next key frame."""
+        self._sequence = -1
+        self._time = since
+
+    def next(self) -> Heard | None:
+        """The next item; None: there is no more, for now."""
+        while True:
+            try:
+                for entry in self._entries:
+                    heard = self._heard(entry)
+                    if heard is not None:
+                        return heard
+                if not self._next_frame():
+                    return None
+            except (Damaged, OSError):
+                return self._damage()
+
+    def _next_frame(self) -> bool:
+        for offset, header in self._recording.frames(self.offset):
+            if header is None:
+                continue
+            self.offset = offset + header.size
+            if header.host != self.number or header.kind not in (KEY, ITEMS):
+                continue
+            whole = header.sequence == (self._sequence + 1) & 0xFFFFFFFF or self._sequence < 0
+            self._sequence = header.sequence
+            self._time = header.time
+            if header.kind == KEY:
+                known = self._reader is not None and whole
+                self._reader = EntryReader()
+                # who has heard everything up to here hears nothing new; the templates begin anew all the same
+                entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
+                self._entries = iter(()) if known else entries
+                return True
+            if self._reader is None:
+                continue
+            if not whole:
+                raise Damaged("a frame is missing")
+            self._entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
+            return True
+        return False
+
+    def _damage(self) -> Heard:
+        self._entries, self._reader = iter(()), None
+        return Heard(
+            self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: something is missing"))
+        )
+
+    def _heard(self, entry: Entry) -> Heard | None:
+        """None: nothing for whoever listens."""
+        try:
+            if entry.kind == "state":
+                return Heard(entry.time, _state_decoder.decode(entry.text))
+            if entry.kind == "request":
+                return Heard(entry.time, _request_decoder.decode(entry.text))
+            if entry.kind == "host":
+                return None
+            if entry.kind == "missing":
+                return Heard(entry.time, Line(trouble=Trouble(entry.time, _missing(int(entry.text)))))
+            line = decode(entry.text)
+            if line.hello is not None:
+                check_protocol(line.hello)
+            return Heard(entry.time, line)
+        except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            sentence = f"a line of the recording cannot be understood: {plain(str(error))}"
+            return Heard(entry.time, Line(trouble=Trouble(entry.time, sentence)))
+
+
+def _missing(count: int) -> str:
+    lines = "1 line is" if count == 1 else f"{count} lines are"
+    return f"{lines} missing in the recording here: there was no room to write"

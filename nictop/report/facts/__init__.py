@@ -1,0 +1,1 @@
+"""``nictop show``: one host in full, several as a table."""

@@ -1,0 +1,237 @@
+"""The facts of one host for scripts and for reading: text and JSON of ``nictop show``, and the JSON schema.
+
+Reads nothing; takes a snapshot and yields text. The JSON is pure ASCII: names keep every character as an escape, and
+none of them can reach a terminal as a control sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from nictop import __version__
+from nictop.model.columns.devices import visible_columns
+from nictop.model.columns.queues import NOT_OFFERED, visible_queue_columns
+from nictop.model.devices.tree import Row, device_tree, guides
+from nictop.model.facts import Section, clean, fit, is_virtual, platform_words, width, wrap
+from nictop.model.facts.facts import link_facts
+from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
+from nictop.model.rates.links import Rates
+from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
+from nictop.probe.records import (
+    CHANNEL_COUNTERS,
+    CPU_TIMES,
+    LINK_COUNTERS,
+    QUEUE_COUNTERS,
+    SOFTIRQS,
+    SOFTNET_COUNTERS,
+    THREAD_TIMES,
+    VF_COUNTERS,
+    Counters,
+    Hello,
+    Inventory,
+    Link,
+    Trouble,
+)
+
+LABEL_WIDTH = 15
+NARROWEST = 40
+WIDEST = 200
+ONE_PAIR = 2
+"""Queues of a link that has nothing to spread: one to receive, one to transmit."""
+NAME_WIDTH = 30
+"""Cells that the tree keeps beside the columns."""
+
+
+@dataclass(frozen=True)
+class CounterNames:
+    """What the numbers of `Counters` are, by position."""
+
+    links: tuple[str, ...] = LINK_COUNTERS
+    cpus: tuple[str, ...] = CPU_TIMES
+    queues: tuple[str, ...] = QUEUE_COUNTERS
+    vfs: tuple[str, ...] = VF_COUNTERS
+    softirqs: tuple[str, ...] = SOFTIRQS
+    softnet: tuple[str, ...] = SOFTNET_COUNTERS
+    threads: tuple[str, ...] = (*THREAD_TIMES, "cpu")
+    channels: tuple[str, ...] = CHANNEL_COUNTERS
+
+
+@dataclass(frozen=True)
+class ShowDocument:
+    """What ``nictop show --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    host: str
+    hello: Hello | None
+    inventory: Inventory | None
+    counters: Counters | None
+    """The newer of the two records that `rates` compares."""
+    rates: Rates | None
+    """Per second, over `Rates.elapsed`."""
+    queue_maps: dict[int, QueueMap] = field(default_factory=dict)
+    """ifindex → queue, NAPI, interrupt and CPU of every link that a device carries or that has several queues."""
+    counter_names: CounterNames = field(default_factory=CounterNames)
+    troubles: tuple[Trouble, ...] = ()
+    """What the probe could not do, in sentences."""
+
+
+def show_document(snapshot: Snapshot) -> ShowDocument:
+    """The snapshot in the shape of the schema."""
+    return ShowDocument(
+        nictop=__version__,
+        host=snapshot.host,
+        hello=snapshot.hello,
+        inventory=snapshot.inventory,
+        counters=snapshot.counters,
+        rates=snapshot.rates,
+        queue_maps={
+            ifindex: queue_map(link, snapshot)
+            for ifindex, link in snapshot.links.items()
+            if not is_virtual(link) or len(link.queues) > ONE_PAIR
+        },
+        troubles=snapshot.troubles,
+    )
+
+
+def show_json(snapshot: Snapshot) -> str:
+    """The document as indented ASCII JSON with a final newline; keys of mappings by number are strings."""
+    return json.dumps(msgspec.to_builtins(show_document(snapshot), str_keys=True), indent=2) + "\n"
+
+
+def show_schema() -> str:
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(msgspec.json.schema(ShowDocument))
+    return json.dumps(schema, indent=2) + "\n"
+
+
+# ------------------------------------------------------------------------------------------------------------- text
+
+
+def show_text(snapshot: Snapshot, width: int) -> str:
+    """Headline, tree with the live numbers, CPUs, and all facts of every device; at most `width` cells (40 to 200) per
+    line, with a final newline. Virtual links stand in the tree only."""
+    width = max(NARROWEST, min(WIDEST, width))
+    rows = device_tree(snapshot)
+    lines = [
+        *wrap(_headline(snapshot), width),
+        "",
+        *_tree_lines(rows, snapshot, width),
+        "",
+        *_cpu_lines(snapshot, width),
+    ]
+    described = [row for row in rows if row.kind in ("host", "pci", "vf") or _has_device(row)]
+    for row in described:
+        if row.kind != "pci" or not _is_described_by_its_link(row, snapshot):
+            lines += ["", *_fact_lines(row, snapshot, width)]
+    virtual = sum(1 for row in rows if row.link is not None and is_virtual(row.link))
+    if virtual:
+        links = f"{virtual} virtual link{'' if virtual == 1 else 's'}"
+        lines += ["", *wrap(f"{links} above; --format json tells all of them.", width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _headline(snapshot: Snapshot) -> str:
+    parts = [clean(snapshot.host)]
+    if snapshot.inventory is not None:
+        parts.append(clean(platform_words(snapshot.inventory.platform)))
+    if snapshot.hello is not None:
+        parts.append(f"Linux {clean(snapshot.hello.kernel)}")
+    if snapshot.rates is not None:
+        parts.append(f"rates over {units.duration(snapshot.rates.elapsed)}")
+    return " · ".join(parts)
+
+
+def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[str]:
+    widest = max(width(guides(row)) + width(clean(row.title)) for row in rows)
+    name = min(max(widest, 12), max(NAME_WIDTH, room // 3))
+    columns = visible_columns(room - name)
+    lines = [" ".join([fit("DEVICE", name), *(fit(column.title, column.width, column.align) for column in columns)])]
+    for row in rows:
+        cells = [fit(column.cell(row, snapshot)[0], column.width, column.align) for column in columns]
+        line = guides(row) + clean(row.title)
+        if any(cell.strip() for cell in cells):
+            line = " ".join([fit(line, name), *cells])
+        lines.append(fit(line, room))
+    return lines
+
+
+def _cpu_lines(snapshot: Snapshot, room: int) -> list[str]:
+    """The mean over all CPUs, and the busiest one."""
+    cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
+    if not cpus:
+        return ["CPU  no rates"]
+    kinds = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
+    mean = " · ".join(
+        f"{kind} {units.percentage(sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus))}"
+        for kind in kinds
+    )
+    busiest = max(cpus, key=lambda cpu: cpus[cpu].busy)
+    return list(wrap(f"CPU  {mean} · busiest CPU{busiest} {units.percentage(cpus[busiest].busy)}", room))
+
+
+def _has_device(row: Row) -> bool:
+    return row.kind == "link" and row.link is not None and not is_virtual(row.link)
+
+
+def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:
+    """A netdev's facts end with those of its PCI function: not twice."""
+    return row.pci is not None and any(link.pci_address == row.pci.address for link in snapshot.links.values())
+
+
+def _fact_lines(row: Row, snapshot: Snapshot, room: int) -> list[str]:
+    title = clean(row.title)
+    lines = [title, "=" * min(room, width(title))]
+    for section in link_facts(row, snapshot):
+        lines += _section_lines(section, room)
+    if row.link is not None:
+        lines += _queue_lines(row.link, snapshot, room)
+    return lines
+
+
+def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
+    """Queue, interrupt and CPU of a netdev as a table; queues that are out of use are left to the JSON."""
+    found = queue_map(link, snapshot)
+    if not found.rows and not found.unmapped:
+        return []
+    columns = visible_queue_columns(room - 2)
+    rows = [*(row for row in found.rows if row.in_use or row.interrupts), found.total]
+    table = [[column.cell(row)[0] for column in columns] for row in rows]
+    titles = " ".join(fit(column.title, column.width, column.align) for column in columns)
+    lines = ["queues", f"  {titles}"]
+    for cells in table:
+        texts = [fit(cell, column.width, column.align) for cell, column in zip(cells, columns, strict=True)]
+        lines.append(f"  {' '.join(texts)}")
+    notes = []
+    if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
+        notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")
+    if any(one.interrupt.shared for one in found.total.loads):
+        notes.append("*: serves several queues")
+    if found.busiest_share is not None and len(rows) > 2:
+        notes.append(f"busiest queue {found.busiest}: {units.percentage(found.busiest_share)} of all")
+    notes += [f"{_words(one)}: no queue" for one in found.others]
+    notes += [f"{_words(one)}: not mapped to a queue" for one in found.unmapped]
+    for note in notes:
+        lines += [f"  {part}" for part in wrap(note, room - 2)]
+    return lines
+
+
+def _words(load: InterruptLoad) -> str:
+    """``interrupt 40 (ens224)``"""
+    name = f" ({load.interrupt.name})" if load.interrupt.name else ""
+    return f"interrupt {load.interrupt.number}{name}"
+
+
+def _section_lines(section: Section, room: int) -> list[str]:
+    lines = [section.title]
+    for fact in section.facts:
+        for number, part in enumerate(wrap(fact.text, room - LABEL_WIDTH - 3)):
+            label = fit(fact.label, LABEL_WIDTH) if number == 0 else " " * LABEL_WIDTH
+            lines.append(f"  {label} {part}")
+    return lines

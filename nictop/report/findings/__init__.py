@@ -1,0 +1,1 @@
+"""``nictop check``: findings as text, JSON and Markdown, and the explanation of each rule."""

@@ -1,0 +1,221 @@
+"""The findings about watched hosts for scripts and for reading: text and JSON of ``nictop check``, and the JSON schema.
+
+Reads nothing; takes hosts and their diagnosis and yields text. The JSON is pure ASCII: names keep every character as an
+escape, and none of them can reach a terminal as a control sequence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from nictop import __version__
+from nictop.model.facts import clean, fit, platform_words, wrap
+from nictop.model.text import units
+from nictop.report.facts.hosts import UnreachableHost
+from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, Severity, Skipped, Watched
+from nictop.rules.wording import (
+    SEVERITY_WORDS,
+    SKIPPED,
+    checks_words,
+    command_lines,
+    counts,
+    place_words,
+    severity_mark,
+    subject_words,
+    verdict_words,
+)
+
+NARROWEST = 40
+WIDEST = 200
+LABEL_WIDTH = 6
+NOBODY = "nothing was looked at: no host answered"
+
+
+@dataclass(frozen=True)
+class CheckedHost:
+    """A host that was looked at."""
+
+    host: str
+    """Name under which it is watched."""
+    platform: str
+    """``VMware guest · 1 CPU``"""
+    kernel: str
+    root: bool
+    """The probe ran as root; some rules cannot look without."""
+    seconds: float
+    """Of rates that the rules had."""
+
+
+@dataclass(frozen=True)
+class CheckDocument:
+    """What ``nictop check --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    hosts: tuple[CheckedHost, ...]
+    rules: int
+    """How many rules were asked."""
+    counts: dict[Severity, int]
+    """Findings by severity."""
+    findings: tuple[Finding, ...]
+    """Worst first, then by host, family and subject."""
+    skipped: tuple[Skipped, ...]
+    """Checks that could not be made, or not everywhere, and why."""
+    unreachable: tuple[UnreachableHost, ...] = ()
+    """Hosts that gave no complete answer; nothing is said about them."""
+
+
+def check_document(
+    hosts: Sequence[Watched], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()
+) -> CheckDocument:
+    """Hosts and findings in the shape of the schema."""
+    return CheckDocument(
+        nictop=__version__,
+        hosts=tuple(checked_host(host) for host in hosts),
+        rules=len(RULES) if hosts else 0,
+        counts=counts(diagnosis.findings),
+        findings=diagnosis.findings,
+        skipped=diagnosis.skipped,
+        unreachable=tuple(unreachable),
+    )
+
+
+def checked_host(host: Watched) -> CheckedHost:
+    hello = host.snapshot.hello
+    return CheckedHost(
+        host=host.name,
+        platform=platform_words(host.inventory.platform),
+        kernel=hello.kernel if hello is not None else "",
+        root=hello is not None and hello.euid == 0,
+        seconds=host.elapsed,
+    )
+
+
+def check_json(hosts: Sequence[Watched], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()) -> str:
+    """The document as indented ASCII JSON with a final newline."""
+    return json.dumps(msgspec.to_builtins(check_document(hosts, diagnosis, unreachable)), indent=2) + "\n"
+
+
+def check_schema() -> str:
+    """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(msgspec.json.schema(CheckDocument))
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def reaches(diagnosis: Diagnosis, threshold: Severity) -> bool:
+    """Whether there is a finding at or above `threshold`."""
+    limit = SEVERITIES.index(threshold)
+    return any(SEVERITIES.index(finding.severity) <= limit for finding in diagnosis.findings)
+
+
+# ------------------------------------------------------------------------------------------------------------- text
+
+
+def check_text(
+    hosts: Sequence[Watched],
+    diagnosis: Diagnosis,
+    room: int,
+    unreachable: Sequence[UnreachableHost] = (),
+    *,
+    skipped: bool = False,
+    ascii_only: bool = False,
+) -> str:
+    """Hosts, findings with all that there is to type, and how many checks ran; at most `room` cells (40 to 200) per
+    line unless a word of a command is wider, with a final newline. `skipped`: list the checks that were skipped.
+    `ascii_only` is about the marks alone: names and typography are left to `nictop.model.facts.ascii_only`."""
+    room = max(NARROWEST, min(WIDEST, room))
+    lines = [part for host in hosts for part in wrap(host_words(checked_host(host)), room)]
+    lines += [part for host in unreachable for part in wrap(unreachable_words(host), room)]
+    for finding in diagnosis.findings:
+        lines += ["", *_finding_lines(finding, room, len(hosts) > 1, ascii_only)]
+    lines += ["", *wrap(_verdict(diagnosis, ascii_only) if hosts else NOBODY, room)]
+    lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def host_words(host: CheckedHost) -> str:
+    """``guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 3.00 s · not as root``"""
+    parts = [host.host, host.platform]
+    if host.kernel:
+        parts.append(f"Linux {host.kernel}")
+    if host.seconds:
+        parts.append(f"rates over {units.duration(host.seconds)}")
+    if not host.root:
+        parts.append("not as root")
+    return " · ".join(clean(part) for part in parts)
+
+
+def unreachable_words(host: UnreachableHost) -> str:
+    """``vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?``"""
+    return f"{clean(host.host)} · unreachable: {clean(host.unreachable)}"
+
+
+def _verdict(diagnosis: Diagnosis, ascii_only: bool) -> str:
+    return f"{verdict_words(diagnosis, ascii_only=ascii_only)[0]} ({checks_words(diagnosis)})"
+
+
+def _finding_lines(finding: Finding, room: int, several: bool, ascii_only: bool) -> Iterator[str]:
+    mark = severity_mark(finding.severity, ascii_only=ascii_only)
+    word = SEVERITY_WORDS[finding.severity].word
+    subject = subject_words(finding, several_hosts=several)
+    yield from _hanging(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_width=len(word) + 2)
+    for number, one in enumerate(finding.evidence):
+        text = f"{one.what}: {one.value} ({one.source})" if one.source else f"{one.what}: {one.value}"
+        yield from _hanging("" if number else "seen", text, room)
+    yield from _hanging("why", finding.why, room)
+    for fix in finding.fixes:
+        yield from _fix_lines(finding, fix, room)
+    yield from _hanging("rule", finding.rule, room)
+
+
+def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
+    yield from _hanging("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
+    indent = " " * (LABEL_WIDTH + 5)
+    for command in fix.commands:
+        yield from (indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False))
+    if fix.note:
+        yield from _hanging("", fix.note, room)
+    if fix.undo:
+        yield from _hanging("", "to undo it:", room)
+        for command in fix.undo:
+            yield from (
+                indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False)
+            )
+
+
+def _hanging(label: str, text: str, room: int, *, indent: int = 2, label_width: int = LABEL_WIDTH) -> Iterator[str]:
+    """A label, and a text that wraps below itself."""
+    for number, part in enumerate(wrap(text, room - indent - label_width - 1)):
+        yield f"{' ' * indent}{fit('' if number else label, label_width)} {part}"
+
+
+def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
+    """Why checks were skipped, and how many for each reason."""
+    for reason, some in _by_reason(diagnosis).items():
+        number = len({one.rule for one in some})
+        yield from _hanging("", f"{number} skipped: {reason}", room, indent=0, label_width=1)
+    if diagnosis.skipped:
+        yield from _hanging("", "nictop check --skipped lists them", room, indent=0, label_width=1)
+
+
+def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
+    for reason, some in _by_reason(diagnosis).items():
+        yield from wrap(f"{SKIPPED.word}: {reason}", room)
+        named = [
+            (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in some
+        ]
+        yield from _hanging("", ", ".join(f"{rule} ({about})" if about else rule for rule, about in named), room)
+
+
+def _by_reason(diagnosis: Diagnosis) -> dict[str, list[Skipped]]:
+    """Most have the same few."""
+    found: dict[str, list[Skipped]] = {}
+    for one in diagnosis.skipped:
+        found.setdefault(one.reason, []).append(one)
+    return found

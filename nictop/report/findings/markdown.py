@@ -1,0 +1,104 @@
+"""``nictop check --format markdown``: the findings as they go into a ticket or a chat.
+
+Reads nothing. Nothing that came from a machine is Markdown or HTML there: it is cleaned, and every character that means
+something is escaped; commands stand in fences that are longer than any run of backquotes in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nictop.model.facts import clean
+from nictop.report.facts.hosts import UnreachableHost
+from nictop.report.findings.check import NOBODY, checked_host, host_words, unreachable_words
+from nictop.rules import Diagnosis, Finding, Fix, Watched
+from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
+
+MEANINGFUL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
+BACKQUOTES = re.compile("`+")
+SAFE = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
+"""Marks of ordinary sentences, which mean nothing where they stand."""
+
+
+def check_markdown(
+    hosts: Sequence[Watched],
+    diagnosis: Diagnosis,
+    unreachable: Sequence[UnreachableHost] = (),
+    *,
+    skipped: bool = False,
+) -> str:
+    """Hosts, the verdict, one chapter per finding; with a final newline. `skipped`: list skipped checks."""
+    several = len(hosts) > 1
+    lines = ["## nictop check", ""]
+    lines += [f"- {escaped(host_words(checked_host(host)))}" for host in hosts]
+    lines += [f"- {escaped(unreachable_words(host))}" for host in unreachable]
+    lines += ["", f"**{verdict_words(diagnosis)[0]}** ({checks_words(diagnosis)})" if hosts else f"**{NOBODY}**"]
+    for finding in diagnosis.findings:
+        lines += ["", *_chapter(finding, several)]
+    if skipped and diagnosis.skipped:
+        lines += ["", "### Skipped checks", ""]
+        for one in diagnosis.skipped:
+            about = subject_words(one, several_hosts=several) if one.subject or several else ""
+            about = f" ({escaped(about)})" if about else ""
+            lines.append(f"- {code(one.rule)}{about}: {escaped(one.reason)}")
+    return "\n".join(lines) + "\n"
+
+
+def _chapter(finding: Finding, several: bool) -> Iterator[str]:
+    words = SEVERITY_WORDS[finding.severity]
+    subject = subject_words(finding, several_hosts=several)
+    yield f"### {words.mark} {words.word}: {escaped(f'{subject} {finding.title}')}"
+    yield ""
+    yield escaped(finding.why)
+    if finding.evidence:
+        yield ""
+        yield "| seen | value | read from |"
+        yield "|---|---|---|"
+        for one in finding.evidence:
+            yield f"| {escaped(one.what)} | {escaped(one.value)} | {escaped(one.source)} |"
+    for fix in finding.fixes:
+        yield ""
+        yield from _fix(finding, fix)
+    yield ""
+    yield f"Rule {code(finding.rule)}"
+
+
+def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
+    yield f"**{escaped(fix.title)}** ({escaped(place_words(finding, fix))})"
+    yield from fenced(fix.commands)
+    if fix.note:
+        yield ""
+        yield escaped(fix.note)
+    if fix.undo:
+        yield ""
+        yield "To undo it:"
+        yield from fenced(fix.undo)
+
+
+def fenced(commands: Sequence[str]) -> Iterator[str]:
+    """Clean commands between fences that none of them can end, a blank line before; nothing of none."""
+    if commands:
+        shown = [clean(command) for command in commands]
+        fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTES.findall(one)), default=0))
+        yield ""
+        yield fence
+        yield from shown
+        yield fence
+
+
+def escaped(text: str) -> str:
+    """Clean text in which no character is Markdown or HTML."""
+    return MEANINGFUL.sub(_escaped, clean(text))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return found[0] if SAFE.match(found.string, found.start()) is not None else f"\\{found[0]}"
+
+
+def code(text: str) -> str:
+    """Clean text as code."""
+    shown = clean(text)
+    fence = "`" * (1 + max((len(run) for run in BACKQUOTES.findall(shown)), default=0))
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"

@@ -1,0 +1,72 @@
+"""The pages of the rules: ``nictop check --explain RULE``, the list of all, and the table in README.
+
+Reads nothing; everything comes from the rules' own docstrings.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from nictop.errors import NictopError
+from nictop.model.facts import wrap
+from nictop.rules import RULES, Rule
+from nictop.rules.wording import SEVERITY_WORDS, rules_by_family
+
+WIDEST = 100
+"""Cells of running text that one still likes to read."""
+
+
+class UnknownRule(NictopError):
+    """No rule has this name."""
+
+
+def rule_named(name: str) -> Rule:
+    """The rule; raises UnknownRule with the names that come nearest."""
+    rule = RULES.get(name)
+    if rule is not None:
+        return rule
+    near = [one for one in RULES if name and name in one] or get_close_matches(name, RULES, n=5, cutoff=0.5)
+    hint = f"perhaps {', '.join(near[:5])}" if near else "nictop check --explain lists all rules"
+    raise UnknownRule(f"there is no rule {name!r}", hint)
+
+
+def rule_page(rule: Rule, room: int) -> str:
+    """One rule in full, at most `room` cells per line where the text allows it, with a final newline."""
+    room = min(room, WIDEST)
+    title = f"{rule.name}  ({rule.family}; {SEVERITY_WORDS[rule.severity].word})"
+    lines = [*wrap(title, room), ""]
+    for paragraph in rule.explanation.split("\n\n"):
+        if any(line.startswith("  ") for line in paragraph.splitlines()):  # a list or a table: as it is
+            lines += paragraph.splitlines()
+        else:
+            lines += wrap(" ".join(paragraph.split()), room)
+        lines.append("")
+    if rule.yields_to:
+        lines += [*wrap(f"Says nothing where one of these has found the cause: {', '.join(rule.yields_to)}.", room), ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def rule_list(room: int) -> str:
+    """Every rule with its first line, by family, with a final newline."""
+    lines = []
+    for family, rules in rules_by_family():
+        lines += [family, ""]
+        for rule in rules:
+            lines.append(f"  {rule.name}  ({SEVERITY_WORDS[rule.severity].word})")
+            lines += [f"      {part}" for part in wrap(rule.summary, min(room, WIDEST) - 6)]
+        lines.append("")
+    return "\n".join([*lines, f"{len(RULES)} rules; nictop check --explain RULE prints the page of one"]) + "\n"
+
+
+def rule_table() -> str:
+    """README's list: one table per family, as Markdown with a final newline."""
+    lines = [f"{len(RULES)} rules; `nictop check --explain RULE` prints the page of one."]
+    for family, rules in rules_by_family():
+        lines += ["", f"**{family}**", "", "| rule | | what it finds |", "|---|---|---|"]
+        for rule in rules:
+            lines.append(f"| `{rule.name}` | {SEVERITY_WORDS[rule.severity].word} | {_cell(rule.summary)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(summary: str) -> str:
+    return summary.replace("|", "\\|")

@@ -1,0 +1,236 @@
+"""Charts of runs as inline SVG: goodput over time below its ceiling with the CPUs that pay for it, and bars of set-ups.
+
+Reads nothing; takes a `Result`, or bars, and yields SVG that is coloured by the style of the page. A kept file may say
+anything: what is no finite number is no point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nictop.model.text import units
+from nictop.report.html.elements import PARAGRAPH, Html, element, joined
+from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.result import Flow, Result
+
+WIDTH, HEIGHT = 480.0, 200.0
+LEFT, RIGHT, TOP, BOTTOM = 62.0, 40.0, 14.0, 24.0
+"""Margins in which the axes are written."""
+FAR_CEILING = 8.0
+"""Times the highest rate: a ceiling beyond is said, not drawn, so that the rate is seen."""
+TOUCHING = 0.5
+"""Between two intervals that follow each other."""
+MOST_POINTS = 2000
+LABEL_WIDTH, FIGURE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
+LONGEST_LABEL = 22
+"""Characters beside a bar; the table has the whole."""
+
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One set-up."""
+
+    label: str
+    value: float | None
+    """Bits per second; None: no run came to its end."""
+    low: float | None = None
+    high: float | None = None
+    each: tuple[float, ...] = ()
+    """Every run."""
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Where times and rates lie."""
+
+    begins: float
+    ends: float
+    most: float
+
+    def place(self, time: float, share: float) -> Place:
+        """`share`: of the height."""
+        x = LEFT + (time - self.begins) / (self.ends - self.begins) * (WIDTH - LEFT - RIGHT)
+        return round(x, 1), round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - TOP - BOTTOM), 1)
+
+    def rate(self, time: float, bits_per_second: float) -> Place:
+        return self.place(time, bits_per_second / self.most)
+
+
+# ------------------------------------------------------------------------------------------------------ over time
+
+
+def run_chart(result: Result) -> Html:
+    """Goodput as an area (of a second direction as a line), the ceiling as a dashed line, the hottest CPU of each end
+    as a line on the right axis. "" when no interval was told."""
+    flows = [(flow, _intervals(flow)) for flow in result.flows]
+    told = [one for _, some in flows for one in some]
+    if not told:
+        return Html("")
+    highest = max(rate for _, _, rate in told)
+    ceiling = result.ceiling.goodput if result.ceiling is not None else None
+    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= FAR_CEILING * max(highest, 1.0) else None
+    begins, ends = min(start for start, _, _ in told), max(end for _, end, _ in told)
+    axes = _Axes(begins, ends, round_up(max(highest, drawn or 0.0)))
+    loads = [load for load in result.hosts if load.role != "observer" and any(_cpu_places(load, axes))]
+    parts = [*_axes(axes, bool(loads))]
+    for number, (_, some) in enumerate(flows):
+        if some:
+            parts.append(_steps(some, axes, area=not number))
+    if drawn is not None:
+        (x1, y1), (x2, y2) = axes.rate(begins, drawn), axes.rate(ends, drawn)
+        parts.append(element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_="ceiling"))
+    for number, load in enumerate(loads):
+        parts.append(_line(_cpu_places(load, axes), "cpu2" if number else "cpu"))
+    return _figure(parts, HEIGHT, "goodput over time", _legend(result, [flow for flow, _ in flows], drawn, loads))
+
+
+def _intervals(flow: Flow) -> list[tuple[float, float, float]]:
+    """(start, end, bits per second) in order; of very many every n-th."""
+    found = []
+    for point in flow.points:
+        length, rate = point.interval.seconds, point.interval.bits_per_second
+        if all(map(_is_number, (point.time, length, rate))) and length > 0 and rate >= 0:
+            found.append((point.time - length, point.time, rate))
+    found.sort()
+    return found[:: 1 + len(found) // MOST_POINTS]
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and abs(value) < 1e18
+
+
+def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: bool) -> Html:
+    """A rate holds for its whole interval: nothing is drawn between two of them that nobody measured."""
+    pieces, last = "", None
+    foot = axes.rate(axes.begins, 0)[1]
+    for start, end, rate in some:
+        (x1, y), (x2, _) = axes.rate(start, rate), axes.rate(end, rate)
+        joins = last is not None and abs(last - x1) < TOUCHING
+        if not joins:
+            pieces += f"{f'V{foot:g}Z' if area and pieces else ''}M{x1:g} {foot if area else y:g}"
+        pieces += f"V{y:g}H{x2:g}"
+        last = x2
+    if area:
+        return element("path", d=f"{pieces}V{foot:g}Z", class_="area")
+    return element("path", d=pieces, class_="back")
+
+
+def _cpu_places(load: HostLoad, axes: _Axes) -> list[Place]:
+    return [
+        axes.place(one.time, one.hottest_busy)
+        for one in load.series
+        if _is_number(one.time) and _is_number(one.hottest_busy) and axes.begins <= one.time <= axes.ends
+    ]
+
+
+def _line(places: Sequence[Place], class_: str) -> Html:
+    if len(places) == 1:
+        return element("circle", cx=places[0][0], cy=places[0][1], r=2, class_=class_)
+    return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in places), class_=class_)
+
+
+def _axes(axes: _Axes, with_cpus: bool) -> Iterator[Html]:
+    for share in (0.0, 0.5, 1.0):
+        (x1, y), (x2, _) = axes.place(axes.begins, share), axes.place(axes.ends, share)
+        yield element("line", x1=x1, y1=y, x2=x2, y2=y, class_="axis")
+        yield _label(units.bits_per_second(axes.most * share), x1 - 4, y + 4, "end")
+        if with_cpus:
+            yield _label(units.percentage(share), x2 + 4, y + 4)
+    for time, anchor in ((axes.begins, "start"), (axes.ends, "end")):
+        x, y = axes.place(time, 0)
+        yield _label(f"{units.duration(time)}", x, y + 15, anchor)
+    if axes.begins < 0 < axes.ends:
+        x, y = axes.place(0, 0)
+        yield element("line", x1=x, y1=TOP, x2=x, y2=y, class_="axis")
+        yield _label("counted from here", x + 3, TOP - 3)
+
+
+def _legend(result: Result, flows: Sequence[Flow], drawn: float | None, loads: Sequence[HostLoad]) -> Iterator[str]:
+    for number, flow in enumerate(flows):
+        yield f"{'green line' if number else 'area'}: goodput {flow.sender} → {flow.receiver}"
+    if drawn is not None:
+        yield f"dashed line: ceiling {units.bits_per_second(drawn)}"
+    elif result.ceiling is not None and result.ceiling.goodput is not None:
+        yield f"ceiling {units.bits_per_second(result.ceiling.goodput)}: beyond the chart"
+    for number, load in enumerate(loads):
+        yield f"{'dotted' if number else 'solid'} line, right axis: hottest CPU of {load.host}"
+
+
+# ---------------------------------------------------------------------------------------------------------- bars
+
+
+def bar_chart(bars: Sequence[Bar], what: str, ceiling: float | None = None) -> Html:
+    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. "" when there is nothing to
+    draw."""
+    known = [
+        value for bar in bars for value in (bar.value, bar.high, *bar.each) if value is not None and _is_number(value)
+    ]
+    if not known or max(known) <= 0:
+        return Html("")
+    drawn = ceiling if _is_number(ceiling) and ceiling and ceiling <= FAR_CEILING * max(known) else None
+    most = max(*known, drawn or 0.0)
+    height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
+    parts = [part for number, bar in enumerate(bars) for part in _bar(bar, number, most)]
+    told = ["bar: median; line: lowest to highest run; dots: each run"]
+    if drawn is not None:
+        x = _bar_end(drawn, most)
+        parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
+        told.append(f"dashed line: ceiling {units.bits_per_second(drawn)}")
+    return _figure(parts, height, what, told)
+
+
+def _bar_end(value: float, most: float) -> float:
+    return round(LABEL_WIDTH + max(0.0, value) / most * (WIDTH - LABEL_WIDTH - FIGURE_WIDTH), 1)
+
+
+def _bar(bar: Bar, number: int, most: float) -> Iterator[Html]:
+    y = BAR_GAP + number * (BAR_HEIGHT + BAR_GAP)
+    middle = y + BAR_HEIGHT / 2
+    yield _label(shortened(bar.label), LABEL_WIDTH - 6, middle + 4, "end", "value")
+    if bar.value is None or not _is_number(bar.value):
+        yield _label("no run came to its end", LABEL_WIDTH, middle + 4)
+        return
+    end = _bar_end(bar.value, most)
+    yield element("rect", x=LABEL_WIDTH, y=y, width=max(0.5, end - LABEL_WIDTH), height=BAR_HEIGHT, class_="bar")
+    if bar.low is not None and bar.high is not None and bar.low < bar.high and _is_number(bar.low + bar.high):
+        ends = (_bar_end(bar.low, most), _bar_end(bar.high, most))
+        path = f"M{ends[0]:g} {middle:g}H{ends[1]:g}" + "".join(f"M{x:g} {middle - 4:g}v8" for x in ends)
+        yield element("path", d=path, class_="spread")
+    for value in filter(_is_number, bar.each if len(bar.each) > 1 else ()):
+        yield element("circle", cx=_bar_end(value, most), cy=middle, r=2, class_="dot")
+    yield _label(units.bits_per_second(bar.value), WIDTH - 2, middle + 4, "end", "value")
+
+
+def shortened(label: str) -> str:
+    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+
+
+# --------------------------------------------------------------------------------------------------------- parts
+
+
+def _label(said: str, x: float, y: float, anchor: str = "start", class_: str = "") -> Html:
+    return element("text", said, x=round(x, 1), y=round(y, 1), text_anchor=anchor, class_=class_)
+
+
+def _figure(parts: Iterable[Html], height: float, what: str, told: Iterable[str]) -> Html:
+    picture = element(
+        "svg",
+        element("title", what),
+        joined(parts, PARAGRAPH),
+        viewBox=f"0 0 {WIDTH:g} {height:g}",
+        role="img",
+        aria_label=what,
+    )
+    return element("figure", picture, element("figcaption", " · ".join(told)))
+
+
+def round_up(value: float) -> float:
+    """The next 1, 2, 2.5 or 5 times a power of ten: the end of an axis; at least 1."""
+    if not value > 1:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(value))
+    return next((step * power for step in (1, 2, 2.5, 5) if value <= step * power * 1.0000001), 10 * power)

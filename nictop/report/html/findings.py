@@ -1,0 +1,77 @@
+"""Findings in a page: what is wrong, why, what was seen, the exact commands, and how to undo them.
+
+Reads nothing; takes a diagnosis and yields HTML. Severity is a mark, a word and a colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.report.html.elements import PARAGRAPH, Html, element, folded, joined, lines, table
+from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
+
+
+def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
+    """The chapter. `hosts`: how many were looked at; of one its name is not repeated."""
+    several = hosts > 1
+    verdict, tone = verdict_words(diagnosis)
+    look = "verdict good" if tone == "good" else "verdict"
+    return element(
+        "section",
+        element("h2", "Findings"),
+        element(
+            "p",
+            element("span", verdict, class_=look),
+            f" ({checks_words(diagnosis)})",
+        ),
+        *(_finding(one, several) for one in diagnosis.findings),
+        *_skipped(diagnosis, several),
+        id_="findings",
+    )
+
+
+def _finding(finding: Finding, several: bool) -> Html:
+    words = SEVERITY_WORDS[finding.severity]
+    subject = subject_words(finding, several_hosts=several)
+    mark = element("span", f"{words.mark} {words.word}", class_="mark")
+    return element(
+        "article",
+        element("h3", mark, " ", element("bdi", subject), f" {finding.title}"),
+        element("p", finding.why),
+        *_evidence(finding),
+        *(part for fix in finding.fixes for part in _fix(finding, fix)),
+        element("p", "Rule ", element("code", finding.rule), class_="dim"),
+        class_=f"finding {finding.severity}",
+    )
+
+
+def _evidence(finding: Finding) -> Iterator[Html]:
+    if finding.evidence:
+        yield table(("seen", "value", "read from"), ((one.what, one.value, one.source) for one in finding.evidence))
+
+
+def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
+    yield element("h4", fix.title, element("span", f" ({place_words(finding, fix)})", class_="place"))
+    yield from commands(fix.commands)
+    if fix.note:
+        yield element("p", fix.note)
+    if fix.undo:
+        yield element("p", "To undo it:")
+        yield from commands(fix.undo)
+
+
+def commands(some: Sequence[str]) -> Iterator[Html]:
+    """Shell lines as they are to be typed; nothing of none."""
+    if some:
+        yield element("pre", lines(some))
+
+
+def _skipped(diagnosis: Diagnosis, several: bool) -> Iterator[Html]:
+    if diagnosis.skipped:
+        rows = (
+            (element("code", one.rule), subject_words(one, several_hosts=several), one.reason)
+            for one in diagnosis.skipped
+        )
+        number = len({one.rule for one in diagnosis.skipped})
+        yield folded(f"Skipped checks: {number}", joined([table(("rule", "about", "why"), rows)], PARAGRAPH))

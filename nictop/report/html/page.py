@@ -1,0 +1,59 @@
+"""A report as one HTML file: findings first, then hosts, then runs. No script, nothing to load; for a ticket.
+
+Reads nothing; takes a `Report`. Everything that came from a machine is text there (`html_elements`), and the page
+forbids itself to run or to load anything (`html_style.POLICY`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop import __version__
+from nictop.report.findings.check import unreachable_words
+from nictop.report.html.elements import PARAGRAPH, Html, element, joined
+from nictop.report.html.findings import findings_html
+from nictop.report.html.hosts import host_html
+from nictop.report.html.runs import experiment_html
+from nictop.report.html.style import POLICY, STYLE
+from nictop.report.page import Report, moment, title_words
+
+
+def html_page(report: Report) -> str:
+    """The whole file, with a final newline; pure ASCII, so that it reads the same whatever serves it."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", f"nictop report: {title_words(report)}"),
+        element("style", Html(STYLE)),
+    )
+    page = element("html", head, element("body", joined(_body(report), PARAGRAPH)), lang="en")
+    return ("<!DOCTYPE html>\n" + page).encode("ascii", "xmlcharrefreplace").decode() + "\n"
+
+
+def _body(report: Report) -> Iterator[Html]:
+    yield element("h1", f"nictop report: {title_words(report)}")
+    yield element("p", f"{moment(report)} · nictop {__version__}", class_="dim")
+    yield from _contents(report)
+    for host in report.unreachable:
+        yield element("p", unreachable_words(host), class_="bad")
+    if report.hosts:
+        yield findings_html(report.diagnosis, len(report.hosts) + len(report.unreachable))
+    for number, watched in enumerate(report.hosts, 1):
+        about = {one.ifindex for one in report.diagnosis.findings if one.host == watched.name}
+        yield host_html(watched, number, about)
+    for number, experiment in enumerate(report.experiments, 1):
+        yield experiment_html(experiment, number)
+    if report.hidden:
+        yield element("footer", element("h2", "Hidden"), *(element("p", sentence) for sentence in report.hidden))
+
+
+def _contents(report: Report) -> Iterator[Html]:
+    chapters = [("findings", "Findings")] if report.hosts else []
+    chapters += [(f"host-{number}", host.name) for number, host in enumerate(report.hosts, 1)]
+    chapters += [(f"traffic-{number}", f"Traffic {number}") for number in range(1, len(report.experiments) + 1)]
+    if len(chapters) > 1:
+        yield element("nav", joined((element("a", name, href=f"#{anchor}") for anchor, name in chapters), PARAGRAPH))

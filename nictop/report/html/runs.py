@@ -1,0 +1,107 @@
+"""Runs in a page: each with its chart and what there is to say of it; sweeps and repeats as bars; comparisons with
+their verdict.
+
+Reads nothing; takes experiments and yields HTML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.report.html.charts import Bar, bar_chart, run_chart
+from nictop.report.html.elements import Html, element, folded, joined, table
+from nictop.report.html.findings import commands
+from nictop.report.page import Experiment
+from nictop.report.runs.comparison import REFUSED, figure_rows
+from nictop.report.runs.points import experiment_words, figures, points, titles
+from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
+from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import Kept
+
+TONES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
+
+
+def experiment_html(experiment: Experiment, number: int) -> Html:
+    """The chapter of one experiment; one run alone is told as such."""
+    runs = experiment.runs
+    if len(runs) == 1:
+        return element("section", element("h2", "Traffic"), _run(runs[0].result), id_=f"traffic-{number}")
+    return element(
+        "section",
+        element("h2", "Traffic: ", experiment_words(runs) or "comparison"),
+        *(_comparison(experiment.comparison, experiment) if experiment.comparison is not None else ()),
+        *(_points(runs) if runs else ()),
+        *(folded(_title(one), _run(one.result)) for one in runs),
+        id_=f"traffic-{number}",
+    )
+
+
+def _title(kept: Kept) -> Html:
+    name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
+    said = f"Run {kept.number}" + (f": {name}" if name else "")
+    return joined((element("bdi", said), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
+
+
+def _run(result: Result) -> Html:
+    return element(
+        "article",
+        element("h3", ends_words(result)),
+        element("p", f"{plan_words(result.plan)} · {moment_words(result.wall)}", class_="dim"),
+        run_chart(result),
+        *_sentences(result),
+        *_setup(result),
+        class_="run",
+    )
+
+
+def _sentences(result: Result) -> Iterator[Html]:
+    """The same as everywhere: what arrived, what held it back, the path, the cost, and why it may not be ranked."""
+    to_type: list[str] = []
+    rows: list[Html] = []
+    for kind, said in result_sentences(result):
+        if kind == "type":
+            to_type.append(said)
+        else:
+            rows.append(joined((element("dt", kind), element("dd", said, class_=TONES.get(kind, "")))))
+    yield element("dl", *rows)
+    yield from commands(to_type)
+
+
+def _setup(result: Result) -> Iterator[Html]:
+    if result.facts:
+        yield folded("Set-up of the run", table(("what", "value"), result.facts.items()))
+
+
+def _points(runs: Sequence[Kept]) -> Iterator[Html]:
+    found = points(runs)
+    bars = [
+        Bar(
+            point.value or point.group or "all",
+            point.goodput.median if point.goodput is not None else None,
+            point.goodput.lowest if point.goodput is not None else None,
+            point.goodput.highest if point.goodput is not None else None,
+            point.goodput.values if point.goodput is not None else (),
+        )
+        for point in found
+    ]
+    yield bar_chart(bars, f"goodput by {runs[0].variable}" if runs[0].variable else "goodput", _ceiling(runs))
+    yield table(titles(found, runs[0].variable), map(figures, found), numbers_from=1)
+
+
+def _ceiling(runs: Sequence[Kept]) -> float | None:
+    """That of all runs, where it is the same."""
+    known = {one.result.ceiling.goodput if one.result.ceiling is not None else None for one in runs}
+    return known.pop() if len(known) == 1 else None
+
+
+def _comparison(comparison: Comparison, experiment: Experiment) -> Iterator[Html]:
+    said = comparison.refusals or (comparison.sentence,)
+    yield element("p", REFUSED[0] if comparison.verdict == "refused" else comparison.verdict, class_="verdict")
+    yield element("ul", *(element("li", sentence) for sentence in said))
+    yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))
+    rows = figure_rows(comparison)
+    if len(rows) > 1:
+        yield table(rows[0], rows[1:], numbers_from=1)
+    if comparison.differences:
+        yield folded("In what the two differ", table(("differs", "A", "B"), comparison.differences))

@@ -1,0 +1,34 @@
+"""A report as Markdown, for what takes no HTML: findings, then each host's facts folded, then runs and comparisons.
+
+Reads nothing; takes a `Report`. Nothing that came from a machine is Markdown or HTML there (see `check_markdown`).
+"""
+
+from __future__ import annotations
+
+from nictop import __version__
+from nictop.report.facts.host import show_text
+from nictop.report.findings.markdown import check_markdown, escaped, fenced
+from nictop.report.html.elements import text
+from nictop.report.page import Report, moment, title_words
+from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
+
+COLUMNS = 120
+"""Cells of the facts, which stand in a fence."""
+
+
+def markdown_page(report: Report) -> str:
+    """The whole text, with a final newline."""
+    parts = [f"# nictop report: {escaped(title_words(report))}\n\n{moment(report)} · nictop {__version__}\n"]
+    if report.hosts or report.unreachable:
+        parts.append(check_markdown(report.hosts, report.diagnosis, report.unreachable, skipped=True))
+    for host in report.hosts:
+        facts = "\n".join(fenced(show_text(host.snapshot, COLUMNS).splitlines()))
+        # a line of HTML, in which a backslash escapes nothing
+        parts.append(f"<details><summary>All facts of {text(host.name)}</summary>\n{facts}\n\n</details>\n")
+    for experiment in report.experiments:
+        if experiment.comparison is not None:
+            parts.append(comparison_markdown(experiment.comparison, experiment.names))
+        parts.append(experiment_markdown(experiment.runs))
+    if report.hidden:
+        parts.append("## Hidden\n\n" + "\n".join(f"- {escaped(sentence)}" for sentence in report.hidden) + "\n")
+    return "\n".join(parts)

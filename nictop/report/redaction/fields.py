@@ -1,0 +1,111 @@
+"""Which field of which record says what, for redaction: names, words of the kernel, versions; everything else is free
+text.
+
+Reads nothing. A field that is not in these tables, a new one too, is taken for free text: names and addresses are
+looked for in it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nictop.report.redaction.names import Kind
+
+ALL: Final = frozenset(("*",))
+"""Every field of the record."""
+
+NAMES: dict[str, dict[str, Kind]] = {
+    "Snapshot": {"host": "host"},
+    "Unreachable": {"host": "host"},
+    "Hello": {"hostname": "host"},
+    "Place": {"host": "host"},
+    "End": {"host": "host"},
+    "Flow": {"sender": "host", "receiver": "host"},
+    "SocketFigures": {"host": "host"},
+    "HostLoad": {"host": "host"},
+    "HostProof": {"host": "host"},
+    "Failure": {"host": "host"},
+    "Profile": {"id": "profile", "permissions": "user"},
+    "Thread": {"machine": "machine"},
+    "Link": {"alias": "alias", "switch_id": "switch"},
+    "Module": {"serial": "serial"},
+    "Platform": {"machine_id_hash": "switch"},
+}
+"""Record → field → what its value names, as a whole."""
+
+HOST_FACTS = ("client host", "server host")
+"""Keys of `Result.facts` whose values name hosts."""
+
+UNTOUCHED: dict[str, frozenset[str]] = {
+    "Hello": frozenset(("kernel", "machine", "python", "version")),
+    "DriverInfo": frozenset(("driver", "version", "firmware")),
+    "NetworkManager": frozenset(("version",)),
+    "TrafficTools": ALL,
+    "Rates": ALL,
+    "Kept": frozenset(("identity", "experiment", "kind", "variable", "version")),
+    "Comparison": ALL,
+}
+"""Versions look like addresses, and numbers have nothing to hide."""
+
+WORDS: dict[str, frozenset[str]] = {
+    "Snapshot": frozenset(("state",)),
+    "Link": frozenset(
+        (
+            *("name", "altnames", "operstate", "kind", "details", "qdisc", "bus", "device", "pci_address"),
+            *("physical_port", "address_assignment", "address", "permanent_address"),
+        )
+    ),
+    "LinkChange": frozenset(("name", "operstate")),
+    "Address": ALL,
+    "DefaultRoute": ALL,
+    "SubnetRoute": ALL,
+    "VirtualFunction": ALL,
+    "Qdisc": ALL,
+    "Queue": ALL,
+    "Napi": ALL,
+    "DriverInfo": ALL,
+    "Ethtool": frozenset(("driver_counter_names", "private_flags", "coalescing", "udp_hash")),
+    "LinkSettings": ALL,
+    "LinkState": ALL,
+    "Rings": ALL,
+    "Feature": ALL,
+    "Rss": ALL,
+    "Fec": ALL,
+    "Module": frozenset(("kind", "connector", "medium", "vendor", "part")),
+    "PciFunction": ALL,
+    "PcieLink": ALL,
+    "Sriov": ALL,
+    "Interrupt": ALL,
+    "IommuGroup": ALL,
+    "ForwardingEntry": ALL,
+    "Platform": ALL,
+    "Thread": frozenset(("kind", "name")),
+    "Settings": frozenset(("sysctl", "congestion_control", "governors")),
+    "Unreadable": frozenset(("reason",)),
+    "Profile": frozenset(
+        (
+            *("uuid", "type", "interface_name", "mac_address", "mac_address_denylist", "cloned_mac_address", "path"),
+            *("match_interface_names", "match_drivers", "match_paths", "port_type", "vlan_parent", "ethtool"),
+        )
+    ),
+    "IpSettings": ALL,
+    "ManagedDevice": ALL,
+    "NetworkdLink": frozenset(("setup_state", "operational_state")),
+    "ConfigurationEntry": frozenset(
+        ("owner", "names", "addresses", "drivers", "paths", "methods", "new_name", "virtual_functions")
+    ),
+    "StoppedManager": frozenset(("name", "unit")),
+    "FilterChain": ALL,
+    "MachineInterrupt": ALL,
+    "TrafficPath": frozenset(("address", "source", "route", "gateway", "neighbour", "neighbour_address")),
+    "Plan": frozenset(("direction", "generator", "protocol", "congestion")),
+    "Place": frozenset(("address",)),
+    "HostLoad": frozenset(("role",)),
+    "HostProof": frozenset(("verdict", "path")),
+    "Proof": frozenset(("verdict",)),
+    "Carried": frozenset(("role",)),
+    "Failure": frozenset(("kind",)),
+    "SocketFigures": frozenset(("congestion_control",)),
+}
+"""Record → fields that hold words of the kernel, of a protocol or of hardware: no name is looked for there, or a host
+called ``bridge`` would change what a link is. Addresses are."""

@@ -1,0 +1,271 @@
+"""A report that tells nothing about whose machines these are: names and addresses become aliases, the same one for the
+same thing wherever it stands.
+
+Reads nothing. It works on values, before rules and pages see them, so that findings and commands are made of aliases
+and fit together. `redaction_of(values)` looks through everything that will be shown; its `hidden(value)` is the same
+value with aliases; its `sentences()` say what was done. What is a name is known by its field; in free text (kernel
+messages, files, sentences of a run) names are found by their spelling, addresses everywhere by their form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from nictop.hosts.observe import Answer, Unreachable
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Address, Link
+from nictop.report.redaction.addresses import AddressAliases, parsed
+from nictop.report.redaction.fields import ALL, HOST_FACTS, NAMES, UNTOUCHED, WORDS
+from nictop.report.redaction.names import Kind, NameAliases
+from nictop.traffic.results.selection import Kept
+
+T = TypeVar("T")
+Field = tuple[str, str]
+"""(record, field)"""
+
+NOT_HIDDEN = (
+    'Not hidden: names of interfaces and profiles of the same name, "Wired connection 1" and the like, PCI addresses, '
+    "hardware, drivers, versions, times and what was measured. "
+    "Read it before it leaves your hands."
+)
+HOW = (
+    "The same name has the same alias everywhere, and so has the same address; addresses of one subnet still are in "
+    "one and keep their last part, MAC addresses keep their vendor."
+)
+COUNTED = {
+    "host": "host name", "domain": "domain", "profile": "profile name", "machine": "name of a virtual machine",
+    "user": "user name", "alias": "interface alias", "serial": "serial number",
+    "switch": "switch id or hash of a machine id",
+    "digest": "id of 32 digits", "uuid": "UUID", "IPv4": "IPv4 address", "IPv6": "IPv6 address", "MAC": "MAC address",
+}  # fmt: skip
+PREFIX = re.compile(r"/(\d{1,2})(?!\d)")
+
+
+class Redaction:
+    """Made of all that will be shown (see `redaction_of`)."""
+
+    def __init__(self, addresses: AddressAliases, names: NameAliases) -> None:
+        self.addresses = addresses
+        self.names = names
+        self._expression = names.expression()
+        self._addresses_only = NameAliases().expression()
+        self._texts: dict[tuple[bool, str], str] = {}
+
+    def hidden(self, value: T) -> T:
+        """The same value with aliases in the place of names and addresses."""
+        return self._value(value, ("", ""))  # type: ignore[no-any-return]
+
+    def text(self, text: str, *, names: bool = True) -> str:
+        """Free text with aliases; `names` False: addresses alone are looked for."""
+        key = (names, text)
+        known = self._texts.get(key)
+        if known is None:
+            expression = self._expression if names else self._addresses_only
+            known = self._texts[key] = expression.sub(self._replaced, text)
+        return known
+
+    def sentences(self) -> tuple[str, ...]:
+        """What was hidden, how, and what was not."""
+        counted = {**{kind: len(some) for kind, some in self.names.counted.items()}}
+        counted.update({kind: len(some) for kind, some in self.addresses.counted.items()})
+        parts = [
+            f"{number} {word}" if number == 1 else f"{number} {_plural(word)}"
+            for kind, word in COUNTED.items()
+            if (number := counted.get(kind, 0))
+        ]
+        return (f"Hidden: {', '.join(parts) or 'nothing was there to hide'}.", HOW, NOT_HIDDEN)
+
+    # ----------------------------------------------------------------------------------------------------- values
+
+    def _value(self, value: Any, field: Field) -> Any:
+        if isinstance(value, str):
+            return self._string(value, field)
+        if value is None or isinstance(value, (int, float)):
+            return value
+        if is_dataclass(value) and not isinstance(value, type):
+            return self._record(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            named = zip(value._fields, value, strict=True)
+            return type(value)(*(self._value(one, (type(value).__name__, name)) for name, one in named))
+        if isinstance(value, (tuple, list)):
+            return type(value)(self._value(one, field) for one in value)
+        if isinstance(value, Mapping):
+            return {self._key(key): self._member(key, one, field) for key, one in value.items()}
+        return value
+
+    def _record(self, record: Any) -> Any:
+        kind = type(record).__name__
+        if UNTOUCHED.get(kind) == ALL:
+            return record
+        changes = {}
+        for one in fields(record):
+            before = getattr(record, one.name)
+            after = self._value(before, (kind, one.name))
+            if after is not before and after != before:
+                changes[one.name] = after
+        return replace(record, **changes) if changes else record
+
+    def _key(self, key: Any) -> Any:
+        return self.text(key, names=False) if isinstance(key, str) else key
+
+    def _member(self, key: Any, value: Any, field: Field) -> Any:
+        if field == ("Result", "facts"):
+            if key in HOST_FACTS:
+                return self.names.alias("host", value)
+            if str(key).endswith(("version", "firmware", "kernel", "iperf3", "distribution")):
+                return value
+            return self.text(value, names=False)
+        return self._value(value, field)
+
+    def _string(self, text: str, field: Field) -> str:
+        record, name = field
+        if not text or name in UNTOUCHED.get(record, ()):
+            return text
+        kind = NAMES.get(record, {}).get(name)
+        if kind is not None:
+            return self.names.alias(kind, text)
+        words = WORDS.get(record, frozenset())
+        return self.text(text, names=not (words == ALL or name in words))
+
+    # ------------------------------------------------------------------------------------------------------ texts
+
+    def _replaced(self, found: re.Match[str]) -> str:
+        kind, text = found.lastgroup or "", found[0]
+        if kind == "name":
+            return self.names.found(text)
+        if kind == "mac":
+            return self.addresses.mac(text)
+        if kind == "predictable":
+            plain = ":".join(text[at : at + 2] for at in range(3, 15, 2))
+            return text[:3] + self.addresses.mac(plain).replace(":", "")
+        digits: dict[str, Kind] = {"uuid": "uuid", "digest": "digest"}
+        if kind in digits:
+            return self.names.alias(digits[kind], text.lower()) if text.strip("0-") else text
+        return self._address(text)
+
+    def _address(self, text: str) -> str:
+        """Also one that a colon of the sentence stands behind or before."""
+        for first, last in ((0, 0), (0, 1), (1, 0), (1, 1)):
+            inner = text[first : len(text) - last]
+            address = parsed(inner)
+            if address is not None and (inner == text or (text[:first] + text[len(text) - last :]).strip(":") == ""):
+                return text[:first] + self.addresses.ip(address) + (text[len(text) - last :] if last else "")
+        return text
+
+
+def _plural(word: str) -> str:
+    if word.startswith("name of a "):
+        return f"names of {word.removeprefix('name of a ')}s"
+    if " or " in word:
+        return "switch ids and hashes of machine ids"
+    if word.startswith("id of"):
+        return word.replace("id", "ids", 1)
+    return f"{word}es" if word.endswith("s") else f"{word}s"
+
+
+# --------------------------------------------------------------------------------------------------- what there is
+
+
+def redacted(
+    answers: Iterable[Answer], runs: Iterable[Kept]
+) -> tuple[tuple[Answer, ...], tuple[Kept, ...], tuple[str, ...]]:
+    """What a report is made of, with aliases; and the sentences that say so. Rates have nothing to hide."""
+    answers, runs = tuple(answers), tuple(runs)
+    redaction = redaction_of([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])
+    told = tuple(
+        redaction.hidden(one) if isinstance(one, Unreachable) else (redaction.hidden(one[0]), one[1]) for one in answers
+    )
+    return told, tuple(map(redaction.hidden, runs)), redaction.sentences()
+
+
+def redaction_of(values: Iterable[object]) -> Redaction:
+    """`values`: snapshots, runs that were kept, unreachable hosts, in the order in which aliases are given."""
+    values = tuple(values)
+    strings = [(field, text) for value in values for field, text in _strings(value, ("", ""))]
+    originals, networks = _addresses_in(text for _, text in strings)
+    networks += [f"{one.address}/{one.prefix_length}" for value in values for one in _addresses_of(value)]
+    names = NameAliases({text for _, text in strings})
+    names.keep(_interfaces(values))
+    for value in values:
+        if isinstance(value, (Snapshot, Unreachable)):
+            _name_host(names, value)
+    for (record, field), text in strings:
+        kind = NAMES.get(record, {}).get(field)
+        if kind is not None and kind not in ("switch",):
+            names.alias(kind, text)
+            if kind == "host":
+                _name_parts(names, text)
+    return Redaction(AddressAliases(originals, networks), names)
+
+
+def _name_host(names: NameAliases, host: Snapshot | Unreachable) -> None:
+    """The name under which it is watched, and the one that it has itself, are one host."""
+    alias = names.alias("host", host.host)
+    _name_parts(names, host.host)
+    if isinstance(host, Snapshot) and host.hello is not None and host.hello.hostname:
+        names.same("host", host.hello.hostname, alias)
+        _name_parts(names, host.hello.hostname)
+
+
+def _name_parts(names: NameAliases, name: str) -> None:
+    """The first label of a full name is the same host; what follows is a domain."""
+    label, _, domain = name.rpartition("@")[2].partition(".")
+    if not domain or parsed(name) is not None or names.is_kept(name):
+        return
+    if label and not label.isdigit():
+        names.same("host", label, names.alias("host", name))
+    if "." in domain:
+        names.alias("domain", domain)
+
+
+def _strings(value: Any, field: Field) -> Iterator[tuple[Field, str]]:
+    if isinstance(value, str):
+        yield field, value
+    elif is_dataclass(value) and not isinstance(value, type):
+        kind = type(value).__name__
+        if UNTOUCHED.get(kind) != ALL:
+            for one in fields(value):
+                yield from _strings(getattr(value, one.name), (kind, one.name))
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        for name, one in zip(value._fields, value, strict=True):
+            yield from _strings(one, (type(value).__name__, name))
+    elif isinstance(value, (tuple, list)):
+        for one in value:
+            yield from _strings(one, field)
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            is_host = field == ("Result", "facts") and key in HOST_FACTS
+            yield from _strings(one, ("Place", "host") if is_host else field)
+
+
+def _addresses_in(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Everything that has the form of an address, and networks among it."""
+    originals, networks = [], []
+    expression = NameAliases().expression()
+    for text in dict.fromkeys(texts):
+        for found in expression.finditer(text):
+            originals.append(found[0].strip(":") if found.lastgroup == "six" and "::" not in found[0] else found[0])
+            prefix = PREFIX.match(text, found.end()) if found.lastgroup == "four" else None
+            if prefix is not None:
+                networks.append(found[0] + prefix[0])
+    return originals, networks
+
+
+def _addresses_of(value: object) -> Iterator[Address]:
+    if isinstance(value, Snapshot):
+        for link in _links(value):
+            yield from link.addresses
+
+
+def _links(snapshot: Snapshot) -> Iterator[Link]:
+    yield from snapshot.links.values()
+    if snapshot.inventory is not None:
+        yield from snapshot.inventory.links
+
+
+def _interfaces(values: Iterable[object]) -> set[str]:
+    links = [link for value in values if isinstance(value, Snapshot) for link in _links(value)]
+    return {name for link in links for name in (link.name, *link.altnames)}

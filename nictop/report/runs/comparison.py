@@ -1,0 +1,125 @@
+"""Set-up A beside set-up B: the verdict, the figures of both, and in what they differ, for reading.
+
+Reads nothing; takes a `Comparison` and yields text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean, wrap
+from nictop.report.runs.sentences import per_gigabit_words
+from nictop.report.runs.text import hanging, room_of
+from nictop.report.text_table import aligned, widest
+from nictop.traffic.analysis.comparison import Comparison, Ratio, Spread
+
+REFUSED = ("✖ no verdict", "X no verdict")
+"""The second one is ASCII."""
+RUN = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
+"""How a reason begins that one run has (see `comparison.compare`)."""
+
+
+def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int, ascii_only: bool = False) -> str:
+    """The verdict first; with a final newline. `ascii_only` is about the marks alone."""
+    room = room_of(columns)
+    lines = [*wrap(f"A: {names[0]}", room), *wrap(f"B: {names[1]}", room), ""]
+    lines += verdict_lines(comparison, room, ascii_only)
+    table = aligned(figure_rows(comparison))
+    if len(table) > 1:
+        lines += ["", *(table if widest(table) <= room else _narrow(comparison, room))]
+    lines += _difference_lines(comparison, room)
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def verdict_lines(comparison: Comparison, room: int, ascii_only: bool = False) -> Iterator[str]:
+    """One line, or the reasons for which there is none, one each."""
+    mark = REFUSED[ascii_only] if comparison.verdict == "refused" else "verdict"
+    told = reasons(comparison) or (comparison.sentence,)
+    for number, sentence in enumerate(told):
+        yield from hanging("" if number else mark, sentence, room)
+
+
+def reasons(comparison: Comparison) -> tuple[str, ...]:
+    """Why there is no verdict, each reason once, with the runs that have it: ``A 1, A 2: CPUs not counted``."""
+    found: dict[str, list[str]] = {}
+    for refusal in comparison.refusals:
+        run = RUN.match(refusal)
+        runs = found.setdefault(refusal[run.end() :] if run else refusal, [])
+        runs += [run[1]] if run else []
+    return tuple(f"{', '.join(runs)}: {reason}" if runs else reason for reason, runs in found.items())
+
+
+def figure_rows(comparison: Comparison) -> Sequence[tuple[str, ...]]:
+    """(what, A, B, B/A), titles first: goodput and what each host paid for it. B/A stands beside the geometric means,
+    whose ratio it is: that of the medians is another number."""
+    rows: list[tuple[str, ...]] = [("geometric mean", "A", "B", "B/A (95 % interval)")]
+    a, b = comparison.goodput_a, comparison.goodput_b
+    known = a is not None or b is not None
+    if known:
+        rows.append(("goodput", *map(_geometric_mean, (a, b)), ratio_words(comparison.ratio)))
+    for cost in comparison.costs:
+        means = [None if one is None else one.geometric_mean for one in (cost.a, cost.b)]
+        each = (units.UNKNOWN if one is None else per_gigabit_words(one) for one in means)
+        rows.append((f"CPU per Gb/s, {clean(cost.role)}", *each, ratio_words(cost.ratio)))
+    if known:
+        rows.append(("goodput, median", *map(_median, (a, b)), ""))
+        rows.append(("lowest", *map(_lowest, (a, b)), ""))
+        rows.append(("highest", *map(_highest, (a, b)), ""))
+        rows.append(("runs", *(str(len(one.values)) if one is not None else "0" for one in (a, b)), ""))
+    return rows
+
+
+def ratio_words(ratio: Ratio | None) -> str:
+    """``1.60 (1.55 to 1.66)``"""
+    if ratio is None:
+        return units.UNKNOWN
+    return f"{_factor(ratio.estimate)} ({_factor(ratio.low)} to {_factor(ratio.high)})"
+
+
+def _factor(value: float) -> str:
+    return units.significant(value) if value < 999.5 else units.quantity(value, "")
+
+
+def _geometric_mean(spread: Spread | None) -> str:
+    return units.bits_per_second(spread.geometric_mean if spread is not None else None)
+
+
+def _median(spread: Spread | None) -> str:
+    return units.bits_per_second(spread.median if spread is not None else None)
+
+
+def _lowest(spread: Spread | None) -> str:
+    return units.bits_per_second(spread.lowest if spread is not None else None)
+
+
+def _highest(spread: Spread | None) -> str:
+    return units.bits_per_second(spread.highest if spread is not None else None)
+
+
+def _narrow(comparison: Comparison, room: int) -> Iterator[str]:
+    titles, *rows = figure_rows(comparison)
+    yield titles[0]
+    for what, a, b, ratio in rows:
+        yield from wrap(f"{what}: A {a}, B {b}" + (f", B/A {ratio}" if ratio else ""), room)
+
+
+def _difference_lines(comparison: Comparison, room: int) -> Iterator[str]:
+    """In what the set-ups differ; long values stand below each other."""
+    if not comparison.differences:
+        return
+    yield ""
+    table = aligned([("differs", "A", "B"), *comparison.differences], left=3)
+    if widest(table) <= room:
+        yield from table
+        return
+    yield "differs"
+    for what, one, other in comparison.differences:
+        yield from wrap(f"  {clean(what)}", room)
+        yield from (f"    A {part}" if not number else f"      {part}" for number, part in _numbered(one, room))
+        yield from (f"    B {part}" if not number else f"      {part}" for number, part in _numbered(other, room))
+
+
+def _numbered(text: str, room: int) -> Iterator[tuple[int, str]]:
+    return enumerate(wrap(text, room - 6))

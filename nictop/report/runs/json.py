@@ -1,0 +1,205 @@
+"""Traffic for scripts: JSON of ``nictop traffic``, ``nictop traffic --list`` and ``nictop compare``, and its schemas.
+
+Reads nothing; takes values and yields text. The JSON is pure ASCII: names keep every character as an escape, and none
+of them can reach a terminal as a control sequence. An infinite number, which JSON has no word for, becomes the largest
+one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from nictop import __version__
+from nictop.report.runs.sentences import Sentence, result_sentences
+from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.experiment.steps import Experiment
+from nictop.traffic.results.selection import ExperimentKind, Kept, KeptRuns
+
+
+@dataclass(frozen=True)
+class Told:
+    """A sentence about a run."""
+
+    kind: str
+    """failed, goodput, held back, path, …"""
+    text: str
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One run, with what follows from it."""
+
+    goodput: float | None
+    """Bits per second that arrived, all directions together; null: not known."""
+    of_ceiling: float | None
+    """Share of 1 of what the wire can carry; null: not known."""
+    ranked: bool
+    """It may be compared with others."""
+    why_not_ranked: tuple[str, ...]
+    sentences: tuple[Told, ...]
+    kept: Kept
+    """Everything that is known of it, as it is kept."""
+
+
+@dataclass(frozen=True)
+class TrafficDocument:
+    """What ``nictop traffic --format json`` prints."""
+
+    nictop: str
+    """Version of the program that wrote it."""
+    kind: ExperimentKind
+    label: str
+    variable: str
+    """What was varied; "": nothing was."""
+    ended_early: str
+    """Why not every run was made; "" when they were."""
+    notes: tuple[str, ...]
+    runs: tuple[RunReport, ...]
+    """In order."""
+    comparison: Comparison | None = None
+    """Of its two set-ups, when it was to compare them."""
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """One of two set-ups."""
+
+    name: str
+    runs: tuple[RunReport, ...]
+
+
+@dataclass(frozen=True)
+class CompareDocument:
+    """What ``nictop compare --format json`` prints."""
+
+    nictop: str
+    comparison: Comparison
+    setups: tuple[ComparedRuns, ComparedRuns]
+    """A and B."""
+
+
+@dataclass(frozen=True)
+class KeptFile:
+    """One result that is kept."""
+
+    file: str
+    """Its path."""
+    run: RunReport
+
+
+@dataclass(frozen=True)
+class UnreadableFile:
+    """A file that is no result."""
+
+    file: str
+    sentence: str
+    """Why."""
+
+
+@dataclass(frozen=True)
+class KeptDocument:
+    """What ``nictop traffic --list --format json`` prints."""
+
+    nictop: str
+    runs: tuple[KeptFile, ...]
+    """Newest first."""
+    unreadable: tuple[UnreadableFile, ...] = ()
+    left_out: int = 0
+    """Older files that were not read."""
+
+
+def run_report(kept: Kept) -> RunReport:
+    """One run in the shape of the schema."""
+    result = kept.result
+    return RunReport(
+        result.goodput,
+        result.of_ceiling,
+        not result.why_not_ranked,
+        result.why_not_ranked,
+        tuple(_told(sentence) for sentence in result_sentences(result)),
+        kept,
+    )
+
+
+def _told(sentence: Sentence) -> Told:
+    return Told(sentence.kind, sentence.text)
+
+
+def traffic_json(
+    experiment: Experiment, kept: Sequence[Kept], *, ended_early: str = "", comparison: Comparison | None = None
+) -> str:
+    """What became of an experiment, as indented ASCII JSON with a final newline."""
+    return _json(
+        TrafficDocument(
+            __version__,
+            experiment.kind,
+            experiment.label,
+            experiment.variable,
+            ended_early,
+            experiment.notes,
+            tuple(map(run_report, kept)),
+            comparison,
+        )
+    )
+
+
+def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[Kept]]]) -> str:
+    """Two set-ups and the verdict, as indented ASCII JSON with a final newline."""
+    a, b = (ComparedRuns(name, tuple(map(run_report, runs))) for name, runs in setups)
+    return _json(CompareDocument(__version__, comparison, (a, b)))
+
+
+def kept_json(runs: KeptRuns) -> str:
+    """What is kept, as indented ASCII JSON with a final newline."""
+    return _json(
+        KeptDocument(
+            __version__,
+            tuple(KeptFile(str(path), run_report(kept)) for path, kept in runs.runs),
+            tuple(UnreadableFile(str(path), sentence) for path, sentence in runs.unreadable),
+            runs.left_out,
+        )
+    )
+
+
+def traffic_schema() -> str:
+    """JSON schema (draft 2020-12) of `TrafficDocument`, with a final newline."""
+    return _schema(TrafficDocument)
+
+
+def compare_schema() -> str:
+    """The same of `CompareDocument`."""
+    return _schema(CompareDocument)
+
+
+def kept_schema() -> str:
+    """The same of `KeptDocument`."""
+    return _schema(KeptDocument)
+
+
+def _schema(document: type) -> str:
+    schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema.update(msgspec.json.schema(document))
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _json(document: object) -> str:
+    whole = finite(msgspec.to_builtins(document, str_keys=True))
+    return json.dumps(whole, indent=2, allow_nan=False) + "\n"
+
+
+def finite(value: Any) -> Any:
+    """The same tree with numbers that JSON can say."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return 0.0 if math.isnan(value) else math.copysign(sys.float_info.max, value)
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return value

@@ -1,0 +1,80 @@
+"""Traffic as it goes into a ticket or a chat: one run, an experiment, a comparison, in Markdown.
+
+Reads nothing. Nothing that came from a machine or a file is Markdown or HTML there (see `check_markdown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.model.text.terminal import clean
+from nictop.report.findings.markdown import escaped, fenced
+from nictop.report.runs.comparison import figure_rows, reasons
+from nictop.report.runs.points import COSTS, experiment_words, figures, points, titles
+from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
+from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import Kept
+
+
+def run_markdown(result: Result) -> str:
+    """One run; with a final newline."""
+    lines = ["## nictop traffic", "", *_run_lines(result)]
+    return "\n".join(lines) + "\n"
+
+
+def experiment_markdown(kept: Sequence[Kept]) -> str:
+    """A row per set-up, then each run; one alone is told as such. "" of nothing."""
+    if len(kept) == 1:
+        return run_markdown(kept[0].result)
+    found = points(kept)
+    if not found:
+        return ""
+    lines = ["## nictop traffic", "", escaped(experiment_words(kept)), ""]
+    lines += [*_table([titles(found, kept[0].variable), *map(figures, found)]), "", COSTS]
+    for one in kept:
+        name = " ".join(part for part in (one.group, one.variable, one.value) if part)
+        lines += ["", f"### Run {one.number}" + (f": {escaped(name)}" if name else ""), "", *_run_lines(one.result)]
+    return "\n".join(lines) + "\n"
+
+
+def comparison_markdown(comparison: Comparison, names: tuple[str, str]) -> str:
+    """Verdict, figures, differences; with a final newline."""
+    lines = ["## nictop compare", "", f"- A: {escaped(names[0])}", f"- B: {escaped(names[1])}", ""]
+    why = reasons(comparison)
+    if why:
+        lines += ["**no verdict**", "", *(f"- {escaped(reason)}" for reason in why)]
+    else:
+        lines += [f"**verdict**: {escaped(comparison.sentence)}"]
+    rows = figure_rows(comparison)
+    lines += ["", *_table(rows)] if len(rows) > 1 else []
+    if comparison.differences:
+        lines += ["", *_table([("differs", "A", "B"), *comparison.differences])]
+    return "\n".join(lines) + "\n"
+
+
+def _run_lines(result: Result) -> Iterator[str]:
+    yield f"{escaped(ends_words(result))}<br>"
+    yield f"{escaped(plan_words(result.plan))} · {moment_words(result.wall)}"
+    yield ""
+    commands: list[str] = []
+    for kind, text in result_sentences(result):
+        if kind == "type":
+            commands.append(text)
+            continue
+        yield from _fenced(commands)
+        yield f"- **{kind}** {escaped(text)}"
+    yield from _fenced(commands)
+
+
+def _fenced(commands: list[str]) -> Iterator[str]:
+    if commands:
+        yield from (*fenced(commands), "")
+        commands.clear()
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield f"| {' | '.join(escaped(clean(cell)) for cell in row)} |"
+        if not number:
+            yield "|" + "---|" * len(row)

@@ -1,0 +1,116 @@
+"""The runs of an experiment by set-up: how many, the spread of their goodput, what each host paid for it.
+
+Reads nothing; takes what is kept of the runs. One point is one value of a sweep, one side of a comparison, or all
+repeats of the same run. Failed runs are counted, and in no figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.report.runs.sentences import generator_words, host_words, per_gigabit_words
+from nictop.traffic.analysis.comparison import Spread, spread
+from nictop.traffic.results.selection import Kept
+
+COSTS = "CPU: cores that were busy for each Gb/s"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One set-up."""
+
+    group: str
+    """As in `Kept`."""
+    value: str
+    """Of what was varied; "": nothing was."""
+    runs: tuple[Kept, ...]
+    """In order, failed ones included."""
+    goodput: Spread | None
+    """Bits per second, of the runs that came to their end; None: none did."""
+    of_ceiling: float | None
+    """Median; None: no ceiling is known."""
+    costs: tuple[tuple[str, str, Spread | None], ...]
+    """(role, host, cores for each Gb/s)"""
+    unranked: tuple[str, ...]
+    """Why some may not be compared with others; each reason once."""
+
+    @property
+    def failed(self) -> int:
+        return sum(one.result.failure is not None for one in self.runs)
+
+
+def points(kept: Sequence[Kept]) -> tuple[Point, ...]:
+    """The set-ups, as they first came."""
+    found: dict[tuple[str, str], list[Kept]] = {}
+    for one in kept:
+        found.setdefault((one.group, one.value), []).append(one)
+    return tuple(_point(group, value, runs) for (group, value), runs in found.items())
+
+
+def _point(group: str, value: str, runs: Sequence[Kept]) -> Point:
+    done = [one.result for one in runs if one.result.failure is None]
+    shares = [result.of_ceiling for result in done if result.of_ceiling is not None]
+    hosts = dict.fromkeys((load.role, load.host) for one in runs for load in one.result.hosts)
+    costs = []
+    for role, host in hosts:
+        loads = [load for result in done for load in result.hosts if (load.role, load.host) == (role, host)]
+        costs.append((role, host, spread([load.per_gigabit for load in loads if load.per_gigabit is not None])))
+    return Point(
+        group,
+        value,
+        tuple(runs),
+        spread([result.goodput for result in done if result.goodput is not None]),
+        median(shares) if shares else None,
+        tuple(costs),
+        tuple(dict.fromkeys(clean(reason) for one in runs for reason in one.result.why_not_ranked)),
+    )
+
+
+def middle_run(point: Point) -> Kept | None:
+    """The run that stands for the others: that whose goodput is the median, or just below it. None: all failed."""
+    done = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
+    return sorted(done, key=lambda one: one.result.goodput or 0.0)[(len(done) - 1) // 2] if done else None
+
+
+def titles(found: Sequence[Point], variable: str) -> tuple[str, ...]:
+    """Of the columns that `figures` fills; `COSTS` says what those of the CPUs are."""
+    costs = (f"CPU {host_words(role, host)}" for role, host, _ in found[0].costs)
+    return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
+
+
+def figures(point: Point) -> tuple[str, ...]:
+    """One point in words: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, … ; unknown figures are ``–``."""
+    name = point.value or point.group or "all"
+    if point.value and point.group and point.group != point.value:
+        name = f"{point.group}: {point.value}"
+    runs = f"{len(point.runs) - point.failed} of {len(point.runs)}" if point.failed else str(len(point.runs))
+    known = point.goodput
+    middle, *extremes = (known.median, known.lowest, known.highest) if known is not None else (None, None, None)
+    costs = (units.UNKNOWN if cost is None else per_gigabit_words(cost.median) for _, _, cost in point.costs)
+    rates = (units.bits_per_second(middle), *(units.scaled(rate).strip() for rate in extremes))
+    return (clean(name), runs, *rates, units.percentage(point.of_ceiling), *costs)
+
+
+def experiment_words(kept: Sequence[Kept]) -> str:
+    """What was done, in a line: ``sweep of length, 3 runs each, a → b``; "" of nothing."""
+    if not kept:
+        return ""
+    first = kept[0]
+    found = points(kept)
+    each = {len(point.runs) for point in found}
+    words = {
+        "run": "one run",
+        "repeat": f"{len(kept)} runs",
+        "sweep": f"sweep of {clean(first.variable)}",
+        "compare": f"comparison of {clean(first.variable)}",
+    }[first.kind]
+    if len(found) > 1:
+        words += f", {each.pop()} runs each" if len(each) == 1 and each != {1} else ""
+    plan = first.result.plan
+    ends = f"{clean(plan.client.host)} → {clean(plan.server.host)}"
+    label = f"{clean(first.label)}: " if first.label else ""
+    return f"{label}{words}, {ends}, {plan.protocol.upper()}, {plan.time} s each, {generator_words(plan)}"

@@ -1,0 +1,215 @@
+"""One run in sentences, for the report and for the screen: what arrived, what held it back, what it cost, which way it
+went, and why it may not be ranked.
+
+Reads nothing; takes a `Result`. Every sentence is clean: what came from a machine cannot steer a terminal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Literal, NamedTuple
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import counted
+from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.analysis.path_proof import Verdict
+from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.results.result import Flow, Result, SocketFigures
+
+Kind = Literal[
+    "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server", "observer", "path", "seen by",
+    "note", "not ranked",
+]  # fmt: skip
+"""Also the label that stands before the sentence. type: a command, to be typed as it is on the host that `failed`
+names."""
+
+DIRECTIONS = {"forward": "client to server", "reverse": "server to client", "bidirectional": "both directions at once"}
+PATHS: dict[Verdict, str] = {"proven": "verified", "failed": "NOT verified", "unknown": "not verified"}
+
+
+class Sentence(NamedTuple):
+    """One thing that there is to say of a run."""
+
+    kind: Kind
+    text: str
+
+
+def result_sentences(result: Result) -> tuple[Sentence, ...]:
+    """All of them, most wanted first."""
+    return (
+        *_failure(result),
+        *_goodput(result),
+        *(Sentence("held back", clean(result.bottleneck)) for _ in range(bool(result.bottleneck))),
+        *_path(result),
+        *(Sentence(load.role, cost_words(load)) for load in result.hosts if load.busy is not None),
+        *(Sentence("note", clean(note)) for note in result.notes),
+        *_why_not_ranked(result),
+    )
+
+
+def plan_words(plan: Plan) -> str:
+    """``client to server, TCP, 4 streams, 10 s, iperf3``: what was asked for beyond the defaults."""
+    words = [DIRECTIONS[plan.direction], plan.protocol.upper()]
+    words.append(counted(plan.streams, "stream"))
+    words.append(f"{plan.time} s" + (f" after {plan.omit} s" if plan.omit else ""))
+    if plan.bitrate is not None:
+        words.append(f"at {units.bits_per_second(plan.bitrate)}" + (" each" if plan.streams > 1 else ""))
+    for name, size in (("length", plan.length), ("window", plan.window)):
+        if size is not None:
+            words.append(f"{name} {units.bytes_(size)}")
+    if plan.mss is not None:
+        words.append(f"MSS {plan.mss}")
+    if plan.congestion is not None:
+        words.append(clean(plan.congestion))
+    if plan.dscp is not None:
+        words.append(f"DSCP {plan.dscp}")
+    for side, cpu in (("client", plan.client_cpu), ("server", plan.server_cpu)):
+        if cpu is not None:
+            words.append(f"{side} on CPU {cpu}")
+    if plan.zerocopy:
+        words.append("zerocopy")
+    return ", ".join([*words, generator_words(plan)])
+
+
+def generator_words(plan: Plan) -> str:
+    return "built-in generator" if plan.generator == "builtin" else plan.generator
+
+
+def host_words(role: str, host: str) -> str:
+    """``server vm2``; ``server`` when it is called so."""
+    return clean(role if host == role else f"{role} {host}")
+
+
+def place_words(place: Place, nic: str | None) -> str:
+    """``a ens4 192.0.2.1``"""
+    return " ".join(clean(part) for part in (place.host, nic, place.address) if part)
+
+
+def ends_words(result: Result) -> str:
+    """``a ens4 192.0.2.1 → b ens5 192.0.2.2 port 5201``: client first."""
+    plan = result.plan
+    client, server = (result.facts.get(f"{side} nic") for side in ("client", "server"))
+    return f"{place_words(plan.client, client)} → {place_words(plan.server, server)} port {plan.port}"
+
+
+def moment_words(wall: float) -> str:
+    """``2026-11-21 08:01:40 UTC``"""
+    try:
+        return datetime.fromtimestamp(wall, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, OSError, ValueError):  # a kept file may say anything
+        return units.UNKNOWN
+
+
+# ------------------------------------------------------------------------------------------------- the sentences
+
+
+def _failure(result: Result) -> Iterator[Sentence]:
+    if result.failure is None:
+        return
+    yield Sentence("failed", clean(result.failure.sentence))
+    if result.failure.commands:
+        which = "one of these" if len(result.failure.commands) > 1 else "this"
+        closes = "; it closes again what it opens" if result.failure.opens else ""
+        yield Sentence("failed", f"type {which} on {clean(result.failure.host)}{closes}")
+        yield from (Sentence("type", clean(command)) for command in result.failure.commands)
+
+
+def _goodput(result: Result) -> Iterator[Sentence]:
+    for flow in result.flows:
+        if flow.goodput is not None:
+            yield Sentence("goodput", _arrived_words(result, flow))
+    if len(result.flows) > 1 and result.goodput is not None:
+        yield Sentence("goodput", f"{units.bits_per_second(result.goodput)} in both directions together")
+    if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
+        yield Sentence("ceiling", clean(result.ceiling.sentence))
+    for flow in result.flows:
+        if flow.sent is not None:
+            yield Sentence("sender", _sent_words(result, flow))
+
+
+def _arrived_words(result: Result, flow: Flow) -> str:
+    told = f"{units.bits_per_second(flow.goodput)} arrived at {clean(flow.receiver)}"
+    share = result.of_ceiling
+    if share is not None and flow.goodput == max(one.goodput or 0.0 for one in result.flows):
+        told += f", {units.percentage(share)} of the ceiling"
+    received = flow.received
+    if received is not None and received.packets:
+        lost = received.lost or 0
+        told += f"; {units.count(lost)} of {counted(received.packets, 'datagram')} lost"
+        told += f" ({units.percentage(lost / received.packets)})" if lost else ""
+        told += f", jitter {units.duration(received.jitter / 1e3)}" if received.jitter is not None else ""
+    return told
+
+
+def _sent_words(result: Result, flow: Flow) -> str:
+    assert flow.sent is not None
+    words = [f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"]
+    if flow.retransmits is not None:
+        each = flow.retransmits_per_gigabyte
+        more = f" ({units.significant(each)} per GB)" if flow.retransmits and each is not None and each < 999.5 else ""
+        words.append(f"{counted(flow.retransmits, 'retransmit')}{more}")
+    figures = next((one for one in result.sockets if one.host == flow.sender), None)
+    return ", ".join((*words, *_socket_words(figures)))
+
+
+def _socket_words(figures: SocketFigures | None) -> Iterator[str]:
+    if figures is None:
+        return
+    if figures.rtt is not None:
+        yield f"rtt {units.duration(figures.rtt / 1e6)}"
+    if figures.congestion_window is not None:
+        yield f"window {counted(figures.congestion_window, 'segment')}"
+    if figures.snd_mss is not None:
+        yield f"MSS {figures.snd_mss}"
+    if figures.congestion_control:
+        yield clean(figures.congestion_control)
+
+
+def _path(result: Result) -> Iterator[Sentence]:
+    if result.proof is None:
+        return
+    words = PATHS[result.proof.verdict]
+    yield Sentence("path", f"{words}: {clean(result.proof.sentence)}")
+    ends = "; ".join(dict.fromkeys(one.sentence for one in result.proof.hosts))
+    if ends and ends != result.proof.sentence:
+        yield Sentence("path", clean(ends))
+    for one in result.proof.observed:
+        size = units.bytes_(max(one.received or 0.0, one.sent or 0.0))
+        yield Sentence("seen by", f"{clean(one.end.host)}: {clean(one.name)} carried {size}")
+
+
+def cost_words(load: HostLoad) -> str:
+    """``b: 0.60 of 4 CPUs, 0.12 per Gb/s; user 0.10, system 0.30, softirq 0.20; hottest CPU 2 50 %, 20 % of it …``"""
+    busy = load.busy
+    if busy is None:
+        return f"{clean(load.host)}: its CPUs were not counted"
+    told = f"{clean(load.host)}: {units.significant(busy.total)} of {counted(busy.cores, 'CPU')}"
+    if load.per_gigabit is not None:
+        told += f", {per_gigabit_words(load.per_gigabit)} per Gb/s"
+    parts = (
+        ("user", busy.user), ("system", busy.system), ("irq", busy.irq), ("softirq", busy.softirq),
+        ("steal", busy.steal), ("guest", busy.guest),
+    )  # fmt: skip
+    split = ", ".join(f"{name} {units.significant(share)}" for name, share in parts if share >= units.SMALLEST)
+    told += f" ({split})" if split else ""
+    told += f"; hottest CPU {busy.hottest}: {units.percentage(busy.hottest_busy)} busy"
+    told += f", {units.percentage(busy.hottest_softirq)} in softirq" if busy.hottest_softirq >= units.SMALLEST else ""
+    if load.ring_drops:
+        told += f"; {counted(load.ring_drops, 'packet')} dropped by its NIC"
+    return told
+
+
+def per_gigabit_words(cores: float) -> str:
+    """Cores for each Gb/s; a slow run may cost many."""
+    return units.significant(cores) if cores < 999.5 else units.quantity(cores, "")
+
+
+def _why_not_ranked(result: Result) -> Iterator[Sentence]:
+    """Without what stands above it already: what the path was. That a failed run is not ranked needs no reason."""
+    if result.failure is not None:
+        return
+    told = result.proof.sentence if result.proof is not None else ""
+    for reason in result.why_not_ranked:
+        yield Sentence("not ranked", clean(reason.removesuffix(f": {told}") if told else reason))

@@ -1,0 +1,211 @@
+"""Traffic for reading: one run, an experiment of several, and the list of what is kept, as text.
+
+Reads nothing; takes values and yields text. Everything that came from a machine or a file is cleaned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean, fit, wrap
+from nictop.model.text.words import counted
+from nictop.report.runs.points import COSTS as EACH
+from nictop.report.runs.points import Point, experiment_words, figures, middle_run, points, titles
+from nictop.report.runs.sentences import (
+    Kind,
+    Sentence,
+    cost_words,
+    ends_words,
+    host_words,
+    moment_words,
+    per_gigabit_words,
+    plan_words,
+    result_sentences,
+)
+from nictop.report.text_table import aligned, widest
+from nictop.rules.wording import command_lines
+from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import Kept, KeptRuns
+
+NARROWEST = 40
+WIDEST = 200
+LABEL_WIDTH = 12
+MARKS: dict[Kind, tuple[str, str]] = {
+    "failed": ("✖ failed", "X failed"),
+    "not ranked": ("▲ not ranked", "! not ranked"),
+}
+"""What must be seen has a mark; the second one is ASCII."""
+COSTS = ("client", "server", "observer")
+CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal": True, "guest": False}
+"""What a core did → whether it is told when nobody did it."""
+SHARED = ("failed", "type", "note", "not ranked")
+"""Of which every run's are told."""
+FIGURES = 6
+"""Columns of an experiment's table that stand together: name, runs, goodput, share of the ceiling."""
+
+
+def room_of(columns: int) -> int:
+    """Cells to lay out for."""
+    return max(NARROWEST, min(WIDEST, columns))
+
+
+def run_text(result: Result, columns: int, ascii_only: bool = False) -> str:
+    """One run; with a final newline. Lines keep to `columns` (40 to 200) unless a word of a command is wider.
+    `ascii_only` is about the marks alone: names and typography are left to `nictop.model.facts.ascii_only`."""
+    room = room_of(columns)
+    about = f"{plan_words(result.plan)} · {moment_words(result.wall)}"
+    lines = [*wrap(ends_words(result), room), *wrap(about, room), ""]
+    told = result_sentences(result)
+    lines += sentence_lines([one for one in told if one.kind not in (*COSTS, "not ranked")], room, ascii_only)
+    costs = _cost_lines(result.hosts, room)
+    lines += ["", *costs] if costs else []
+    reasons = [one for one in told if one.kind == "not ranked"]
+    lines += ["", *sentence_lines(reasons, room, ascii_only)] if reasons else []
+    return _text(lines)
+
+
+def sentence_lines(sentences: Sequence[Sentence], room: int, ascii_only: bool = False) -> Iterator[str]:
+    """Each behind its label, which is not repeated."""
+    before: Kind | None = None
+    for kind, text in sentences:
+        if kind == "type":
+            indent = " " * (LABEL_WIDTH + 1)
+            if before == "type":
+                yield ""  # where one command ends and the next one begins
+            yield from (indent + line for line in command_lines(text, room - len(indent), cut=False))
+        else:
+            yield from hanging("" if kind == before else MARKS.get(kind, (kind, kind))[ascii_only], text, room)
+        before = kind
+
+
+def hanging(label: str, text: str, room: int) -> Iterator[str]:
+    """A label, and a text that wraps below itself."""
+    for number, part in enumerate(wrap(text, room - LABEL_WIDTH - 1)):
+        yield f"{fit('' if number else label, LABEL_WIDTH)} {part}"
+
+
+def _cost_lines(hosts: Sequence[HostLoad], room: int) -> Sequence[str]:
+    """A table where there is room for it, if need be without the less telling columns; else a sentence per host."""
+    known = [load for load in hosts if load.busy is not None]
+    if not known:
+        return ()
+    for least in ((), ("user", "system")):
+        table = aligned(_cost_table(known, without=least))
+        if widest(table) <= room:
+            return table
+    return [part for load in known for part in hanging(f"CPU {load.role}", cost_words(load), room)]
+
+
+def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[tuple[str, ...]]:
+    """Cores that were busy, by what they did; what nobody did is left out."""
+    parts = [
+        part
+        for part, always in CPU_PARTS.items()
+        if part not in without and (always or any(getattr(load.busy, part) for load in hosts))
+    ]
+    rows = [("CPU", "busy", "per Gb/s", *parts, "hottest")]
+    for load in hosts:
+        busy = load.busy
+        assert busy is not None
+        each = units.UNKNOWN if load.per_gigabit is None else per_gigabit_words(load.per_gigabit)
+        rows.append(
+            (
+                host_words(load.role, load.host),
+                f"{units.significant(busy.total)} of {busy.cores}",
+                each,
+                *(units.significant(getattr(busy, part)) for part in parts),
+                f"CPU {busy.hottest} {units.percentage(busy.hottest_busy)}",
+            )
+        )
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------------- several runs
+
+
+def experiment_text(kept: Sequence[Kept], columns: int, ascii_only: bool = False) -> str:
+    """One line per set-up: median, extremes, share of the ceiling, what each host paid; then what is to be known of
+    them. One run alone is told as such. With a final newline; "" of nothing."""
+    if len(kept) == 1:
+        return run_text(kept[0].result, columns, ascii_only)
+    found = points(kept)
+    if not found:
+        return ""
+    room = room_of(columns)
+    lines = [*wrap(experiment_words(kept), room), ""]
+    lines += _point_lines(found, kept[0].variable, room)
+    lines += [*(wrap(EACH, room) if any(point.goodput for point in found) else ()), ""]
+    for result in (one.result for one in kept):
+        if result.ceiling is not None:
+            lines += hanging("ceiling", result.ceiling.sentence, room)
+            break
+    lines += _common_lines(kept, found, room, ascii_only)
+    return _text(lines)
+
+
+def _point_lines(found: Sequence[Point], variable: str, room: int) -> Sequence[str]:
+    """The table; where it does not fit, its last columns stand below each line, or all of them in sentences."""
+    names = titles(found, variable)
+    rows = [figures(point) for point in found]
+    for kept in (len(names), FIGURES):
+        table = aligned([names[:kept], *(row[:kept] for row in rows)])
+        if widest(table) <= room:
+            break
+    else:
+        kept, table = 1, (names[0], *(row[0] for row in rows))
+    lines = [*wrap(table[0], room)]
+    for line, row in zip(table[1:], rows, strict=True):
+        lines += wrap(line, room) if kept == 1 else [line]
+        rest = ", ".join(f"{name} {cell}" for name, cell in zip(names[kept:], row[kept:], strict=True))
+        lines += (f"  {part}" for part in wrap(rest, room - 2) if part)
+    return lines
+
+
+def _common_lines(kept: Sequence[Kept], found: Sequence[Point], room: int, ascii_only: bool) -> Iterator[str]:
+    """What held the set-ups back, notes, failures and reasons: each once, with the set-ups it is about."""
+    told: dict[Sentence, list[str]] = {}
+    for point in found:
+        name, middle = figures(point)[0], middle_run(point)
+        for one in point.runs:
+            for sentence in result_sentences(one.result):
+                if sentence.kind in SHARED or (sentence.kind == "held back" and one is middle):
+                    names = told.setdefault(sentence, [])
+                    names += [name] if name not in names else []
+    sentences = []
+    for kind in ("failed", "type", "held back", "note", "not ranked"):
+        for sentence, names in told.items():
+            if sentence.kind == kind:
+                where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
+                sentences.append(Sentence(sentence.kind, where + sentence.text))
+    yield from sentence_lines(sentences, room, ascii_only)
+
+
+def kept_text(runs: KeptRuns, columns: int) -> str:
+    """Newest first: when, which run, what it was, what arrived."""
+    room = room_of(columns)
+    if not runs.runs and not runs.unreadable:
+        return "no results are kept yet\n"
+    rows = [("written", "run", "experiment", "what", "goodput")]
+    for _, kept in runs.runs:
+        plan = kept.result.plan
+        varied = f"{kept.variable} {kept.value}".strip() if kept.value else ""
+        words = (kept.label, kept.group if kept.group != kept.value else "", varied)
+        what = " ".join(
+            (f"{clean(plan.client.host)} → {clean(plan.server.host)}", plan.protocol.upper(), *filter(None, words))
+        )
+        arrived = "failed" if kept.result.failure is not None else units.bits_per_second(kept.result.goodput)
+        rows.append((moment_words(kept.written), kept.identity, kept.experiment, what, arrived))
+    lines = list(aligned(rows, left=4)) if len(rows) > 1 else []
+    if widest(lines) > room:
+        lines = [part for row in rows[1:] for part in hanging(row[1], " · ".join((row[0], *row[2:])), room)]
+    if runs.left_out:
+        lines += wrap(f"not listed: {counted(runs.left_out, 'older result')}", room)
+    for path, sentence in runs.unreadable:
+        lines += wrap(f"{path.name}: {sentence}", room)
+    return _text(lines)
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines) + "\n"

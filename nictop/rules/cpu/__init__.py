@@ -1,0 +1,1 @@
+"""Rules about interrupts, softirqs, steering and CPU time."""

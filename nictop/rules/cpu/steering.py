@@ -1,0 +1,192 @@
+"""Receive and transmit packet steering: which processors a queue's packets go to without hardware's help.
+
+Kernel: Documentation/networking/scaling.rst; /sys/class/net/NAME/queues/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nictop.model.queues.cpu_lists import parse_cpu_list, parse_cpu_mask
+from nictop.model.text import units
+from nictop.probe.records import Link
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.persistence import PLAIN, udev_fix
+from nictop.rules.host import Watched
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
+
+BUSY = 10_000.0
+"""Packets per second below which it does not matter where they are worked on."""
+HEAVY = 100_000.0
+"""Packets per second at which the locks of transmit queues begin to be felt."""
+
+
+def hot_cpu(host: Watched, link: Link) -> int | None:
+    """The CPU that takes most interrupts of a link, when it has been busy with nothing but packets for some samples
+    and the link carries many."""
+    if not host.saturated_cpus or link.pci_address is None or packets(newest(host, link)) < BUSY:
+        return None
+    interrupts = host.interrupts_of_function.get(link.pci_address, ())
+    rates = host.interrupts_by_cpu(one.number for one in interrupts)
+    if not rates:
+        return None
+    most = max(rates, key=lambda cpu: (rates[cpu], -cpu))
+    return most if most in host.saturated_cpus else None
+
+
+def cpu_mask(cpus: Iterable[int]) -> str:
+    """As rps_cpus takes it: hexadecimal, 32 CPUs between commas, the highest first (bitmap_parse)."""
+    bits = sum(1 << cpu for cpu in set(cpus))
+    groups = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(1, bits.bit_length()), 32)]
+    return ",".join(reversed(groups)).lstrip("0").lstrip(",") or "0"
+
+
+def rps_fixes(host: Watched, link: Link, *, off: bool = False) -> tuple[Fix, ...]:
+    """Let all online CPUs work on what the receive queues got; `off`: none but the one that was interrupted."""
+    cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
+    queues = [queue for queue in link.queues if queue.direction == "rx" and queue.rps_cpus is not None]
+    if not queues or not cpus:
+        return ()
+    mask = "0" if off else cpu_mask(cpus)
+    now = tuple(f"echo {mask} > {_rps_file(link, queue.number)}" for queue in queues)
+    undo = tuple(f"echo {word(queue.rps_cpus or '0')} > {_rps_file(link, queue.number)}" for queue in queues)
+    title = "switch receive packet steering " + ("off" if off else "on")
+    fix = Fix("here", title, now, persistent=False, undo=undo)
+    if off or PLAIN.fullmatch(link.name) is None:
+        return (fix,)
+    assignments = ", ".join(f'ATTR{{queues/rx-{queue.number}/rps_cpus}}="{mask}"' for queue in queues)
+    return fix, udev_fix(link, "rps", assignments)
+
+
+def is_steered(link: Link) -> bool:
+    """Receive packet steering lets several CPUs work on what each receive queue gets."""
+    masks = [parse_cpu_mask(queue.rps_cpus) or () for queue in link.queues if queue.direction == "rx"]
+    return bool(masks) and all(len(mask) > 1 for mask in masks)
+
+
+def _rps_file(link: Link, number: int) -> str:
+    return word(f"/sys/class/net/{link.name}/queues/rx-{number}/rps_cpus")
+
+
+@host_rule(
+    "interrupts and softirqs",
+    "warning",
+    yields_to=("hypervisor_offers_one_queue", "vmxnet3_has_one_queue"),
+    needs=("ethtool.channels",),
+    uses=("counters.links", "platform.online_cpus", "queues"),
+)
+def single_queue_without_rps(host: Watched) -> Said:
+    """A busy NIC with one receive queue leaves all its packets to one processor.
+
+    nictop finds one receive queue, receive packet steering off (rps_cpus 0), several CPUs and at least ten thousand
+    packets received per second. It is a note; a warning when the CPU that takes the interrupts was busy with packets in
+    three samples one after another. Below that load it says nothing. From the kernel's Documentation/networking/
+    scaling.rst; mind that the mask's lowest bit is CPU 0.
+    """
+    if host.online_cpus < 2:
+        return
+    for link in used_links(host):
+        rates = newest(host, link)
+        if rates is None or (rates.rx_packets or 0.0) < BUSY or receive_queues(link) != 1:
+            continue
+        masks = [parse_cpu_mask(queue.rps_cpus) for queue in link.queues if queue.direction == "rx"]
+        if len(masks) != 1 or masks[0] != ():
+            continue
+        hot = hot_cpu(host, link)
+        evidence = [
+            Evidence("receive queues", "1", f"/sys/class/net/{link.name}/queues"),
+            Evidence("receive packet steering", "off", f"/sys/class/net/{link.name}/queues/rx-0/rps_cpus"),
+            Evidence("received", units.packets_per_second(rates.rx_packets), "RTM_GETSTATS"),
+        ]
+        if hot is not None:
+            share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
+            evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
+        yield about_link(
+            "single_queue_without_rps",
+            "info" if hot is None else "warning",
+            host,
+            link,
+            "has one receive queue, and no packet steering beside it",
+            evidence=tuple(evidence),
+            why="One processor does the work for every packet that arrives. Receive packet steering lets others do the "
+            "part above the driver.",
+            fixes=rps_fixes(host, link),
+        )
+
+
+@host_rule("interrupts and softirqs", "info", uses=("platform.online_cpus", "queues"))
+def rps_repeats_what_rss_does(host: Watched) -> Said:
+    """Packets that the NIC has already spread over all processors are spread once more in software.
+
+    nictop finds as many receive queues as online CPUs and a mask other than 0 in rps_cpus of several of them. With a
+    queue per CPU receive packet steering only adds interrupts between processors (Documentation/networking/
+    scaling.rst). A mask with one CPU is not steering but pinning and is left alone, and so is a NIC with fewer queues
+    than CPUs.
+    """
+    if host.online_cpus < 2:
+        return
+    for link in used_links(host):
+        if receive_queues(link) < host.online_cpus:
+            continue
+        steered = [
+            queue for queue in link.queues if queue.direction == "rx" and len(parse_cpu_mask(queue.rps_cpus) or ()) > 1
+        ]
+        if len(steered) < 2:
+            continue
+        yield about_link(
+            "rps_repeats_what_rss_does",
+            "info",
+            host,
+            link,
+            "steers packets in software that it has already spread",
+            evidence=(
+                Evidence("receive queues", f"{receive_queues(link)} for {host.online_cpus} CPUs", "ethtool -l"),
+                Evidence(
+                    "receive packet steering",
+                    f"on for {len(steered)} queues, rx-{steered[0].number}: {steered[0].rps_cpus}",
+                    f"/sys/class/net/{link.name}/queues/rx-{steered[0].number}/rps_cpus",
+                ),
+            ),
+            why="Handing a packet to a second processor costs an interrupt between the two and gains nothing here.",
+            fixes=rps_fixes(host, link, off=True),
+        )
+
+
+@host_rule("interrupts and softirqs", "info", uses=("counters.links", "platform.online_cpus", "queues"))
+def transmit_queues_have_no_processors(host: Watched) -> Said:
+    """A NIC that sends very many packets has several transmit queues, and none belongs to a processor.
+
+    nictop finds xps_cpus 0 for all of at least two transmit queues while a hundred thousand packets per second are sent
+    from four or more CPUs. Then a hash picks the queue and processors wait for each other's locks (Documentation/
+    networking/scaling.rst, XPS). Below that load, or where the file cannot be set, it says nothing.
+    """
+    if host.online_cpus < 4:
+        return
+    for link in used_links(host):
+        rates = newest(host, link)
+        if rates is None or (rates.tx_packets or 0.0) < HEAVY:
+            continue
+        masks = [parse_cpu_mask(queue.xps_cpus) for queue in link.queues if queue.direction == "tx"]
+        if len(masks) < 2 or any(mask != () for mask in masks):
+            continue
+        cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
+        commands = []
+        for number in range(len(masks)):
+            mask = cpu_mask(cpus[number :: len(masks)])
+            commands.append(f"echo {mask} > {word(f'/sys/class/net/{link.name}/queues/tx-{number}/xps_cpus')}")
+        undo = tuple(f"echo 0 > {line.rpartition(' > ')[2]}" for line in commands)
+        yield about_link(
+            "transmit_queues_have_no_processors",
+            "info",
+            host,
+            link,
+            "has transmit queues that no processor is told to use",
+            evidence=(
+                Evidence("sent", units.packets_per_second(rates.tx_packets), "RTM_GETSTATS"),
+                Evidence("xps_cpus", f"0 for all {len(masks)} queues", f"/sys/class/net/{link.name}/queues"),
+            ),
+            why="Processors that send by the same queue wait for its lock, and completions come on other processors.",
+            fixes=(Fix("here", "give each queue its processors", tuple(commands), persistent=False, undo=undo),),
+        )

@@ -1,0 +1,1 @@
+"""Commands to type, for the manager of a link, now and after a reboot, with their undo."""

@@ -1,0 +1,50 @@
+"""Which processor each interrupt of a NIC shall go to, and what to type for it and against it. Pure.
+
+Both directions of a queue go to one processor, queue after queue. One interrupt after the other would not do: drivers
+that have an interrupt for each direction (virtio_net, igbvf) would receive on every second processor only.
+Interrupts that serve no queue (link changes, mailbox, configuration) come rarely and stay where they are. Where no name
+and no NAPI instance tells the queues, it is one interrupt after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nictop.model.queues.cpu_lists import parse_cpu_list
+from nictop.model.queues.plan import queue_plan
+from nictop.probe.records import Interrupt, Link
+from nictop.rules.fixes.commands import word
+from nictop.rules.host import Watched
+
+
+def interrupt_places(host: Watched, link: Link, cpus: Sequence[int]) -> dict[int, int]:
+    """Number of an interrupt → the one of `cpus` that it shall go to; none for a NIC without interrupts of its own that
+    could be moved."""
+    movable = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
+    place_of = _queue_places(host, link, movable) or {number: place for place, number in enumerate(movable)}
+    return {number: cpus[place % len(cpus)] for number, place in place_of.items()}
+
+
+def moves(places: Mapping[int, int]) -> tuple[str, ...]:
+    """The commands that send the interrupts there."""
+    return tuple(f"echo {cpu} > /proc/irq/{number}/smp_affinity_list" for number, cpu in places.items())
+
+
+def moves_back(host: Watched, link: Link, places: Mapping[int, int]) -> tuple[str, ...]:
+    """The commands that send them where they may go now."""
+    allowed = {one.number: one.allowed_cpus or "" for one in _interrupts(host, link)}
+    return tuple(f"echo {word(allowed[number])} > /proc/irq/{number}/smp_affinity_list" for number in places)
+
+
+def _interrupts(host: Watched, link: Link) -> Sequence[Interrupt]:
+    return host.interrupts_of_function.get(link.pci_address or "", ())
+
+
+def _queue_places(host: Watched, link: Link, movable: Sequence[int]) -> dict[int, int]:
+    """Number of an interrupt → the place among those in use of the queue that it serves."""
+    used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
+    found: dict[int, int] = {}
+    for place, queue in enumerate(used):
+        for one in queue.interrupts:
+            found.setdefault(one.number, place)
+    return {number: found[number] for number in movable if number in found}

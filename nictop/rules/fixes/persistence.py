@@ -1,0 +1,266 @@
+"""How a setting of a link is typed so that it holds now, and so that it survives a reboot.
+
+Reads nothing. Who configures the link decides the persistent form: a NetworkManager profile, a drop-in of a .link file
+(systemd-networkd, netplan), a line in an ifupdown stanza, else a udev rule. Sources: nm-settings-nmcli(5), ethtool(8),
+systemd.link(5), interfaces(5), udev(7), sysctl.d(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from nictop.probe.records import ConfigurationEntry, Link
+from nictop.rules.finding import Fix
+from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.current_settings import settings_now
+from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_words
+from nictop.rules.host import Watched, link_driver
+
+PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+"""Names that mean themselves in sed, in udev rules and as a part of a file name."""
+ETHTOOL = "/usr/sbin/ethtool"
+"""udev runs programs by their full path; both that and /sbin lead there on current distributions."""
+KINDS = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
+LINES = "%s\\n"
+"""printf(1): every argument on a line of its own."""
+NOTHING_FOLLOWS = "By hand: the name of this link is not safe in configuration files."
+AT_NEXT_START = "Takes effect when the link is next activated; the command above does it now."
+
+
+def ethtool_fixes(host: Watched, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
+    """``ethtool OPTION LINK …`` now, with what undoes it, and the persistent form of whoever configures the link.
+
+    `arguments`: option and values, ``["-L", "combined", "4"]``. `note` belongs to the command that acts at once. That
+    the driver takes these values the caller has made sure.
+    """
+    option, *values = arguments
+    now = Fix(
+        where="here",
+        title="set it now",
+        commands=(command("ethtool", option, link.name, *values),),
+        persistent=False,
+        undo=_undo(link, option, values),
+        note=note,
+    )
+    return now, _persistent(host, link, option, values)
+
+
+def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[str, ...]:
+    if option == "-X":
+        return (command("ethtool", "-X", link.name, "default"),)
+    before = settings_now(link, option)
+    pairs = [(name, before.get(name)) for name in values[::2]]
+    if not pairs or any(value is None for _, value in pairs):
+        return ()
+    old = [part for name, value in pairs for part in (name, str(value))]
+    return () if old == list(values) else (command("ethtool", option, link.name, *old),)
+
+
+def _persistent(host: Watched, link: Link, option: str, values: Sequence[str]) -> Fix:
+    profile = active_profile(host, link)
+    words = networkmanager_words(host, option, values) if profile is not None else None
+    if profile is not None and words is not None:
+        return Fix(
+            where="here",
+            title="keep it in its NetworkManager profile",
+            commands=(command("nmcli", "con", "mod", "uuid", profile, *words),),
+            persistent=True,
+            undo=(command("nmcli", "con", "mod", "uuid", profile, *_cleared(words)),),
+            note=AT_NEXT_START,
+        )
+    if PLAIN.fullmatch(link.name) is None:
+        return Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
+    stanza = ifupdown_stanza(host, link) if profile is None else None
+    if stanza is not None:
+        return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
+    lines = link_file_lines(option, values) if is_run_by_networkd(host, link) else None
+    if lines is not None:
+        return _drop_in(host, link, KINDS.get(option, "ethtool"), lines)
+    return udev_fix(link, KINDS.get(option, "ethtool"), f'RUN+="{ETHTOOL} {option} $name {" ".join(values)}"')
+
+
+def _cleared(words: Sequence[str]) -> list[str]:
+    """The same properties, back to what NetworkManager does by itself."""
+    return [part for name in words[::2] for part in (name, "")]
+
+
+# ------------------------------------------------------------------------------------------------- who configures it
+
+
+def active_profile(host: Watched, link: Link) -> str | None:
+    """UUID of the NetworkManager profile that is up on the link; None: NetworkManager does not run
+    it, or only describes what somebody else set up."""
+    manager = host.inventory.networkmanager
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    if manager is None or device is None or not device.managed or not device.active_profile:
+        return None
+    profile = next((one for one in manager.profiles if one.uuid == device.active_profile), None)
+    return None if profile is not None and profile.external else device.active_profile
+
+
+def is_run_by_networkd(host: Watched, link: Link) -> bool:
+    found = host.inventory.networkd.get(link.ifindex)
+    return found is not None and found.setup_state not in ("unmanaged", "")
+
+
+def ifupdown_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
+    """The ``iface`` stanza of the link, where no other manager has it."""
+    if is_run_by_networkd(host, link):
+        return None
+    return next(
+        (one for one in host.inventory.configuration if one.owner == "ifupdown" and link.name in one.names), None
+    )
+
+
+def _link_file(host: Watched, link: Link) -> str | None:
+    """The .link file that already matches this link, so that one more would never be read; None: there is none."""
+    addresses = {link.permanent_address, link.address} - {None}
+    for one in host.inventory.configuration:
+        if one.owner != "link":
+            continue
+        if one.new_name == link.name or link.name in one.names or addresses.intersection(one.addresses):
+            return one.file
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ where it is written
+
+
+def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
+    """One more line below the first ``iface`` line of the link; GNU sed."""
+    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{_literally(link.name)}[[:space:]]"
+    insert = f"0,/{pattern}/{{//a\\    {line}"
+    return Fix(
+        where="here",
+        title=f"keep it in {stanza.file}",
+        commands=(command("sed", "-i", "-e", insert, "-e", "}", stanza.file),),
+        persistent=True,
+        undo=(command("sed", "-i", f"/^ *{_literally(line)}$/d", stanza.file),),
+        note="Takes effect when the link is next brought up; the command above does it now.",
+    )
+
+
+def _literally(text: str) -> str:
+    """As a basic regular expression between slashes."""
+    return re.sub(r"[][\\.*^$/]", r"\\\g<0>", text)
+
+
+def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
+    """A rule that acts whenever the NIC appears; it knows the NIC by its address, which no renaming changes."""
+    address = link.permanent_address or link.address
+    match = f'ATTR{{address}}=="{address}"' if address else f'KERNEL=="{link.name}"'
+    driver = link_driver(link)
+    parts = ['ACTION=="add"', 'SUBSYSTEM=="net"', match]
+    if driver is not None and PLAIN.fullmatch(driver):
+        parts.append(f'ENV{{ID_NET_DRIVER}}=="{driver}"')
+    file = f"/etc/udev/rules.d/90-{link.name}-{kind}.rules"
+    return Fix(
+        where="here",
+        title="keep it by a udev rule",
+        commands=(f"{command('echo', ', '.join([*parts, assignment]))} > {word(file)}",),
+        persistent=True,
+        undo=(command("rm", file),),
+        note="Takes effect at the next boot; the command above does it now.",
+    )
+
+
+def _drop_in(host: Watched, link: Link, kind: str, lines: Sequence[str]) -> Fix:
+    existing = _link_file(host, link)
+    name = existing.rpartition("/")[2] if existing is not None else f"50-{link.name}.link"
+    folder = f"/etc/systemd/network/{name}.d"
+    commands = [] if existing is not None else [_new_link_file(link, f"/etc/systemd/network/{name}")]
+    commands.append(command("mkdir", "-p", folder))
+    commands.append(_written(["[Link]", *lines], f"{folder}/{kind}.conf"))
+    return Fix(
+        where="here",
+        title="keep it by a .link file",
+        commands=tuple(commands),
+        persistent=True,
+        undo=(command("rm", f"{folder}/{kind}.conf"),),
+        note="udev reads it at the next boot; the command above does it now.",
+    )
+
+
+def _new_link_file(link: Link, file: str) -> str:
+    """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats what
+    99-default.link says."""
+    match = [f"MACAddress={link.permanent_address or link.address}"]
+    driver = link_driver(link)
+    if driver is not None and PLAIN.fullmatch(driver):
+        match.append(f"Driver={driver}")
+    default = [
+        "NamePolicy=keep kernel database onboard slot path",
+        "AlternativeNamesPolicy=database onboard slot path",
+        "MACAddressPolicy=persistent",
+    ]
+    return f"{command('test', '-e', file)} || {_written(['[Match]', *match, '[Link]', *default], file)}"
+
+
+def _written(lines: Sequence[str], file: str) -> str:
+    """One shell line that makes the file anew."""
+    return f"{command('printf', LINES, *lines)} > {word(file)}"
+
+
+# --------------------------------------------------------------------------------------------------------- others
+
+
+def sysctl_fixes(host: Watched, name: str, value: int) -> tuple[Fix, ...]:
+    """A kernel setting now, with what undoes it, and for good."""
+    old = host.inventory.settings.sysctl.get(name)
+    file = f"/etc/sysctl.d/90-{name.rpartition('.')[2].replace('_', '-')}.conf"
+    return (
+        Fix(
+            where="here",
+            title="set it now",
+            commands=(command("sysctl", "-w", f"{name}={value}"),),
+            persistent=False,
+            undo=(command("sysctl", "-w", f"{name}={old}"),) if old is not None else (),
+        ),
+        Fix(
+            where="here",
+            title="keep it in /etc/sysctl.d",
+            commands=(f"{command('echo', f'{name} = {value}')} > {word(file)}",),
+            persistent=True,
+            undo=(command("rm", file),),
+            note="Read at the next boot; the command above does it now.",
+        ),
+    )
+
+
+def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
+    """Another MTU now, with what undoes it, and for good."""
+    now = Fix(
+        where="here",
+        title="set it now",
+        commands=(command("ip", "link", "set", "dev", link.name, "mtu", str(mtu)),),
+        persistent=False,
+        undo=(command("ip", "link", "set", "dev", link.name, "mtu", str(link.mtu)),),
+    )
+    profile = active_profile(host, link)
+    if profile is not None:
+        change = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", str(mtu))
+        undo = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", _profile_mtu(host, profile))
+        title = "keep it in its NetworkManager profile"
+        return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=AT_NEXT_START)
+    if PLAIN.fullmatch(link.name) is None:
+        return now, Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
+    stanza = ifupdown_stanza(host, link)
+    if stanza is not None:
+        line = f"up {command('ip', 'link', 'set', 'dev', link.name, 'mtu', str(mtu))} || true"
+        return now, stanza_fix(link, stanza, line)
+    netplan = any(one.owner == "netplan" and link.name in one.names for one in host.inventory.configuration)
+    if netplan and is_run_by_networkd(host, link):
+        change = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu={mtu}")
+        undo = command("netplan", "set", f"ethernets.{link.name.replace('.', chr(92) + '.')}.mtu=null")
+        note = "netplan apply, or the next boot, makes it so; the command above does it now."
+        return now, Fix("here", "keep it in netplan", (change,), persistent=True, undo=(undo,), note=note)
+    if is_run_by_networkd(host, link):
+        return now, _drop_in(host, link, "mtu", [f"MTUBytes={mtu}"])
+    return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')
+
+
+def _profile_mtu(host: Watched, uuid: str) -> str:
+    manager = host.inventory.networkmanager
+    profiles = manager.profiles if manager is not None else ()
+    return str(next((one.mtu for one in profiles if one.uuid == uuid and one.mtu), 0))

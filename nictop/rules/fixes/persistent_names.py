@@ -1,0 +1,102 @@
+"""What a parameter of ethtool is called in a NetworkManager profile and in a .link file.
+
+Reads nothing. nm-settings-nmcli(5) and libnm's NMSettingEthtool ("Since" of each option), systemd.link(5).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from nictop.rules.host import Watched
+
+OPTIONS = {
+    "-L": ("channels", (1, 46)),
+    "-G": ("ring", (1, 26)),
+    "-K": ("feature", (1, 20)),
+    "-C": ("coalesce", (1, 26)),
+    "-A": ("pause", (1, 32)),
+}
+"""Option of ethtool → first word of NetworkManager's names for it, and the first version that has them."""
+
+LINK_FILE: dict[str, dict[str, str]] = {
+    "-L": {"rx": "RxChannels", "tx": "TxChannels", "other": "OtherChannels", "combined": "CombinedChannels"},
+    "-G": {
+        "rx": "RxBufferSize",
+        "rx-mini": "RxMiniBufferSize",
+        "rx-jumbo": "RxJumboBufferSize",
+        "tx": "TxBufferSize",
+    },
+    "-K": {
+        "rx": "ReceiveChecksumOffload",
+        "tx": "TransmitChecksumOffload",
+        "tso": "TCPSegmentationOffload",
+        "gso": "GenericSegmentationOffload",
+        "gro": "GenericReceiveOffload",
+        "lro": "LargeReceiveOffload",
+    },
+    "-A": {"autoneg": "AutoNegotiationFlowControl", "rx": "RxFlowControl", "tx": "TxFlowControl"},
+    "-C": {
+        "rx-usecs": "RxCoalesceSec",
+        "tx-usecs": "TxCoalesceSec",
+        "rx-frames": "RxMaxCoalescedFrames",
+        "tx-frames": "TxMaxCoalescedFrames",
+        "adaptive-rx": "UseAdaptiveRxCoalesce",
+        "adaptive-tx": "UseAdaptiveTxCoalesce",
+    },
+    "-s": {"duplex": "Duplex", "autoneg": "AutoNegotiation"},
+}
+SWITCHES = {"on": "yes", "off": "no"}
+
+
+def networkmanager_words(host: Watched, option: str, values: Sequence[str]) -> list[str] | None:
+    """Property, value, property, value … for ``nmcli con mod``; None: this NetworkManager has no property for it."""
+    manager = host.inventory.networkmanager
+    if manager is None:
+        return None
+    pairs = list(zip(values[::2], values[1::2], strict=False))
+    if option == "-s":
+        return _speed(dict(pairs))
+    prefix, since = OPTIONS.get(option, (None, (0, 0)))
+    if prefix is None or not pairs or version(manager.version) < since:
+        return None
+    numbers = option == "-C"
+    return [
+        part
+        for name, value in pairs
+        for part in (f"ethtool.{prefix}-{name}", {"on": "1", "off": "0"}.get(value, value) if numbers else value)
+    ]
+
+
+def _speed(values: dict[str, str]) -> list[str] | None:
+    if values.get("autoneg") == "on":
+        return ["802-3-ethernet.auto-negotiate", "yes", "802-3-ethernet.speed", "0", "802-3-ethernet.duplex", ""]
+    speed, duplex = values.get("speed"), values.get("duplex")
+    if speed is None or duplex is None:
+        return None
+    return [
+        *("802-3-ethernet.auto-negotiate", "no"),
+        *("802-3-ethernet.speed", speed),
+        *("802-3-ethernet.duplex", duplex),
+    ]
+
+
+def link_file_lines(option: str, values: Sequence[str]) -> list[str] | None:
+    """Lines of a [Link] section; None: a .link file cannot say one of these."""
+    names = LINK_FILE.get(option, {})
+    lines = []
+    for name, value in zip(values[::2], values[1::2], strict=False):
+        if option == "-s" and name == "speed":
+            lines.append(f"BitsPerSecond={value}M")
+            continue
+        if name not in names:
+            return None
+        unit = "us" if name.endswith("-usecs") else ""
+        lines.append(f"{names[name]}={SWITCHES.get(value, value)}{unit}")
+    return lines or None
+
+
+def version(text: str) -> tuple[int, int]:
+    """``1.42.4`` → (1, 42); (0, 0) for what is no version."""
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", text, re.ASCII)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

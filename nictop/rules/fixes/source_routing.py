@@ -1,0 +1,175 @@
+"""How packets with a NIC's own source address are made to leave by that NIC: a routing table of its own, and a rule.
+
+Pure. Who configures the NIC decides the form: its NetworkManager profile (which acts at once and stays), else
+ip-route(8) and ip-rule(8) now, and what lasts beside it. Sources: ip-rule(8), nm-settings-nmcli(5) ipv4.routes and
+ipv4.routing-rules, systemd.network(5) [RoutingPolicyRule], interfaces(5), kernel
+Documentation/networking/ip-sysctl.rst arp_filter ("you must use source based routing for this to work").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from nictop.probe.records import Address, Link
+from nictop.rules.finding import Fix
+from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.persistence import LINES, PLAIN, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
+from nictop.rules.fixes.profiles import modify
+from nictop.rules.host import Watched
+
+ARP_FILTER = "net.ipv4.conf.all.arp_filter"
+FIRST_TABLE = 1000
+"""The table of a NIC is this and its ifindex: far from those that distributions and NetworkManager use."""
+MAX_ADDRESSES = 8
+"""Of one NIC that rules are printed for."""
+TITLE = "let traffic from its own address leave by it (source-based routing)"
+FIXED = "The rules name the address: it has to stay the same (static, or reserved in DHCP)."
+
+
+@dataclass(frozen=True)
+class Table:
+    """A routing table of a NIC's own."""
+
+    number: str
+    routes: tuple[Route, ...]
+    addresses: tuple[Address, ...]
+    """Packets from these are looked up in it."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """A route of the NIC's own table."""
+
+    family: str
+    destination: str
+    source: str | None
+    gateway: str | None
+
+
+def source_routing_fixes(host: Watched, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
+    """For those addresses of the link whose packets leave elsewhere."""
+    own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ADDRESSES]
+    table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
+    arp: tuple[Fix, ...] = ()
+    if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
+        arp = sysctl_fixes(host, ARP_FILTER, 1)
+    profile = host.profiles.active(link)
+    if profile is not None and not profile.external:
+        add, remove = ((modify(host, profile, *_profile_words(sign, table)), _reapply(link)) for sign in "+-")
+        commands = (*add, *(line for fix in arp for line in fix.commands))
+        undo = (*remove, *(line for fix in arp for line in fix.undo))
+        return (Fix("here", TITLE, commands, True, undo, FIXED),)
+    commands = (*_ip_lines(link, table), *(line for fix in arp[:1] for line in fix.commands))
+    undo = (*_ip_undo(link, table), *(line for fix in arp[:1] for line in fix.undo))
+    return Fix("here", TITLE, commands, False, undo, FIXED), _persistent(host, link, table, arp[1:])
+
+
+def _routes(host: Watched, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
+    """The subnets of the addresses, and a default route by a gateway that is in one of them."""
+    for one in addresses:
+        network = network_of(one)
+        if network is None:
+            continue
+        yield Route(one.family, str(network), one.address if one.family == "ipv4" else None, None)
+        every = "0.0.0.0/0" if one.family == "ipv4" else "::/0"
+        for route in (route for known in (link, *host.links) for route in known.default_routes):
+            gateway = parsed_address(route.gateway or "")
+            if route.family == one.family and gateway is not None and gateway in network:
+                yield Route(one.family, every, None, route.gateway)
+                break
+
+
+def network_of(address: Address) -> IPv4Network | IPv6Network | None:
+    """Its subnet; None: the host said something else than an address."""
+    try:
+        return ip_network(f"{address.address}/{address.prefix_length}", strict=False)
+    except ValueError:
+        return None
+
+
+def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
+    """None for what is no IP address."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _ip(family: str) -> tuple[str, ...]:
+    return ("ip",) if family == "ipv4" else ("ip", "-6")
+
+
+def _ip_route(change: str, route: Route, link: Link, table: str) -> str:
+    destination = "default" if route.gateway else route.destination
+    via = ("via", route.gateway) if route.gateway else ()
+    source = ("src", route.source) if route.source else ()
+    return command(*_ip(route.family), "route", change, destination, *via, "dev", link.name, *source, "table", table)
+
+
+def _ip_rule(change: str, address: Address, table: str) -> str:
+    return command(*_ip(address.family), "rule", change, "from", address.address, "table", table)
+
+
+def _ip_lines(link: Link, table: Table) -> Iterator[str]:
+    for route in table.routes:
+        yield _ip_route("replace", route, link, table.number)
+    for one in table.addresses:
+        yield _ip_rule("add", one, table.number)
+
+
+def _ip_undo(link: Link, table: Table) -> Iterator[str]:
+    for one in table.addresses:
+        yield _ip_rule("del", one, table.number)
+    for route in reversed(table.routes):
+        yield _ip_route("del", route, link, table.number)
+
+
+def _reapply(link: Link) -> str:
+    return command("nmcli", "device", "reapply", link.name)
+
+
+def _profile_words(sign: str, table: Table) -> Iterator[str]:
+    for route in table.routes:
+        gateway = f" {route.gateway}" if route.gateway else ""
+        source = f" src={route.source}" if route.source else ""
+        yield f"{sign}{route.family}.routes"
+        yield f"{route.destination}{gateway}{source} table={table.number}"
+    for one in table.addresses:
+        yield f"{sign}{one.family}.routing-rules"
+        yield f"priority {table.number} from {one.address} table {table.number}"
+
+
+# ----------------------------------------------------------------------------------------------------- what lasts
+
+
+def _persistent(host: Watched, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
+    more = tuple(line for fix in arp for line in fix.commands)
+    back = tuple(line for fix in arp for line in fix.undo)
+    networkd = host.inventory.networkd.get(link.ifindex)
+    stanza = ifupdown_stanza(host, link)
+    if networkd is not None and networkd.network_file is not None and is_run_by_networkd(host, link):
+        folder = f"/etc/systemd/network/{networkd.network_file.rpartition('/')[2]}.d"
+        file = f"{folder}/source-routing.conf"
+        again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
+        written = f"{command('printf', LINES, *_networkd_lines(table))} > {word(file)}"
+        commands = (command("mkdir", "-p", folder), written, *again, *more)
+        title = "keep it in a drop-in of its .network file"
+        return Fix("here", title, commands, True, (command("rm", file), *again, *back), FIXED)
+    if stanza is not None and PLAIN.fullmatch(link.name):
+        kept = stanza_fix(link, stanza, f"up {' && '.join(_ip_lines(link, table))} || true")
+        return Fix("here", kept.title, (*kept.commands, *more), True, (*kept.undo, *back), kept.note)
+    note = "Whatever sets this NIC up has to run the ip commands above, after it has set the address."
+    return Fix("here", "keep it", more, True, back, note)
+
+
+def _networkd_lines(table: Table) -> Iterator[str]:
+    for route in table.routes:
+        yield from ("[Route]", f"Destination={route.destination}", f"Table={table.number}")
+        if route.gateway:
+            yield f"Gateway={route.gateway}"
+        elif route.family == "ipv4":
+            yield from ("Scope=link", f"PreferredSource={route.source}")
+    for one in table.addresses:
+        yield from ("[RoutingPolicyRule]", f"From={one.address}", f"Table={table.number}", f"Priority={table.number}")

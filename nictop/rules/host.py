@@ -1,0 +1,229 @@
+"""One watched host as the rules see it: its newest snapshot, the rates of the last minute, and what both imply.
+
+Reads nothing. What several rules ask for (queue maps, CPU counts, mean rates) is derived once per diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.managers.profile_match import ProfileMatches
+from nictop.model.queues.cpu_lists import parse_cpu_list
+from nictop.model.queues.map import QueueMap, queue_map
+from nictop.model.rates.links import LinkRates, Rates
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
+from nictop.rules.vf.use import functions_in_use
+
+SAMPLES = 3
+"""Samples in a row in which something must hold before it is more than a moment."""
+
+SATURATED = 0.85
+"""Share of a CPU's time in interrupts and softirqs from which on it is the ceiling."""
+
+
+@dataclass(frozen=True)
+class DriverCounter:
+    """One driver counter of a watched link."""
+
+    name: str
+    total: int
+    """Since the driver was loaded."""
+    rate: float | None
+    """Per second over the window; None: this link's driver counters are not watched, or were reset."""
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """A host under diagnosis. `snapshot.inventory` is not None: hosts without one are not diagnosed."""
+
+    snapshot: Snapshot
+    window: tuple[Rates, ...] = ()
+    """Oldest first, at most `WINDOW` seconds together, at most one part per second (`nictop.model.window`)."""
+
+    @property
+    def name(self) -> str:
+        return self.snapshot.host
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        if self.snapshot.inventory is None:
+            raise ValueError("a host without an inventory cannot be diagnosed")
+        return self.snapshot.inventory
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """By ifindex, as they are now."""
+        return tuple(self.snapshot.links[ifindex] for ifindex in sorted(self.snapshot.links))
+
+    @cached_property
+    def links_by_name(self) -> dict[str, Link]:
+        """Names and altnames; a name wins over an altname."""
+        names = {altname: link for link in self.links for altname in link.altnames}
+        names.update({link.name: link for link in self.links})
+        return names
+
+    @cached_property
+    def functions(self) -> dict[str, PciFunction]:
+        """By PCI address."""
+        return {function.address: function for function in self.snapshot.pci}
+
+    @cached_property
+    def links_of_function(self) -> dict[str, tuple[Link, ...]]:
+        """PCI address → netdevs that it carries."""
+        found: dict[str, tuple[Link, ...]] = {}
+        for link in self.links:
+            if link.pci_address is not None:
+                found[link.pci_address] = (*found.get(link.pci_address, ()), link)
+        return found
+
+    @cached_property
+    def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
+        """(netdev of the physical function, what it enforces) of each virtual function that somebody uses."""
+        return functions_in_use(self.links, self.functions, self.links_of_function)
+
+    @cached_property
+    def online_cpus(self) -> int:
+        """How many; 0: not known."""
+        return len(parse_cpu_list(self.inventory.platform.online_cpus) or ())
+
+    @cached_property
+    def is_guest(self) -> bool:
+        return self.inventory.platform.hypervisor is not None
+
+    @cached_property
+    def profiles(self) -> ProfileMatches:
+        """NetworkManager's profiles, by the links that they fit."""
+        return ProfileMatches(self.snapshot)
+
+    @cached_property
+    def configuration(self) -> LinkConfiguration:
+        """Stanzas of configuration files, by the links that they apply to."""
+        return LinkConfiguration(self.inventory)
+
+    @cached_property
+    def elapsed(self) -> float:
+        """Seconds that the window spans."""
+        return sum(one.elapsed for one in self.window)
+
+    @cached_property
+    def _queue_maps(self) -> dict[int, QueueMap]:
+        return {}
+
+    def queue_map(self, link: Link) -> QueueMap:
+        """Queue, NAPI, interrupt and CPU of a link, computed once."""
+        found = self._queue_maps.get(link.ifindex)
+        if found is None:
+            found = self._queue_maps[link.ifindex] = queue_map(link, self.snapshot)
+        return found
+
+    def mean(self, value: Callable[[Rates], float | None]) -> float | None:
+        """Mean of a rate over the window, weighted by time; None when no part of it has one."""
+        total = seconds = 0.0
+        for rates in self.window:
+            one = value(rates)
+            if one is not None:
+                total += one * rates.elapsed
+                seconds += rates.elapsed
+        return total / seconds if seconds > 0 else None
+
+    def link_rate(self, link: Link, value: Callable[[LinkRates], float | None]) -> float | None:
+        """Mean per second of one number of a link over the window."""
+
+        def of_link(rates: Rates) -> float | None:
+            found = rates.links.get(link.ifindex)
+            return value(found) if found is not None else None
+
+        return self.mean(of_link)
+
+    @cached_property
+    def saturated_cpus(self) -> dict[int, float]:
+        """CPU → share of its time in interrupts and softirqs, where that was nearly all in each of the last samples."""
+        recent = self.window[-SAMPLES:]
+        if len(recent) < SAMPLES:
+            return {}
+        found = {}
+        for cpu in recent[-1].cpus:
+            shares = [one.cpus[cpu].softirq + one.cpus[cpu].irq for one in recent if cpu in one.cpus]
+            if len(shares) == SAMPLES and min(shares) >= SATURATED:
+                found[cpu] = sum(shares) / SAMPLES
+        return found
+
+    @cached_property
+    def interrupts_of_function(self) -> dict[str, tuple[Interrupt, ...]]:
+        """PCI address → its interrupts, by number."""
+        found: dict[str, list[Interrupt]] = {}
+        for one in self.inventory.interrupts:
+            if one.pci_address is not None:
+                found.setdefault(one.pci_address, []).append(one)
+        return {address: tuple(interrupts) for address, interrupts in found.items()}
+
+    def interrupts_by_cpu(self, numbers: Iterable[int]) -> dict[int, float]:
+        """CPU → interrupts per second of these numbers together, mean of the last samples."""
+        wanted = tuple(numbers)
+        recent = self.window[-SAMPLES:]
+        found: dict[int, float] = {}
+        for rates in recent:
+            for number in wanted:
+                for cpu, rate in rates.interrupts.get(number, {}).items():
+                    found[cpu] = found.get(cpu, 0.0) + rate / len(recent)
+        return found
+
+    def driver_sum(self, link: Link, names: Iterable[str]) -> DriverCounter | None:
+        """All driver counters of these names together, of every queue; blanks around a name do not count. None: the
+        driver has none of them."""
+        wanted = frozenset(names)
+        known = link.ethtool.driver_counter_names or ()
+        positions = [position for position, name in enumerate(known) if name.strip() in wanted]
+        if not positions:
+            return None
+        counters = self.snapshot.counters
+        totals = counters.driver.get(link.ifindex) if counters is not None else None
+        watched = totals is not None and len(totals) == len(known)
+        if not watched:
+            totals = link.ethtool.driver_counters
+        if totals is None or len(totals) != len(known):
+            return None
+        rates = [self._driver_rate(link, position) for position in positions] if watched else []
+        known_rates = [rate for rate in rates if rate is not None]
+        return DriverCounter(
+            known[positions[0]].strip(),
+            sum(totals[position] for position in positions),
+            sum(known_rates) if known_rates else None,
+        )
+
+    def driver_counters(self, link: Link) -> dict[str, DriverCounter]:
+        """Driver counters by name (the first of equal names); {}: the driver has none, or they were not readable."""
+        names = link.ethtool.driver_counter_names or ()
+        counters = self.snapshot.counters
+        totals = counters.driver.get(link.ifindex) if counters is not None else None
+        watched = totals is not None and len(totals) == len(names)
+        if not watched:
+            totals = link.ethtool.driver_counters
+        if totals is None or len(totals) != len(names):
+            return {}
+        found: dict[str, DriverCounter] = {}
+        for position, (name, total) in enumerate(zip(names, totals, strict=True)):
+            if name not in found:
+                found[name] = DriverCounter(name, total, self._driver_rate(link, position) if watched else None)
+        return found
+
+    def _driver_rate(self, link: Link, position: int) -> float | None:
+        def of_counter(rates: Rates) -> float | None:
+            values = rates.driver.get(link.ifindex, ())
+            return values[position] if position < len(values) else None
+
+        return self.mean(of_counter)
+
+    def links_where(self, *, drivers: Iterable[str]) -> tuple[Link, ...]:
+        """Links whose driver is one of these."""
+        wanted = frozenset(drivers)
+        return tuple(link for link in self.links if link_driver(link) in wanted)
+
+
+def link_driver(link: Link) -> str | None:
+    """Name of the driver of a netdev, None when it has none that is known."""
+    return link.ethtool.driver.driver if link.ethtool.driver is not None else None

@@ -1,0 +1,109 @@
+"""Flags of a link that somebody switched off, and without which an Ethernet link does not do what is expected of it.
+
+Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
+from nictop.probe.records import Link
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import has_address
+from nictop.rules.host import Watched, link_driver
+from nictop.rules.profiles.nics import ARPHRD_ETHER, address_evidence, set_up_otherwise
+from nictop.rules.profiles.outward import is_outward
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.subjects import about_link
+
+WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
+"""Kinds of links that look like Ethernet and never use ARP."""
+DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
+"""Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
+AT_BOOT = "When it is off again after a reboot: ARP= and Multicast= in [Link] of a .network file, or a script, do that."
+
+
+@host_rule(
+    "link and path",
+    "critical",
+    needs=("ethtool.driver",),
+    uses=("addresses", "networkmanager", "networkd", "configuration"),
+)
+def arp_is_off(host: Watched) -> Said:
+    """ARP is switched off on an Ethernet link that has addresses: it neither asks for MAC addresses nor answers.
+
+    nictop finds the flag NOARP. IPv6 neighbour discovery is off with it. Both directions stop as soon as what is known
+    of neighbours has expired.
+
+    Reported for links that are up and have an address, or a profile or stanza that gives them one. Silent about kinds
+    of links and drivers that never use ARP (dummy, ipvlan, VRF, modems), ports of bridges and bonds, and links without
+    addresses: those that only capture packets are often set up like that.
+
+    Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
+    """
+    for link in _wanted(host):
+        if not link.flags & IFF_NOARP or link.kind in WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
+            continue
+        yield about_link(
+            "arp_is_off",
+            "critical",
+            host,
+            link,
+            "has ARP off: it finds no neighbour, and none finds it",
+            evidence=(Evidence("flags", "NOARP", _shown(link)), address_evidence(link)),
+            why="Hosts in its subnet, gateways among them, cannot be reached and cannot reach it.",
+            fixes=(_switch(link, "arp"),),
+        )
+
+
+@host_rule("link and path", "warning", uses=("addresses", "networkmanager", "networkd", "configuration"))
+def multicast_is_off(host: Watched) -> Said:
+    """Multicast is switched off on an Ethernet link that has addresses.
+
+    nictop finds that the flag MULTICAST is missing. Programs go by it: routing daemons (OSPF), VRRP, clusters, mDNS and
+    LLMNR leave such links out, mostly without a message.
+
+    Reported for links that are up and have an address, or a profile or stanza that gives them one. Silent about ports
+    of bridges and bonds, and links without addresses: those that only capture packets are often set up like that.
+
+    Sources: ip-link(8) multicast; systemd.network(5) Multicast=; netdevice(7) IFF_MULTICAST.
+    """
+    for link in _wanted(host):
+        if link.flags & IFF_MULTICAST or link.kind in WITHOUT_ARP:
+            continue
+        yield about_link(
+            "multicast_is_off",
+            "warning",
+            host,
+            link,
+            "has multicast off",
+            evidence=(Evidence("flags", "without MULTICAST", _shown(link)), address_evidence(link)),
+            why="Services that need multicast (OSPF, VRRP, mDNS, clusters) do not use it.",
+            fixes=(_switch(link, "multicast"),),
+        )
+
+
+def _wanted(host: Watched) -> Iterator[Link]:
+    """Ethernet links that are up and have addresses or are to get some."""
+    for link in host.links:
+        into_namespace = link.kind == "veth" and link.lower_namespace is not None
+        if link.type != ARPHRD_ETHER or not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
+            continue
+        master = host.snapshot.links.get(link.master) if link.master is not None else None
+        if link.master is not None and (master is None or master.kind != "vrf"):
+            continue
+        profile = host.profiles.active(link)
+        if has_address(link) or set_up_otherwise(host, link) or (profile is not None and not profile.external):
+            yield link
+
+
+def _shown(link: Link) -> str:
+    return command("ip", "link", "show", "dev", link.name)
+
+
+def _switch(link: Link, flag: str) -> Fix:
+    on, off = (command("ip", "link", "set", "dev", link.name, flag, state) for state in ("on", "off"))
+    name = {"arp": "ARP"}.get(flag, flag)
+    return Fix("here", f"switch {name} on", (on,), False, (off,), AT_BOOT)

@@ -1,0 +1,104 @@
+"""MTUs of watched hosts that do not fit together."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from nictop.probe.records import Link
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.persistence import mtu_fixes
+from nictop.rules.host import Watched
+from nictop.rules.registry import Said, pair_rule
+from nictop.rules.subjects import about_link
+
+CARRIERS = ("bridge", "bond", "team", "vlan")
+"""Kinds of links that stand for the NIC below them."""
+Member = tuple[Watched, Link, str]
+
+
+@pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
+def mtu_differs_in_one_subnet(hosts: Sequence[Watched]) -> Said:
+    """Two watched hosts in one subnet have different MTUs: large frames of the one do not reach the other.
+
+    nictop compares links of different hosts whose addresses share a network, when a NIC carries both and both have a
+    carrier; bridges of containers and of virtual machines alone, point-to-point and link-local addresses do not count.
+    TCP agrees on the smaller size by itself, UDP and everything behind a router does not. Known from esnet/iperf#955
+    and iperf's FAQ.
+    """
+    done = set()
+    for network, members in _networks(hosts).items():
+        sizes = Counter(link.mtu for _, link, _ in members)
+        if len(sizes) < 2 or len({host.name for host, _, _ in members}) < 2:
+            continue
+        usual = max(sizes, key=lambda size: (sizes[size], -size))
+        other_host, other, _ = next(member for member in members if member[1].mtu == usual)
+        for host, link, address in members:
+            if link.mtu == usual or host is other_host or (host.name, link.ifindex) in done:
+                continue
+            done.add((host.name, link.ifindex))
+            yield about_link(
+                "mtu_differs_in_one_subnet",
+                "warning",
+                host,
+                link,
+                f"has MTU {link.mtu}, {other.name} of {other_host.name} has {usual}",
+                evidence=(
+                    Evidence("MTU here", f"{link.mtu}, address {address}", f"ip link show dev {link.name}"),
+                    Evidence(f"MTU on {other_host.name}", f"{usual}, {other.name}", f"ip link show dev {other.name}"),
+                    Evidence("network of both", network, "RTM_GETADDR"),
+                ),
+                why="Frames larger than the receiver's MTU are lost without a word. Small packets pass, so ping and "
+                "SSH work while large transfers hang.",
+                fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other, link.mtu)),
+            )
+
+
+def _on_the_other(other: Link, size: int) -> tuple[Fix, ...]:
+    if other.max_mtu and size > other.max_mtu:
+        return ()
+    return (
+        Fix(
+            "peer",
+            "or take the MTU of this one there",
+            (command("ip", "link", "set", "dev", other.name, "mtu", str(size)),),
+            persistent=False,
+            undo=(command("ip", "link", "set", "dev", other.name, "mtu", str(other.mtu)),),
+            note="Every switch, bridge and port group between the two must carry it.",
+        ),
+    )
+
+
+def _networks(hosts: Sequence[Watched]) -> dict[str, list[Member]]:
+    found: dict[str, list[Member]] = {}
+    if len(hosts) < 2:
+        return found
+    for host in hosts:
+        for link, network, address in _addressed(host):
+            found.setdefault(network, []).append((host, link, address))
+    return found
+
+
+def _addressed(host: Watched) -> Iterator[tuple[Link, str, str]]:
+    carried = {port.master for port in host.links if port.bus is not None and port.master is not None}
+    for link in host.links:
+        below = host.snapshot.links.get(link.lower) if link.lower is not None else None
+        real = link.bus is not None or (
+            link.kind in CARRIERS and (link.ifindex in carried or (below is not None and below.bus is not None))
+        )
+        if not real or not link.carrier:
+            continue
+        for address in link.addresses:
+            network = _network(address.address, address.prefix_length)
+            if address.scope == "global" and network is not None:
+                yield link, network, address.address
+
+
+def _network(address: str, prefix: int) -> str | None:
+    try:
+        found = ipaddress.ip_network(f"{address}/{prefix}", strict=False)
+    except ValueError:
+        return None
+    return str(found) if found.num_addresses > 2 and not found.is_link_local else None

@@ -1,0 +1,69 @@
+"""Offloads that somebody switched off: work that the NIC, or the kernel for many packets at once, would do.
+
+Reads nothing. Kernel: Documentation/networking/segmentation-offloads.rst, include/linux/netdev_features.h.
+"""
+
+from __future__ import annotations
+
+from nictop.probe.records import Feature, Link
+from nictop.rules.finding import Evidence
+from nictop.rules.fixes.current_settings import FEATURES
+from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.host import Watched
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.subjects import about_link, is_used
+
+DRIVERS = (
+    *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
+    *("igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "e1000"),
+    *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "nfp", "tg3", "sfc"),
+)
+"""Drivers that switch all of these on by themselves when the NIC has them; r8169 does not, e1000e not always."""
+SHORT = ("tx", "rx", "sg", "tso", "gso", "gro")
+"""Names for ``ethtool -K``; tx comes first, because segmentation needs it."""
+WORDS = {
+    "tx": "checksums when sending",
+    "rx": "checksums when receiving",
+    "sg": "scatter-gather",
+    "tso": "TCP segmentation",
+    "gso": "generic segmentation",
+    "gro": "generic receive offload",
+}
+
+
+@host_rule("virtio", "warning", uses=("ethtool.driver", "ethtool.features"))
+def offloads_are_off(host: Watched) -> Said:
+    """Offloads that the NIC's driver switches on by itself have been switched off.
+
+    nictop reads ethtool -k: checksums, scatter-gather, TSO, GSO and GRO that are off, that may be changed, and that are
+    off because they are asked to be; [fixed] ones and those that only lack another one are left alone, and so are
+    drivers with other defaults. Capture tools switch them off and forget to switch them on (ntopng#7083), and so
+    do old recipes against bugs that are gone. LRO is not looked at: forwarding hosts need it off.
+    """
+    for link in host.links_where(drivers=DRIVERS):
+        if not is_used(link):
+            continue
+        off = [short for short in SHORT if _is_off(link, short)]
+        if not off:
+            continue
+        values = [part for short in off for part in (short, "on")]
+        yield about_link(
+            "offloads_are_off",
+            "warning",
+            host,
+            link,
+            f"has offloads switched off: {', '.join(off)}",
+            evidence=tuple(Evidence(WORDS[short], "off", f"ethtool -k {link.name}") for short in off),
+            why="Every packet then costs its own way through the kernel. At high rates that is several times the CPU.",
+            fixes=ethtool_fixes(host, link, ["-K", *values]),
+        )
+
+
+def _is_off(link: Link, short: str) -> bool:
+    """Off by somebody's wish: every feature that ``ethtool -K`` sets by this name and that can be changed."""
+    changeable = [one for one in link.ethtool.features or () if one.name in FEATURES[short] and not one.fixed]
+    return bool(changeable) and all(_unwanted(one) for one in changeable)
+
+
+def _unwanted(feature: Feature) -> bool:
+    return not feature.active and not feature.wanted

@@ -1,0 +1,210 @@
+"""Two NICs in one subnet: which of them the kernel sends by, and which of them answers ARP requests.
+
+Reads nothing; a rule about `Link.subnet_routes`, addresses, and the sysctl values arp_filter and arp_ignore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from ipaddress import ip_network
+
+from nictop.probe.records import Link, SubnetRoute
+from nictop.rules.finding import Evidence, Finding, Fix, Skipped
+from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.rules.fixes.profiles import global_addresses
+from nictop.rules.fixes.source_routing import ARP_FILTER, parsed_address, source_routing_fixes
+from nictop.rules.host import Watched
+from nictop.rules.profiles.nics import is_nic, nics
+from nictop.rules.registry import Family, Said, host_rule
+
+FAMILY: Family = "profiles and names"
+MAX_SHOWN = 4
+"""Addresses and routes of one NIC among the evidence."""
+DIFFERENT_SUBNETS = Fix("here", "or put them into different subnets", (), True, note="Needs no rules and no tables.")
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("address_on_a_lower_link", "rp_filter_drops_its_subnet"),
+    needs=("settings.policy_rules", "settings.sysctl"),
+    uses=("addresses", "links.subnet_routes"),
+)
+def two_links_in_one_subnet(host: Watched) -> Said:
+    """Two NICs have addresses in the same subnet, and packets from the address of one leave by the other.
+
+    Linux sends by the first route that fits, whatever the source address, and answers ARP requests for any of its
+    addresses on any NIC: packets to one NIC are answered by the other, and a comparison of two NICs measures one. Of a
+    subnet inside another one, the narrower is preferred for all that it contains. arp_filter by itself does not change
+    which way packets leave.
+
+    nictop asks the kernel for the route from each address to a peer in the subnet (``ip route get PEER from ADDRESS``).
+
+    Warning: the route leaves by another NIC, or there is none. Info: routes are right, but IPv4 ARP requests for the
+    other NIC's address are answered, too. Silent when both are right, for NICs without a carrier, and for ports of a
+    bond, bridge or VRF. Recordings without these routes are judged by the addresses; where they have policy rules,
+    which may well be source-based routing, the check is skipped.
+
+    Sources: kernel Documentation/networking/ip-sysctl.rst arp_filter, rp_filter; ip-rule(8); esnet/iperf#1099, #263;
+    haos#5003.
+    """
+    if not any(not route.narrower for link in host.links for route in link.subnet_routes):
+        yield from _by_addresses(host)
+        return
+    wrong: dict[int, list[SubnetRoute]] = {}
+    partners: dict[int, Link] = {}
+    answering: list[tuple[Link, Link]] = []
+    for one, other, family, span in (*_overlaps(host, "ipv4"), *_overlaps(host, "ipv6")):
+        routes = [(link, route) for link in (one, other) for route in _routes_within(link, family, *span)]
+        strays = [(link, route) for link, route in routes if _leaves_elsewhere(host, link, route)]
+        for link, route in strays:
+            partners.setdefault(link.ifindex, one if link is other else other)
+            if route not in wrong.setdefault(link.ifindex, []):
+                wrong[link.ifindex].append(route)
+        if family == "ipv4" and routes and not strays:
+            answering += [pair for pair in ((one, other), (other, one)) if _answers_for_all(host, pair[0])][:1]
+    for ifindex, found in wrong.items():
+        yield _leaves_by_another(host, host.snapshot.links[ifindex], partners[ifindex], found)
+    for link, other in answering:
+        if link.ifindex not in wrong and other.ifindex not in wrong:
+            yield _answers_arp(host, link, other)
+
+
+def _by_addresses(host: Watched) -> Said:
+    """Without knowledge of the routes."""
+    for one, other, _, _ in _overlaps(host, "ipv4"):
+        if host.inventory.settings.policy_rules:
+            why = "not recorded: the routes from its addresses, which policy rules decide"
+            yield Skipped("two_links_in_one_subnet", host.name, other.name, why, "not_watched")
+        else:
+            yield _overlap(host, one, other)
+
+
+def _overlaps(host: Watched, family: str) -> Iterator[tuple[Link, Link, str, tuple[int, int]]]:
+    """(link, link, family, first and last address of both subnets) for NICs whose subnets overlap."""
+    widest: tuple[int, int, Link] | None = None
+    for start, end, link in sorted(_networks(host, family), key=lambda one: (one[0], one[1], one[2].ifindex)):
+        if widest is not None and start <= widest[1] and link.ifindex != widest[2].ifindex:
+            yield widest[2], link, family, (max(start, widest[0]), min(end, widest[1]))
+        if widest is None or end > widest[1]:
+            widest = (start, end, link)
+
+
+def _routes_within(link: Link, family: str, first: int, last: int) -> Iterator[SubnetRoute]:
+    for route in link.subnet_routes:
+        peer = None if route.narrower else parsed_address(route.peer)
+        if peer is not None and family == f"ipv{peer.version}" and first <= int(peer) <= last:
+            yield route
+
+
+def _networks(host: Watched, family: str) -> Iterator[tuple[int, int, Link]]:
+    """(First address, last address, link) of every subnet of a NIC that is up, each once per link."""
+    for link in nics(host):
+        if link.carrier is not True:
+            continue
+        own = global_addresses(link, family)
+        spans = {span for one in own if (span := subnet(one.address, one.prefix_length)) is not None}
+        for first, last in spans:
+            yield first, last, link
+
+
+@lru_cache(maxsize=4096)
+def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
+    """First and last address as numbers; None: no subnet that anybody else could be in."""
+    try:
+        network = ip_network(f"{address}/{prefix_length}", strict=False)
+    except ValueError:
+        return None
+    if not 0 < prefix_length < network.max_prefixlen - 1:
+        return None
+    return int(network.network_address), int(network.broadcast_address)
+
+
+def _leaves_elsewhere(host: Watched, link: Link, route: SubnetRoute) -> bool:
+    """By another NIC, or not at all; what leaves by a bridge, a VPN or Wi-Fi was meant to."""
+    by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
+    return route.ifindex is None or (route.ifindex != link.ifindex and by is not None and is_nic(host, by))
+
+
+def _answers_for_all(host: Watched, link: Link) -> bool:
+    """It answers ARP requests for addresses of other links: the kernel takes the larger value of "all" and the link."""
+    sysctl = host.inventory.settings.sysctl
+    names = ("arp_filter", "arp_ignore")
+    return not any(sysctl.get(f"net.ipv4.conf.{place}.{name}") for place in ("all", link.name) for name in names)
+
+
+def _addresses(*links: Link) -> Iterator[Evidence]:
+    for link in sorted(links, key=lambda one: one.ifindex):
+        own = (*global_addresses(link), *global_addresses(link, "ipv6"))
+        written = ", ".join(f"{one.address}/{one.prefix_length}" for one in own[:MAX_SHOWN])
+        yield Evidence(f"addresses of {link.name}", written + (" …" if len(own) > MAX_SHOWN else ""), "ip address")
+
+
+def _leaves_by_another(host: Watched, link: Link, partner: Link, routes: list[SubnetRoute]) -> Finding:
+    by = host.snapshot.links.get(routes[0].ifindex) if routes[0].ifindex is not None else None
+    sources = {route.source for route in routes}
+    own = [one for one in link.addresses if one.address in sources]
+    shown = [
+        Evidence(
+            f"route from {route.source} to {route.peer}",
+            _link_of(host, route),
+            f"ip route get {route.peer} from {route.source}",
+        )
+        for route in routes[:MAX_SHOWN]
+    ]
+    return Finding(
+        rule="two_links_in_one_subnet",
+        severity="warning",
+        host=host.name,
+        subject=link.name,
+        title=f"shares a subnet with {by.name}, by which its traffic leaves"
+        if by is not None
+        else f"shares a subnet with {partner.name}, and has no route to it",
+        evidence=(*_addresses(link, by or partner), *shown),
+        why="Packets to this NIC are answered by the other one, and measurements show the wrong NIC. arp_filter alone "
+        "does not change which way they leave.",
+        fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
+        ifindex=link.ifindex,
+    )
+
+
+def _link_of(host: Watched, route: SubnetRoute) -> str:
+    by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
+    return by.name if by is not None else "none"
+
+
+def _answers_arp(host: Watched, link: Link, other: Link) -> Finding:
+    return Finding(
+        rule="two_links_in_one_subnet",
+        severity="info",
+        host=host.name,
+        subject=link.name,
+        title=f"answers ARP requests for the address of {other.name}, too",
+        evidence=(
+            *_addresses(link, other),
+            Evidence("arp_filter, arp_ignore", "0, 0", f"sysctl net.ipv4.conf.{link.name}.arp_filter"),
+        ),
+        why="Packets leave by the right NIC, but those to the other one's address may arrive at this one, where both "
+        "are in one Ethernet segment.",
+        fixes=sysctl_fixes(host, ARP_FILTER, 1),
+        ifindex=link.ifindex,
+    )
+
+
+def _overlap(host: Watched, one: Link, other: Link) -> Finding:
+    first, second = sorted((one, other), key=lambda link: link.ifindex)
+    spans = [{subnet(each.address, each.prefix_length) for each in global_addresses(link)} for link in (first, second)]
+    return Finding(
+        rule="two_links_in_one_subnet",
+        severity="warning",
+        host=host.name,
+        subject=second.name,
+        title=f"is in the same subnet as {first.name}: one of them carries it all"
+        if spans[0] & spans[1]
+        else f"has a subnet that overlaps that of {first.name}",
+        evidence=tuple(_addresses(first, second)),
+        why="Answers leave by the other NIC than the question came in, and measurements show the wrong NIC.",
+        fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
+        ifindex=second.ifindex,
+    )

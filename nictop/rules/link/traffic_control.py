@@ -1,0 +1,98 @@
+"""Queueing disciplines that delay, lose or hold back what a link sends."""
+
+from __future__ import annotations
+
+from nictop.model.devices.traffic_control import effect_words, impairs, is_complete, qdisc_words
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Link, Qdisc
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import has_address
+from nictop.rules.host import Watched
+from nictop.rules.profiles.outward import is_outward
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.subjects import about_link
+
+MOST_SHOWN = 4
+WITH_CLASSES = ("htb", "hfsc")
+NOTE = (
+    "It comes back with what made it: a script, tc.qdiscs of a NetworkManager profile, a .network file, a tool such as "
+    "wondershaper."
+)
+
+
+@host_rule("link and path", "warning", needs=("qdiscs",), uses=("addresses",))
+def traffic_control_holds_back(host: Watched) -> Said:
+    """A queueing discipline of a link delays or loses packets, or lets less through than the link could send.
+
+    nictop reads what tc has set up: netem (delay, loss, duplicates, reordering, a rate), tbf, htb, hfsc, cake with a
+    bandwidth, fq with maxrate. They act on what the host sends only. A forgotten test is the usual reason.
+
+    Reported for links that are up, with a device, or that stand above one, and for veths with an address whose peer is
+    in another network namespace. Silent about limits that are not below the speed of the link, and about taps and
+    veths of guests, whose limits are set by their host. Info: htb without a default class, which limits only what its
+    filters select.
+
+    Sources: tc-netem(8), tc-tbf(8), tc-htb(8), tc-hfsc(8), tc-fq(8), tc-cake(8).
+    """
+    for link in host.links:
+        into_namespace = link.kind == "veth" and link.lower_namespace is not None and has_address(link)
+        if not link.flags & IFF_UP or not (is_outward(host, link) or into_namespace):
+            continue
+        speed = link.ethtool.settings.speed if link.ethtool.settings is not None and not into_namespace else None
+        acting = [one for one in link.traffic_control if impairs(one, speed)]
+        if not acting:
+            continue
+        first = max(acting, key=_weight)
+        yield about_link(
+            "traffic_control_holds_back",
+            "warning" if any(one.limits_all for one in acting) else "info",
+            host,
+            link,
+            f"{effect_words(first)}: {qdisc_words(first)}",
+            evidence=tuple(
+                Evidence(
+                    "at the root" if one.parent is None else f"at class {one.parent}", qdisc_words(one), _shown(link)
+                )
+                for one in acting[:MOST_SHOWN]
+            ),
+            why="Everything that this host sends by the link passes it, whatever the network could do."
+            if first.parent is None and first.limits_all
+            else "What is sent by its class passes it, whatever the network could do.",
+            fixes=(_remove(link, acting), _look(link, acting)),
+        )
+
+
+def _weight(qdisc: Qdisc) -> tuple[bool, int]:
+    """Delays and losses before limits, and the narrowest of these."""
+    return qdisc.kind == "netem", -(qdisc.rate or 0)
+
+
+def _shown(link: Link) -> str:
+    return command("tc", "-s", "qdisc", "show", "dev", link.name)
+
+
+def _remove(link: Link, acting: list[Qdisc]) -> Fix:
+    """The root takes its children with it."""
+    roots = [one for one in acting if one.parent is None]
+    gone = roots or acting[:MOST_SHOWN]
+    where = [("root",) if one.parent is None else ("parent", one.parent) for one in gone]
+    undo = [
+        command("tc", "qdisc", "add", "dev", link.name, *place, *qdisc_words(one).split())
+        for place, one in zip(where, gone, strict=True)
+    ]
+    return Fix(
+        "here",
+        "remove it",
+        tuple(command("tc", "qdisc", "del", "dev", link.name, *place) for place in where),
+        False,
+        tuple(undo) if gone == acting and all(map(is_complete, gone)) else (),
+        NOTE,
+    )
+
+
+def _look(link: Link, acting: list[Qdisc]) -> Fix:
+    lines = [_shown(link)]
+    if any(one.kind in WITH_CLASSES for one in acting):
+        lines.append(command("tc", "-s", "class", "show", "dev", link.name))
+    return Fix("here", "see what it does to packets", tuple(lines), note="delayed, dropped and overlimits count them.")

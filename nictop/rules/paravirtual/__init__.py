@@ -1,0 +1,1 @@
+"""Rules about virtio, vmxnet3 and Hyper-V NICs."""

@@ -1,0 +1,1 @@
+"""Rules about PCI functions, drivers, passthrough and SR-IOV."""

@@ -1,0 +1,103 @@
+"""How many virtual functions configuration asks for: NetworkManager profiles, .link files, udev rules, scripts.
+
+Reads nothing; joins `ConfigurationEntry.virtual_functions` and `Profile.sriov_total_vfs` with the PCI function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nictop.probe.records import ConfigurationEntry, Link, PciFunction, Profile
+from nictop.rules.finding import Evidence
+from nictop.rules.host import Watched
+from nictop.wildcards import matches
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Somebody asks for virtual functions."""
+
+    count: int
+    where: str
+    """``/etc/udev/rules.d/70-sriov.rules:1``, ``NetworkManager profile "ens224": sriov.total-vfs``"""
+
+    @property
+    def evidence(self) -> Evidence:
+        return Evidence("VFs configured", str(self.count), self.where)
+
+
+class Wishes:
+    """What of a host's configuration is about virtual functions; made once per rule."""
+
+    def __init__(self, host: Watched) -> None:
+        self.host = host
+        self.entries = [
+            entry
+            for entry in host.inventory.configuration
+            if entry.virtual_functions is not None or entry.owner == "sriov"
+        ]
+        manager = host.inventory.networkmanager
+        self.profiles = [
+            one for one in (manager.profiles if manager is not None else ()) if one.sriov_total_vfs is not None
+        ]
+
+    def of(self, function: PciFunction) -> list[Wish]:
+        """What asks for virtual functions of this function, and how many; a source that keeps the number in a variable
+        is left out."""
+        links = self.host.links_of_function.get(function.address, ())
+        found = [
+            Wish(entry.virtual_functions, f"{entry.file}:{entry.line}")
+            for entry in self.entries
+            if entry.virtual_functions is not None and names_function(entry, function, links)
+        ]
+        return found + [
+            Wish(profile.sriov_total_vfs, f'NetworkManager profile "{profile.id}": sriov.total-vfs')
+            for profile in self.profiles
+            if profile.sriov_total_vfs is not None and any(_is_for(self.host, profile, link) for link in links)
+        ]
+
+    def cover(self, function: PciFunction) -> bool:
+        """Something asks for virtual functions of this function, be it with a number or with a variable."""
+        links = self.host.links_of_function.get(function.address, ())
+        return bool(self.of(function)) or any(names_function(entry, function, links) for entry in self.entries)
+
+    @property
+    def are_unclear(self) -> bool:
+        """Something writes sriov_numvfs, and to which NIC is in a variable."""
+        return any(not (one.names or one.addresses or one.drivers or one.paths) for one in self.entries)
+
+
+def _is_for(host: Watched, profile: Profile, link: Link) -> bool:
+    manager = host.inventory.networkmanager
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    if device is not None and device.active_profile is not None:
+        return device.active_profile == profile.uuid
+    names = (link.name, *link.altnames)
+    return profile.autoconnect and (
+        profile.interface_name in names
+        or (profile.mac_address is not None and profile.mac_address in (link.permanent_address, link.address))
+    )
+
+
+def names_function(entry: ConfigurationEntry, function: PciFunction, links: Iterable[Link]) -> bool:
+    """The stanza matches the function, its driver or one of its links."""
+    links = tuple(links)
+    driver = function.driver or ""
+    given = (
+        (entry.names, [name for link in links for name in (link.name, *link.altnames)]),
+        (entry.addresses, [address for link in links for address in (link.permanent_address, link.address) if address]),
+        (entry.drivers, [driver.replace("-", "_"), driver]),
+        (entry.paths, [function.address, f"pci-{function.address}"]),
+    )
+    parts = [(patterns, values) for patterns, values in given if patterns]
+    return bool(parts) and all(_any_matches(patterns, values) for patterns, values in parts)
+
+
+def _any_matches(patterns: Iterable[str], values: Iterable[str]) -> bool:
+    """Shell patterns; those with ``!`` in front take away."""
+    values, patterns = tuple(values), tuple(patterns)
+    if any(matches(value, pattern[1:]) for pattern in patterns if pattern.startswith("!") for value in values):
+        return False
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    return not wanted or any(matches(value, pattern) for pattern in wanted for value in values)

@@ -1,0 +1,286 @@
+"""Giving NICs to guests: IOMMU, IOMMU groups, functions kept by vfio-pci, and the one that you are connected by.
+
+Reads nothing; rules about `PciFunction`, `IommuGroup` and `Platform`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from nictop.model.devices.tree import ON_A_LOWER_LINK
+from nictop.probe.records import IommuGroup, Link, PciFunction
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command, word
+from nictop.rules.host import Watched
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.vf.facts import DEVICES, PREPARED
+from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
+
+FAMILY: Final = "PCI and SR-IOV"
+VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci")
+BRIDGE = 0x06
+"""PCI base class; bridges of a group need not move."""
+
+
+@host_rule(FAMILY, "critical", needs=("platform.hypervisor", "platform.iommu_groups"), uses=("pci",))
+def iommu_is_off(host: Watched) -> Said:
+    """NICs are meant for guests here, but the machine has no IOMMU in use, so that none can be passed on.
+
+    nictop sees no group in /sys/kernel/iommu_groups, while functions are reserved for passthrough (vfio-pci), or while
+    a hypervisor has virtual functions. VT-d or AMD-Vi is then off in the firmware, or not asked for on the kernel's
+    command line.
+
+    Silent in guests, in Xen's first domain (where the groups are empty although passthrough works), and where nothing
+    is meant for a guest.
+
+    Known from the kernel's kernel-parameters.txt (intel_iommu), vfio.rst; xcp-ng/xcp#230 for the Xen guard.
+    """
+    platform = host.inventory.platform
+    if host.is_guest or platform.environment == "xen" or "container" in platform.roles or platform.iommu_groups != 0:
+        return
+    wanted = [function.address for function in host.snapshot.pci if _is_meant_for_a_guest(host, function)]
+    if not wanted:
+        return
+    line = host.inventory.settings.command_line or ""
+    asked = [one for one in line.split() if one in PREPARED]
+    shown = ", ".join(wanted[:4]) + (f" and {len(wanted) - 4} more" if len(wanted) > 4 else "")
+    yield Finding(
+        "iommu_is_off",
+        "critical",
+        host.name,
+        "",
+        "has no IOMMU in use: no NIC can be passed to a guest",
+        (
+            Evidence("IOMMU groups", "0", "/sys/kernel/iommu_groups"),
+            Evidence("kernel was asked for it", ", ".join(asked) or "no", "/proc/cmdline"),
+            Evidence("meant for guests", shown, DEVICES),
+        ),
+        "vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
+        (
+            Fix(
+                "firmware", "switch on VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the set-up of the BIOS."
+            ),
+            *(() if asked else (_command_line_fix(host),)),
+        ),
+    )
+
+
+def _is_meant_for_a_guest(host: Watched, function: PciFunction) -> bool:
+    if function.driver in VFIO_DRIVERS or function.driver_override in VFIO_DRIVERS:
+        return True
+    hypervisor = "hypervisor" in host.inventory.platform.roles
+    return hypervisor and function.sriov is not None and function.sriov.num_vfs > 0
+
+
+def _command_line_fix(host: Watched) -> Fix:
+    platform = host.inventory.platform
+    family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
+    words = "intel_iommu=on iommu=pt"
+    note = "Then reboot. AMD processors need only iommu=pt, once the firmware has it on."
+    if not family.isdisjoint(("rhel", "fedora", "centos")):
+        change = command("grubby", "--update-kernel=ALL", f"--args={words}")
+        back = command("grubby", "--update-kernel=ALL", "--remove-args=intel_iommu iommu")
+        return Fix("here", "ask the kernel for it", (change,), True, (back,), note)
+    if "debian" not in family:
+        return Fix("here", "ask the kernel for it", (), True, (), f"Add {words} to the kernel's command line. {note}")
+    expression = rf's/^\(GRUB_CMDLINE_LINUX_DEFAULT="[^"]*\)"/\1 {words}"/'
+    edit = command("sed", "-i", expression, "/etc/default/grub")
+    undo = (command("sed", "-i", f"s/ {words}//", "/etc/default/grub"), "update-grub")
+    if platform.environment == "proxmox":
+        note += " Started by systemd-boot (ZFS): the words go into /etc/kernel/cmdline instead."
+        return Fix("here", "ask the kernel for it", (edit, "update-grub; proxmox-boot-tool refresh"), True, undo, note)
+    return Fix("here", "ask the kernel for it", (edit, "update-grub"), True, undo, note)
+
+
+@host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
+def function_is_reserved_for_passthrough(host: Watched) -> Said:
+    """A NIC is kept for a guest or a program by vfio-pci, nobody uses it, and this system cannot.
+
+    nictop sees that vfio-pci or a relative of it has the function, and that it is switched off (`enable` 0 in sysfs):
+    vfio switches a function on for as long as a guest or a program has it open.
+
+    Silent while somebody uses it, and about spare virtual functions of a NIC of this host, for which that is normal.
+
+    Known from driverctl(8), drivers/vfio/pci/vfio_pci_core.c (vfio_pci_core_enable).
+    """
+    for function in host.snapshot.pci if "container" not in host.inventory.platform.roles else ():
+        if function.driver not in VFIO_DRIVERS or function.enabled is not False or function.physical_function:
+            continue
+        path = f"{DEVICES}/{function.address}"
+        yield Finding(
+            "function_is_reserved_for_passthrough",
+            "info",
+            host.name,
+            function.address,
+            f"is kept by {function.driver}, and nobody uses it",
+            (
+                Evidence("driver", function.driver or "", f"{path}/driver"),
+                Evidence("driver_override", function.driver_override or "none", f"{path}/driver_override"),
+                Evidence("enabled", "no", f"{path}/enable"),
+            ),
+            "That is right for a NIC that waits for its guest. If it was left over from one, this system gets its "
+            "interface back when the function is given to its own driver.",
+            (_release_fix(host, function),),
+        )
+
+
+def _release_fix(host: Watched, function: PciFunction) -> Fix:
+    path, driver = f"{DEVICES}/{function.address}", f"/sys/bus/pci/drivers/{function.driver}"
+    commands = [
+        f"echo > {word(f'{path}/driver_override')}",
+        f"echo {word(function.address)} > {word(f'{driver}/unbind')}",
+        f"echo {word(function.address)} > /sys/bus/pci/drivers_probe",
+    ]
+    if host.inventory.services.libvirt is not None:
+        name = "pci_" + re.sub(r"[^0-9a-f]", "_", function.address)
+        commands = [command("virsh", "nodedev-reattach", name)]
+    note = (
+        "What reserved it at boot does so again: driverctl, /etc/modprobe.d (vfio-pci ids=), the kernel command line."
+    )
+    undo = (
+        f"echo {word(function.driver or '')} > {word(f'{path}/driver_override')}",
+        f"echo {word(function.address)} > {word(f'{path}/driver/unbind')}",
+        f"echo {word(function.address)} > /sys/bus/pci/drivers_probe",
+    )
+    return Fix("here", "give it back to its own driver", tuple(commands), False, undo, note)
+
+
+@host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("iommu", "pci.driver_override"))
+def iommu_group_is_shared(host: Watched) -> Said:
+    """A NIC that is to be passed to a guest shares its IOMMU group with a device this system still uses.
+
+    vfio opens a group only when no other device in it has a driver of the host: QEMU then says "group N is not viable".
+    nictop reads the members of the group and their drivers from /sys/kernel/iommu_groups.
+
+    Bridges do not count, nor do devices without a driver. Silent when the function is in use already, which proves that
+    the group is viable.
+
+    Known from the kernel's vfio.rst ("IOMMU group"), k8snetworkplumbingwg/dranet#186, lxc/incus#3422.
+    """
+    for group in host.inventory.iommu if "container" not in host.inventory.platform.roles else ():
+        members = {address for address, _, _ in group.members}
+        wanted = [one for one in map(host.functions.get, sorted(members)) if one is not None and _is_wanted(one)]
+        others = _other_users(group, wanted)
+        if not wanted or not others:
+            continue
+        names = [f"{address} ({driver})" for address, driver in others]
+        yield Finding(
+            "iommu_group_is_shared",
+            "critical",
+            host.name,
+            wanted[0].address,
+            f"cannot be passed on: IOMMU group {group.number} has other users",
+            (
+                Evidence("group", str(group.number), f"{DEVICES}/{wanted[0].address}/iommu_group"),
+                Evidence("other members", ", ".join(names), f"/sys/kernel/iommu_groups/{group.number}/devices"),
+            ),
+            "The devices of one group could reach each other's memory, so that they go to one guest together or not at "
+            "all.",
+            _group_fixes(host, others),
+        )
+
+
+def _is_wanted(function: PciFunction) -> bool:
+    reserved = function.driver in PASSTHROUGH_DRIVERS or function.driver_override in PASSTHROUGH_DRIVERS
+    return reserved and not (function.driver in PASSTHROUGH_DRIVERS and function.enabled is True)
+
+
+def _other_users(group: IommuGroup, wanted: Iterable[PciFunction]) -> list[tuple[str, str]]:
+    mine = {function.address for function in wanted}
+    return [
+        (address, driver)
+        for address, class_code, driver in group.members
+        if driver is not None
+        and driver not in PASSTHROUGH_DRIVERS
+        and class_code >> 16 != BRIDGE
+        and address not in mine
+    ]
+
+
+def _group_fixes(host: Watched, others: list[tuple[str, str]]) -> tuple[Fix, ...]:
+    slots = "Each slot of the CPU usually has a group of its own; slots behind the chipset often share one."
+    carriers = {link.pci_address for link in carrying_links(host)}
+    danger = [address for address, _ in others if address in carriers]
+    note, freed = "Taking a device from its driver ends whatever it does.", others
+    if danger:
+        note, freed = f"Not {', '.join(danger)}: your session or the default route runs over it.", []
+    free = tuple(f"echo {word(address)} > {word(f'{DEVICES}/{address}/driver/unbind')}" for address, _ in freed)
+    back = tuple(f"echo {word(address)} > {word(f'/sys/bus/pci/drivers/{driver}/bind')}" for address, driver in freed)
+    return (
+        Fix("firmware", "put the NIC into another slot, or switch on ACS", (), True, (), slots),
+        Fix("here", "free the whole group", free, False, back, note),
+    )
+
+
+@host_rule(FAMILY, "critical", uses=("addresses", "pci.driver_override", "platform"))
+def reserved_function_carries_this_session(host: Watched) -> Said:
+    """A NIC is marked for passthrough, and the default route or your SSH session still runs over it.
+
+    nictop sees `driver_override` set to vfio-pci while another driver still has the function, and follows default
+    routes and the session's address down through bridges, bonds and VLANs to the NICs that carry them.
+
+    Nothing is wrong yet: the next boot, or the next bind, takes the interface away and locks you out.
+
+    Known from k8snetworkplumbingwg/dranet#186, driverctl(8).
+    """
+    reserved = {
+        function.address: function
+        for function in host.snapshot.pci
+        if function.driver_override in PASSTHROUGH_DRIVERS and function.driver not in PASSTHROUGH_DRIVERS
+    }
+    if not reserved:
+        return
+    for link in carrying_links(host):
+        function = reserved.get(link.pci_address or "")
+        if function is None:
+            continue
+        path = f"{DEVICES}/{function.address}/driver_override"
+        yield Finding(
+            "reserved_function_carries_this_session",
+            "critical",
+            host.name,
+            link.name,
+            "is about to be taken away, and you reach this host over it",
+            (
+                Evidence("driver_override", function.driver_override or "", path),
+                Evidence("driver", function.driver or "none", f"{DEVICES}/{function.address}/driver"),
+                Evidence("carries", "the default route or this session", "ip route; SSH_CONNECTION"),
+            ),
+            "When the function is bound to the reserved driver, the interface is gone, with addresses and routes.",
+            (
+                Fix(
+                    "here",
+                    "take the mark back",
+                    (f"echo > {word(path)}",),
+                    False,
+                    (f"echo {word(function.driver_override or '')} > {word(path)}",),
+                    f"If driverctl made it: driverctl unset-override {word(function.address)}",
+                ),
+            ),
+            link.ifindex,
+        )
+
+
+def carrying_links(host: Watched) -> tuple[Link, ...]:
+    """Links that the default routes or the watching session run over, and all links below them, by ifindex."""
+    session = host.inventory.platform.session_address
+    found = {
+        link.ifindex: link
+        for link in host.links
+        if link.default_routes or (session and any(one.address == session for one in link.addresses))
+    }
+    queue = list(found.values())
+    ports: dict[int, list[Link]] = {}
+    for link in host.links:
+        if link.master is not None:
+            ports.setdefault(link.master, []).append(link)
+    while queue:
+        link = queue.pop()
+        lower = host.snapshot.links.get(link.lower) if link.lower is not None and link.kind in ON_A_LOWER_LINK else None
+        for below in (*ports.get(link.ifindex, ()), *((lower,) if lower is not None else ())):
+            if below.ifindex not in found:
+                found[below.ifindex] = below
+                queue.append(below)
+    return tuple(found[ifindex] for ifindex in sorted(found))

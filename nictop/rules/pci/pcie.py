@@ -1,0 +1,300 @@
+"""The way between a NIC and the processors: PCI Express link, NUMA node, interrupt vectors.
+
+Reads nothing; rules about `PcieLink`, `Interrupt` and the rates of a window. PCI Express is looked at on real machines
+only: what a guest sees there is made up by its hypervisor.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from nictop.model.facts.hardware import pcie_capacity
+from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
+from nictop.model.text.units import link_speed, packets_per_second
+from nictop.probe.records import Interrupt, Link, PcieLink, PciFunction
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.hypervisors import has_linux_below
+from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.host import SAMPLES, Watched
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.vf.facts import function_messages, is_up
+from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
+
+FAMILY: Final = "PCI and SR-IOV"
+LIMITED = re.compile(r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})")
+"""drivers/pci/pci.c, __pcie_print_link_status: the narrowest link on the way to the root."""
+BUSY = 10_000.0
+"""Packets per second below which it does not matter which processor serves a NIC."""
+
+
+@host_rule(FAMILY, "warning", needs=("platform.hypervisor",), uses=("pci.link", "pci.parent_link"))
+def pcie_link_is_below_its_ability(host: Watched) -> Said:
+    """The PCI Express link of a NIC runs slower or narrower than both the NIC and its slot could.
+
+    nictop compares current_link_speed and current_link_width with the smaller of both sides' maxima: a card in a slot
+    with fewer lanes is no fault. A link that trained below that has a bad contact, a bad riser or a BIOS that limits
+    it. It is a warning when what is left is not enough for the port, else worth knowing.
+
+    Silent in guests, about virtual functions (they have no link of their own), and about NICs that are not up: an idle
+    link may be slowed down to save power.
+
+    Known from scitix/sichek#122 (which compared with the card's maximum, and was wrong), geerlingguy/rpi-pcie-devices
+    #143, Documentation/ABI/testing/sysfs-bus-pci (current_link_speed).
+    """
+    for function in _own_links(host):
+        now, above = function.link, function.parent_link
+        if now is None or above is None or not any(is_up(link) for link in host.links_of_function[function.address]):
+            continue
+        speed = _lost(now.speed, now.max_speed, above.max_speed)
+        width = _lost(now.width, now.max_width, above.max_width)
+        if speed is None and width is None:
+            continue
+        able = PcieLink(speed or now.speed, int(width) if width else now.width, None, None)
+        yield Finding(
+            "pcie_link_is_below_its_ability",
+            _severity(host, function),
+            host.name,
+            function.address,
+            f"PCIe link runs at {_words(now)}, its slot and card can {_words(able)}",
+            (
+                Evidence("link", _words(now), f"/sys/bus/pci/devices/{function.address}/current_link_*"),
+                Evidence("card", _most(now), f"/sys/bus/pci/devices/{function.address}/max_link_*"),
+                Evidence("slot", _most(above), f"/sys/bus/pci/devices/{function.parent}/max_link_*"),
+            ),
+            "Both sides agreed on less than they can when the machine started: a contact, a riser, or a setting "
+            "of the BIOS. Lanes that failed once may fail again.",
+            (
+                Fix(
+                    "firmware",
+                    "seat the card anew, try another slot",
+                    (),
+                    True,
+                    (),
+                    "Look at the slot's speed and bifurcation in the BIOS set-up, and at the errors below.",
+                ),
+                Fix("here", "look at the link and its errors", (command("lspci", "-vvv", "-s", function.address),)),
+            ),
+        )
+
+
+def _own_links(host: Watched) -> list[PciFunction]:
+    """Functions of this real machine that a netdev stands on."""
+    if host.is_guest:
+        return []
+    return [
+        function
+        for function in host.snapshot.pci
+        if function.physical_function is None
+        and function.driver not in PASSTHROUGH_DRIVERS
+        and function.address in host.links_of_function
+    ]
+
+
+def _lost(now: float | None, card: float | None, slot: float | None) -> float | None:
+    """What both sides could do, when it is more than what they do."""
+    if now is None or card is None or slot is None:
+        return None
+    able = min(card, slot)
+    return able if now < able else None
+
+
+def _words(link: PcieLink) -> str:
+    return f"{link.speed or 0:g} GT/s ×{link.width or 0}"
+
+
+def _most(link: PcieLink) -> str:
+    return f"{link.max_speed or 0:g} GT/s ×{link.max_width or 0}"
+
+
+def _port_speed(host: Watched, function: PciFunction) -> int:
+    """Mb/s of the fastest port that is up on this function; 0: not known."""
+    settings = [link.ethtool.settings for link in host.links_of_function[function.address] if link.carrier is True]
+    return max((one.speed or 0 for one in settings if one is not None), default=0)
+
+
+def _is_still_so(said: re.Match[str], function: PciFunction) -> bool:
+    """A PCIe link may be trained anew while the driver stays: where the narrow one is known by itself, that counts."""
+    known = {function.address: function.link, function.parent: function.parent_link}.get(said[3])
+    capacity = pcie_capacity(known) if known is not None else None
+    return capacity is None or capacity < float(said[1]) * 1.01
+
+
+def _severity(host: Watched, function: PciFunction) -> Severity:
+    capacity, speed = pcie_capacity(function.link) if function.link else None, _port_speed(host, function)
+    enough = capacity is not None and 0 < speed <= capacity * 1000
+    return "info" if enough else "warning"
+
+
+@host_rule(
+    FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",), uses=("ethtool.settings", "messages", "pci.link")
+)
+def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
+    """The PCI Express link of a NIC carries less than its port, so that line rate cannot be reached.
+
+    nictop computes GT/s × lanes × encoding (8b/10b below 8 GT/s, 128b/130b above) and compares it with the speed of the
+    port. Where the kernel said "available PCIe bandwidth, limited by", the narrowest link on the way counts, which may
+    be that of a switch further up; for the slot of the NIC the state in sysfs is newer than that.
+    Packet headers cost another tenth, which is not counted here.
+
+    Silent in guests, about virtual functions, and while the port has no link.
+
+    Known from PCI Express Base Specification (encoding), drivers/pci/pci.c (pcie_bandwidth_available).
+    """
+    messages = function_messages(host, "available PCIe bandwidth")
+    for function in _own_links(host):
+        speed = _port_speed(host, function)
+        capacity = pcie_capacity(function.link) if function.link is not None else None
+        where, what = function.address, _words(function.link) if function.link is not None else ""
+        said = LIMITED.search(messages[function.address][-1].text) if function.address in messages else None
+        if said is not None and _is_still_so(said, function) and (capacity is None or float(said[1]) < capacity):
+            capacity, what, where = float(said[1]), said[2], said[3]
+        if not speed or capacity is None or capacity * 1000 >= speed:
+            continue
+        yield Finding(
+            "pcie_bandwidth_is_below_the_port",
+            "warning",
+            host.name,
+            function.address,
+            f"has {capacity:.3g} Gb/s of PCIe for a port of {link_speed(speed)}",
+            (
+                Evidence(
+                    "PCIe link", f"{what} = {capacity:.3g} Gb/s", f"{where}: current_link_speed, current_link_width"
+                ),
+                Evidence("port", link_speed(speed), f"ethtool {host.links_of_function[function.address][0].name}"),
+            ),
+            "More than the PCIe link carries can never reach memory: the NIC drops it or slows the sender down.",
+            (
+                Fix(
+                    "firmware",
+                    "use a slot with more lanes or a newer generation",
+                    (),
+                    True,
+                    (),
+                    "lspci -t shows which bridge the slot hangs on.",
+                ),
+            ),
+        )
+
+
+@host_rule(
+    FAMILY,
+    "warning",
+    yields_to=("one_processor_takes_all_interrupts",),
+    uses=("counters.links", "interrupts.effective_cpus", "pci.numa_node", "platform.node_cpus", "platform.online_cpus"),
+)
+def interrupts_are_on_another_numa_node(host: Watched) -> Said:
+    """All interrupts of a busy NIC are served by processors of another NUMA node than the NIC's.
+
+    nictop compares the node of the PCI function with the CPUs that its vectors really go to
+    (effective_affinity_list). Every packet then crosses the link between the sockets.
+
+    Only when no vector is local, the port carries 10 000 packets per second or more, and the NIC's node has CPUs that
+    are online. Silent where the firmware does not tell the node (-1), as in most guests.
+
+    Known from fasterdata.es.net ("interrupt binding"), esnet/iperf#2031, the kernel's scaling.rst.
+    """
+    nodes = {node: parse_cpu_list(cpus) or () for node, cpus in host.inventory.platform.node_cpus.items()}
+    if len(nodes) < 2:
+        return
+    online = set(parse_cpu_list(host.inventory.platform.online_cpus) or ())
+    for link in host.links:
+        function = host.functions.get(link.pci_address or "")
+        if link.carrier is not True or not _is_busy(host, link):
+            continue
+        local = set(nodes.get(function.numa_node, ())) & online if function and function.numa_node is not None else None
+        if not local:
+            continue
+        vectors = [one for one in host.interrupts_of_function.get(link.pci_address or "", ()) if one.effective_cpus]
+        cpus = {cpu for one in vectors for cpu in parse_cpu_list(one.effective_cpus) or ()}
+        if not cpus or cpus & local:
+            continue
+        yield _far_interrupts(host, link, vectors, local, cpus)
+
+
+def _is_busy(host: Watched, link: Link) -> bool:
+    now = host.snapshot.rates.links.get(link.ifindex) if host.snapshot.rates is not None else None
+    if now is None or len(host.window) < SAMPLES or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY:
+        return False
+    return _packets(host, link) >= BUSY
+
+
+def _packets(host: Watched, link: Link) -> float:
+    received = host.link_rate(link, lambda rates: rates.rx_packets)
+    sent = host.link_rate(link, lambda rates: rates.tx_packets)
+    return (received or 0.0) + (sent or 0.0)
+
+
+def _far_interrupts(
+    host: Watched, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
+) -> Finding:
+    node = host.functions[link.pci_address or ""].numa_node
+    places = interrupt_places(host, link, sorted(local))
+    undo = moves_back(host, link, places)
+    runs = host.inventory.services.irqbalance is not None
+    note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
+    return Finding(
+        "interrupts_are_on_another_numa_node",
+        "warning",
+        host.name,
+        link.name,
+        f"sits on NUMA node {node}, all its interrupts go to other nodes",
+        (
+            Evidence("NUMA node", f"{node}: CPUs {format_cpu_list(local)}", f"/sys/bus/pci/devices/{link.pci_address}"),
+            Evidence("interrupts", f"CPUs {format_cpu_list(cpus)}", "/proc/irq/*/effective_affinity_list"),
+            Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
+        ),
+        "Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
+        (Fix("here", "move the interrupts to the NIC's own node", moves(places), False, undo, note),) if places else (),
+        link.ifindex,
+    )
+
+
+@host_rule(FAMILY, "info", uses=("ethtool.channels", "interrupts"))
+def queues_share_interrupts(host: Watched) -> Said:
+    """A NIC has more queues than interrupt vectors, so that some queues share a vector and thus a processor.
+
+    nictop counts the vectors of the PCI function (msi_irqs) and compares them with the channels in use. A virtual
+    function or a virtio NIC gets its number of vectors from the host.
+
+    Only for a function with a single interface that is up, and with at least one vector that could be read.
+
+    Known from NVIDIA's BlueField virtio-net documentation (NUM_VF_MSIX), drivers/virtio/virtio_pci_common.c
+    (vp_find_vqs falls back to shared vectors).
+    """
+    for address, links in host.links_of_function.items():
+        vectors, channels = len(host.interrupts_of_function.get(address, ())), links[0].ethtool.channels
+        if len(links) != 1 or not vectors or channels is None or not is_up(links[0]):
+            continue
+        queues = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
+        if queues <= 1 or vectors >= queues:
+            continue
+        yield Finding(
+            "queues_share_interrupts",
+            "info",
+            host.name,
+            links[0].name,
+            f"has {queues} queues but only {vectors} interrupt{'s' if vectors > 1 else ''}",
+            (
+                Evidence("queues", str(queues), f"ethtool -l {links[0].name}"),
+                Evidence("interrupts", str(vectors), f"/sys/bus/pci/devices/{address}/msi_irqs"),
+            ),
+            "Queues that share an interrupt are served by one processor, one after the other.",
+            _vector_fixes(host, links[0], vectors),
+            links[0].ifindex,
+        )
+
+
+def _vector_fixes(host: Watched, link: Link, vectors: int) -> tuple[Fix, ...]:
+    note = "QEMU: vectors=, two per queue pair and two more, of virtio-net-pci. NVIDIA: NUM_VF_MSIX of mstconfig."
+    outside: tuple[Fix, ...] = ()
+    if has_linux_below(host.inventory.platform):
+        outside = (Fix("hypervisor", "give the NIC more vectors", (), True, (), note),)
+    channels = link.ethtool.channels
+    if channels is None or not channels.combined:
+        return outside
+    fewer = "Or as many queues as have a vector of their own: fewer queues, less parallel work."
+    return (*outside, *ethtool_fixes(host, link, ["-L", "combined", str(max(1, vectors - 1))], note=fewer))

@@ -1,0 +1,1 @@
+"""Rules about profiles, names and addresses."""

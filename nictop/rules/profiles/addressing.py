@@ -1,0 +1,174 @@
+"""Addresses and default routes that get into each other's way; for subnets of two NICs see `shared_subnets`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.probe.records import Address, DefaultRoute, Link, Profile
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import global_addresses, modify
+from nictop.rules.host import Watched, link_driver
+from nictop.rules.profiles.nics import is_nic
+from nictop.rules.registry import Family, Said, host_rule
+
+FAMILY: Family = "profiles and names"
+MAIN = 254
+CLOSE = 10
+"""Metrics that NetworkManager gives to NICs of one kind are this near to each other (100, 101, …)."""
+PAIRED = ("hv_netvsc", "net_failover")
+"""Drivers of NICs that stand above a virtual function and share its MAC address."""
+FORWARDING = ("bridge", "bond", "team", "openvswitch")
+"""Kinds whose ports give all that they receive to the link above."""
+
+
+@host_rule(FAMILY, "critical", uses=("addresses", "ethtool.driver"))
+def address_on_a_lower_link(host: Watched) -> Said:
+    """A port below another link has an IPv4 address of its own, and answers for that do not come back to it.
+
+    The virtual function below a Hyper-V NIC or a net_failover NIC, and a port of a bridge, bond or team hand what they
+    receive to the link above. Two legs with addresses from DHCP are the usual result of a race at boot; a bridge
+    keeps the old address of its port when the address was not moved.
+
+    Reported for links with a master of these kinds and a global IPv4 address. The same MAC address on both is right.
+    Ports of a VRF have their addresses themselves and are left out, as are veth and tap ports of containers and guests.
+
+    Sources: kernel Documentation/networking/netvsc.rst and net_failover.rst; Azure/azure-vm-utils#106;
+    fedora-coreos-tracker#1383; flatcar/init#106.
+    """
+    for link in host.links:
+        if link.master is None or link.kind is not None:
+            continue
+        addresses = global_addresses(link)
+        master = host.snapshot.links.get(link.master)
+        if not addresses or master is None:
+            continue
+        driver = link_driver(master)
+        paired = driver in PAIRED or master.kind == "failover"
+        if not paired and master.kind not in FORWARDING:
+            continue
+        yield _on_a_port(host, link, master, addresses, paired=paired)
+
+
+def _on_a_port(host: Watched, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool) -> Finding:
+    written = [f"{one.address}/{one.prefix_length}" for one in addresses]
+    drop = tuple(command("ip", "address", "del", one, "dev", link.name) for one in written)
+    again = tuple(command("ip", "address", "add", one, "dev", link.name) for one in written)
+    fixes = [Fix("here", "take the address off the port", drop, False, again)]
+    active = host.profiles.active(link)
+    if paired and host.profiles.manager is not None:
+        rule = 'SUBSYSTEM=="net", ACTION=="add|change|move", ENV{ID_NET_DRIVER}!="hv_netvsc", '
+        rule += f'ENV{{ID_PATH}}=="pci-{link.pci_address}", ENV{{NM_UNMANAGED}}="1"'
+        file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
+        lines = (f"{command('echo', rule)} > {file}", command("nmcli", "device", "set", link.name, "managed", "no"))
+        undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
+        fixes.append(Fix("here", "let NetworkManager leave the port alone", lines, True, undo))
+    elif active is not None and not active.external:
+        off = modify(host, active, "connection.autoconnect", "no")
+        on = modify(host, active, "connection.autoconnect", "yes")
+        fixes.append(Fix("here", "let its profile not come up by itself", (off,), True, (on,)))
+    return Finding(
+        rule="address_on_a_lower_link",
+        severity="critical",
+        host=host.name,
+        subject=link.name,
+        title=f"has an address of its own, below {master.name}",
+        evidence=(
+            Evidence("addresses", ", ".join(written), "ip address"),
+            Evidence("below", f"{master.name} ({link_driver(master) or master.kind})", "ip link"),
+            Evidence(
+                f"addresses of {master.name}",
+                ", ".join(f"{one.address}/{one.prefix_length}" for one in global_addresses(master)) or "none",
+                "ip address",
+            ),
+        ),
+        why=f"What is sent to this address arrives on {master.name}, which does not have it.",
+        fixes=tuple(fixes),
+        ifindex=link.ifindex,
+    )
+
+
+@host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
+def second_default_route(host: Watched) -> Said:
+    """Two NICs each have an IPv4 default route, and little or nothing decides between them.
+
+    With equal metrics the route that was set first is used. NetworkManager gives the first NIC of a kind metric 100,
+    the next 101, in the order in which they come up, so that traffic, and this very session, may move to the other NIC
+    at the next reboot.
+
+    Warning: equal metrics. Info: metrics that NetworkManager chose itself, next to each other. Silent when a profile
+    sets the metric, when the metrics are far apart, for other routing tables, and where policy rules are in use.
+
+    Sources: nm-settings-nmcli(5) ipv4.route-metric, never-default; lxc/incus#3652, #3655.
+    """
+    if host.inventory.settings.policy_rules:
+        return
+    routes = sorted(_default_routes(host), key=lambda one: (one[1].metric, one[0].ifindex))
+    if len(routes) < 2:
+        return
+    first, best = routes[0]
+    for link, route in routes[1:]:
+        profile = host.profiles.active(link)
+        equal = route.metric == best.metric
+        chosen = profile is not None and profile.ipv4.route_metric is None and route.metric - best.metric < CLOSE
+        if link.ifindex == first.ifindex or not (equal or chosen):
+            continue
+        yield Finding(
+            rule="second_default_route",
+            severity="warning" if equal else "info",
+            host=host.name,
+            subject=link.name,
+            title=f"has a second default route beside {first.name}",
+            evidence=(
+                Evidence(f"default route by {first.name}", _route(best), "ip route"),
+                Evidence(f"default route by {link.name}", _route(route), "ip route"),
+            ),
+            why="Which one is used depends on the order in which the NICs come up, and so does where answers leave.",
+            fixes=tuple(_without_default_route(host, link, route, profile)),
+            ifindex=link.ifindex,
+        )
+
+
+def _default_routes(host: Watched) -> Iterator[tuple[Link, DefaultRoute]]:
+    for link in host.links:
+        if not link.default_routes or not is_nic(host, link):
+            continue
+        for route in link.default_routes:
+            if route.family == "ipv4" and route.table == MAIN:
+                yield link, route
+                break
+
+
+def _route(route: DefaultRoute) -> str:
+    return f"via {route.gateway or 'the link itself'}, metric {route.metric}"
+
+
+def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
+    if profile is not None and not profile.external:
+        again = command("nmcli", "device", "reapply", link.name)
+        before = "-1" if profile.ipv4.route_metric is None else str(profile.ipv4.route_metric)
+        # nmcli forgets the gateway of a profile without a default route
+        gateway = ("ipv4.gateway", profile.ipv4.gateway) if profile.ipv4.gateway else ()
+        yield Fix(
+            "here",
+            "give this NIC no default route",
+            (modify(host, profile, "ipv4.never-default", "yes"), again),
+            True,
+            (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
+        )
+        yield Fix(
+            "here",
+            "keep it as the second choice",
+            (modify(host, profile, "ipv4.route-metric", "500"), again),
+            True,
+            (modify(host, profile, "ipv4.route-metric", before), again),
+        )
+        return
+    via = ("via", route.gateway) if route.gateway else ()
+    words = ("default", *via, "dev", link.name, "metric", str(route.metric))
+    note = (
+        "For good: netplan dhcp4-overrides: use-routes: false, networkd [DHCPv4] UseGateway=no, ifupdown: no gateway."
+    )
+    # append: with an equal metric there is a default route, which add would refuse
+    drop, back = command("ip", "route", "del", *words), command("ip", "route", "append", *words)
+    yield Fix("here", "take this default route away", (drop,), False, (back,), note)

@@ -1,0 +1,231 @@
+"""IP addresses that links of two watched hosts have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from nictop.probe.records import Address, DefaultRoute, Link
+from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import ADDRESS, bring_up, modify, profile_evidence, profile_of_address
+from nictop.rules.host import Watched
+from nictop.rules.profiles.nics import managed_nics, state_evidence
+from nictop.rules.profiles.outward import Place, carries_session, may_be_one_network, outward_addresses
+from nictop.rules.registry import Said, pair_rule
+from nictop.rules.subjects import about_link
+
+MOST_NAMED = 4
+"""Links that a title or a line of evidence names."""
+FAILED_DETECTION = "dadfailed"
+ONE_ADDRESS = {"ipv4": 32, "ipv6": 128}
+"""Prefix lengths of virtual addresses (VRRP, anycast)."""
+MAIN = 254
+RENEW = "Then renew its lease."
+
+
+@pair_rule("link and path", "critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
+def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
+    """The same IPv4 or IPv6 address is on links of two watched hosts: connections to it reach one of them or the other.
+
+    nictop compares the global addresses of links with a device that are up and have a carrier, and of bridges, bonds
+    and VLANs above such devices. Bridges of containers and of virtual machines alone (docker0, virbr0), link-local
+    addresses and those of lo do not count. Critical: duplicate address detection of the kernel or of NetworkManager
+    refused the address on this host, and the other one has it. Warning: both use it. Info: both have it with a prefix
+    of 32 (IPv6: 128) bits, as a virtual address that VRRP moves, or anycast.
+
+    Equal numbers need not be one network. Silent where the hosts show that there are two: VLANs with different ids, a
+    cloud that gives out the addresses, the network that QEMU and VirtualBox make for each guest, or both watched over
+    that very address. Sites behind different routers may still have the same numbers; arping -D tells.
+
+    Sources: RFC 5227; RFC 4862; nm-settings-nmcli(5) ipv4.dad-timeout; arping(8) -D.
+    """
+    seen: dict[str, list[Place]] = {}
+    refused: list[Place] = []
+    for host in hosts:
+        for place in outward_addresses(host):
+            if FAILED_DETECTION in place.address.flags:
+                refused.append(place)
+            else:
+                seen.setdefault(place.address.address, []).append(place)
+        refused += _wanted_by_profiles(host)
+    for place in refused:
+        others = [one for one in seen.get(place.address.address, ()) if may_be_one_network(place, one)]
+        if others:
+            yield _refused(place, others)
+    for places in seen.values():
+        if len({place.host.name for place in places}) > 1:
+            yield from _on_both(places)
+
+
+def _wanted_by_profiles(host: Watched) -> Iterator[Place]:
+    """Static addresses of NetworkManager's profiles that the link does not have, although it has a carrier."""
+    for link, _ in managed_nics(host):
+        profile = host.profiles.tried(link) if link.carrier is True else None
+        if profile is None or profile.external:
+            continue
+        have = {one.address for one in link.addresses}
+        families = (("ipv4", profile.ipv4.addresses), ("ipv6", profile.ipv6.addresses))
+        for family, written in families:
+            for one in written:
+                address, _, length = one.partition("/")
+                if address not in have and length.isascii() and length.isdecimal():
+                    wanted = Address(family, address, int(length), "global", ("permanent",))  # type: ignore[arg-type]
+                    yield Place(host, link, wanted, configured_only=True)
+
+
+def _on_both(places: Sequence[Place]) -> Iterator[Finding]:
+    """At most one finding, about the link whose address is the easiest to change."""
+    partners = {number: _partners(place, places) for number, place in enumerate(places)}
+    numbers = [number for number, found in partners.items() if found]
+    if not numbers:
+        return
+    chosen = max(numbers, key=lambda number: (not carries_session(places[number]), _is_static(places[number]), number))
+    place, others = places[chosen], partners[chosen]
+    virtual = all(one.address.prefix_length == ONE_ADDRESS[one.address.family] for one in (place, *others))
+    severity: Severity = "info" if virtual else "warning"
+    why = (
+        "A virtual address (VRRP, keepalived, Pacemaker) belongs to one of them at a time: both have it when they do "
+        "not see each other's messages. It is right for anycast only."
+        if virtual
+        else "In one network connections to it reach one host or the other, by turns, and those of these hosts to each "
+        "other do not leave them. In two networks with the same numbers nothing is wrong."
+    )
+    yield about_link(
+        "ip_address_is_on_two_hosts",
+        severity,
+        place.host,
+        place.link,
+        f"has the address {place.address.address}, as {_listed(others)} has",
+        evidence=_evidence(place, others),
+        why=why,
+        fixes=() if virtual else _fixes(place, others[0]),
+    )
+
+
+def _partners(place: Place, places: Sequence[Place]) -> list[Place]:
+    return [
+        one
+        for one in places
+        if may_be_one_network(place, one) and not (carries_session(one) and carries_session(place))
+    ]
+
+
+def _refused(place: Place, others: Sequence[Place]) -> Finding:
+    host, link = place.host, place.link
+    address = place.address.address
+    device = host.profiles.device(link)
+    profile = profile_of_address(place.host, place.link, place.written)
+    how: tuple[Evidence, ...]
+    if FAILED_DETECTION in place.address.flags:
+        title = f"cannot use {address}: {_listed(others)} has it"
+        how = (Evidence("duplicate address detection", "failed", "RTM_GETADDR: IFA_F_DADFAILED"),)
+        why = "The kernel found the address in use, and keeps it without using it until it is set anew."
+    else:
+        title = f"does not have {address}, which its profile sets: {_listed(others)} has it"
+        how = (state_evidence(device),) if device is not None else ()
+        why = "NetworkManager does not set an address for which another machine answers (duplicate address detection)."
+    return about_link(
+        "ip_address_is_on_two_hosts",
+        "critical",
+        host,
+        link,
+        title,
+        evidence=(*_evidence(place, others), *(profile_evidence(profile) if profile is not None else ()), *how),
+        why=why,
+        fixes=_fixes(place, others[0]),
+    )
+
+
+def _listed(places: Sequence[Place]) -> str:
+    named = list(dict.fromkeys(place.named for place in places))
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    return ", ".join(named[:MOST_NAMED]) + more
+
+
+def _evidence(place: Place, others: Sequence[Place]) -> tuple[Evidence, ...]:
+    return tuple(
+        Evidence(
+            "address here" if one is place else f"address on {one.host.name}",
+            f"{one.written} on {one.link.name}, {_origin(one)}, MAC {one.link.address or 'not known'}",
+            f"ip address show dev {command(one.link.name)}",
+        )
+        for one in (place, *others[:MOST_NAMED])
+    )
+
+
+def _origin(place: Place) -> str:
+    if place.configured_only:
+        return "in its profile"
+    return "static" if _is_static(place) else "with a lease (DHCP)"
+
+
+def _is_static(place: Place) -> bool:
+    return "permanent" in place.address.flags
+
+
+# ---------------------------------------------------------------------------------------------------------- fixes
+
+
+def _fixes(place: Place, other: Place) -> tuple[Fix, ...]:
+    there = _another_address(other)
+    at_peer = Fix(
+        "peer", f"or change it on {other.host.name}", there.commands, there.persistent, there.undo, there.note
+    )
+    return tuple(chain((_another_address(place),), (at_peer,), _see(place)))
+
+
+def _another_address(place: Place) -> Fix:
+    """How the address of one link is replaced, by whoever sets it."""
+    host, link, title = place.host, place.link, "give this link another address"
+    profile = profile_of_address(place.host, place.link, place.written)
+    if profile is not None:
+        name = f"{place.address.family}.addresses"
+        return Fix(
+            "here",
+            title,
+            (modify(host, profile, f"+{name}", ADDRESS, f"-{name}", place.written), bring_up(host, profile)),
+            True,
+            (modify(host, profile, f"+{name}", place.written), bring_up(host, profile)),
+        )
+    if not _is_static(place):
+        note = "Reserve another one for its MAC address, or take those that are set by hand out of the server's range. "
+        return Fix("here", "let the DHCP server give it another address", (), True, (), note + RENEW)
+    routes = tuple(_route_again(link, route) for route in link.default_routes if route.family == place.address.family)
+    # the old one first: with it go those that were added to its subnet later
+    drop, back = (
+        command("ip", "address", "del", place.written, "dev", link.name),
+        command("ip", "address", "add", place.written, "dev", link.name),
+    )
+    return Fix(
+        "here",
+        title,
+        (drop, command("ip", "address", "add", ADDRESS, "dev", link.name), *routes),
+        False,
+        (back, *routes),
+        _configured_in(host, link),
+    )
+
+
+def _route_again(link: Link, route: DefaultRoute) -> str:
+    """A default route goes with the last address of its subnet."""
+    via = ("via", route.gateway) if route.gateway else ()
+    table = () if route.table == MAIN else ("table", str(route.table))
+    metric = ("metric", str(route.metric)) if route.metric else ()
+    family = ("-6",) if route.family == "ipv6" else ()
+    return command("ip", *family, "route", "replace", "default", *via, "dev", link.name, *metric, *table)
+
+
+def _configured_in(host: Watched, link: Link) -> str:
+    entries = host.configuration.addressing(link)
+    return f"For good: change it in {entries[0].file}, too." if entries else ""
+
+
+def _see(place: Place) -> Iterator[Fix]:
+    if place.address.family == "ipv4":
+        yield Fix(
+            "here",
+            "see whether another one answers for it",
+            (command("arping", "-D", "-c", "3", "-I", place.link.name, place.address.address),),
+            note="An answer shows the other one's MAC address: both are in one network. Without any there are two.",
+        )

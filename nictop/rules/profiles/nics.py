@@ -1,0 +1,115 @@
+"""What the rules on profiles and addresses call a NIC, and which NIC has nobody to set it up.
+
+Pure. A NIC here is a netdev with a device behind it that is nobody's port: bridges, VLANs, taps and lo are made by
+those who use them, and so are veths, but for those for which NetworkManager has a profile. Wi-Fi is no NIC here: its
+profiles bear the names of networks, and a laptop may well be in one network by cable and by air.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.model.managers.networkmanager_states import UNMANAGED, state_phrase
+from nictop.model.managers.profile_match import is_made_up
+from nictop.model.text.words import is_virtual
+from nictop.probe.records import Link, ManagedDevice
+from nictop.rules.finding import Evidence
+from nictop.rules.fixes.profiles import has_address
+from nictop.rules.host import Watched
+
+IFF_UP, IFF_SLAVE = 0x1, 0x800
+ARPHRD_ETHER, ARPHRD_INFINIBAND = 1, 32
+WIFI = 2
+"""NM_DEVICE_TYPE_WIFI."""
+
+
+def is_nic(host: Watched, link: Link) -> bool:
+    """Ethernet or InfiniBand, with a device, and no port of another link or representor of a switch."""
+    return (
+        link.type in (ARPHRD_ETHER, ARPHRD_INFINIBAND)
+        and link.kind is None
+        and link.master is None
+        and not link.flags & IFF_SLAVE
+        and not is_virtual(link)
+        and "vf" not in (link.physical_port or "")
+        and not _is_wireless(host, link)
+    )
+
+
+def _is_wireless(host: Watched, link: Link) -> bool:
+    """As NetworkManager knows it, else by the beginning of the names that udev and the kernel give to Wi-Fi."""
+    device = host.profiles.device(link)
+    return device.type == WIFI if device is not None else link.name.startswith("wl")
+
+
+def nics(host: Watched) -> tuple[Link, ...]:
+    return tuple(link for link in host.links if is_nic(host, link))
+
+
+def managed_nics(host: Watched) -> Iterator[tuple[Link, ManagedDevice]]:
+    """NICs that NetworkManager manages, while it manages anything."""
+    manager = host.profiles.manager
+    if manager is None or not manager.networking_enabled:
+        return
+    for link in host.links:
+        device = manager.devices.get(link.ifindex)
+        if device is not None and device.state > UNMANAGED and (is_nic(host, link) or is_nic_of_container(host, link)):
+            yield link, device
+
+
+def is_nic_of_container(host: Watched, link: Link) -> bool:
+    """A veth that NetworkManager runs, as inside a container; others are ends that somebody else looks after."""
+    if link.kind != "veth" or link.master is not None:
+        return False
+    return host.profiles.is_named(link.name) or bool(host.profiles.fitting(link))
+
+
+def is_waiting_vf(host: Watched, link: Link) -> bool:
+    """A virtual function whose physical function is on this host: as a rule it waits for a guest."""
+    function = host.functions.get(link.pci_address or "")
+    return function is not None and function.physical_function is not None
+
+
+def has_own_profile(host: Watched, link: Link) -> bool:
+    """A profile that somebody wrote fits, or somebody else set the link up."""
+    active = host.profiles.active(link)
+    return (active is not None and not is_made_up(active)) or bool(host.profiles.proper(link))
+
+
+def without_profile(host: Watched) -> tuple[Link, ...]:
+    """NICs that NetworkManager manages and for which nobody wrote a profile."""
+    return tuple(
+        link
+        for link, _ in managed_nics(host)
+        if not has_own_profile(host, link) and not is_waiting_vf(host, link) and not set_up_otherwise(host, link)
+    )
+
+
+def set_up_otherwise(host: Watched, link: Link) -> bool:
+    """systemd-networkd manages it, or a stanza of ifupdown or netplan applies to it."""
+    networkd = host.inventory.networkd.get(link.ifindex)
+    if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
+        return True
+    return bool(host.configuration.addressing(link))
+
+
+def nobody_sets_up(host: Watched) -> tuple[Link, ...]:
+    """NICs without an address that no manager, profile or stanza cares for."""
+    return tuple(
+        link
+        for link in host.links
+        if is_nic(host, link)
+        and not has_address(link)
+        and not is_waiting_vf(host, link)
+        and not host.profiles.proper(link)
+        and not set_up_otherwise(host, link)
+    )
+
+
+def state_evidence(device: ManagedDevice) -> Evidence:
+    return Evidence("state", state_phrase(device.state, device.reason), "NetworkManager: Device.StateReason")
+
+
+def address_evidence(link: Link) -> Evidence:
+    found = [f"{one.address}/{one.prefix_length}" for one in link.addresses if one.scope == "global"]
+    return Evidence("addresses", ", ".join(found) or "none", "ip address")

@@ -1,0 +1,196 @@
+"""Configuration that speaks of interfaces by names that they no longer have, or that nothing has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from nictop.model.managers.configuration import ADDRESSING, place
+from nictop.probe.records import ConfigurationEntry, Link
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, shown
+from nictop.rules.host import Watched
+from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
+from nictop.rules.registry import Family, Said, host_rule
+
+FAMILY: Family = "profiles and names"
+EXACT = re.compile(r"[^*?\[\]!]+")
+HARDWARE = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
+"""Names that udev or the kernel give to NICs; bridges, bonds and VLANs are made by those who configure them."""
+PLUGGED = re.compile(r"enx[0-9a-f]{12}")
+"""Name of a USB NIC, by its MAC address: it comes and goes."""
+FILES = ("netplan", "ifupdown", "networkd", "ifcfg")
+MOST_NAMES = 3
+MISSING = "configuration_names_a_missing_link"
+STRANDED = "What the stanza sets up is not there, and a NIC of this machine has no address."
+
+
+@host_rule(FAMILY, "critical", uses=("configuration", "networkmanager"))
+def configuration_names_an_old_name(host: Watched) -> Said:
+    """A NIC was renamed, and its profile or a configuration file still uses the name that is only an altname now.
+
+    A card more or less, another slot, PCIe hotplug, a new kernel or a new driver change predictable names (ens18
+    becomes enp6s18, f0 becomes f0np0). The old name often stays as an altname: ip link still knows it, but
+    NetworkManager compares profiles with the present name only, and ifupdown and ifcfg files with the name they have.
+
+    Reported for a NetworkManager profile that is bound to an altname of a NIC without a profile of its own, and for an
+    ifupdown or ifcfg stanza of that name when the NIC has no address. netplan and systemd-networkd know altnames.
+
+    Sources: NetworkManager src/core/devices/nm-device.c; systemd.net-naming-scheme(7); systemd#24102;
+    openmediavault#1888; harvester#9877, #9802; home-assistant/os#2174.
+    """
+    seen: set[int] = set()
+    for link, _ in managed_nics(host):
+        if not any(map(host.profiles.is_named, link.altnames)) or host.profiles.proper(link):
+            continue
+        finding = _old_profile(host, link)
+        if finding is not None:
+            seen.add(link.ifindex)
+            yield finding
+    for link in nics(host):
+        if not link.altnames or link.ifindex in seen or has_address(link):
+            continue
+        entry = _old_stanza(host, link)
+        if entry is not None:
+            yield _old_file(host, link, entry)
+
+
+def _old_profile(host: Watched, link: Link) -> Finding | None:
+    profiles = host.profiles.profiles
+    profile = next((one for one in profiles if one.interface_name in link.altnames and not one.external), None)
+    if profile is None or (profile.interface_name in host.profiles.names):
+        return None
+    old = profile.interface_name or ""
+    name = ("connection.id", link.name) if profile.id == old else ()
+    undo = ("connection.id", old) if profile.id == old else ()
+    lines = [command("nmcli", "con", "mod", "uuid", profile.uuid, "connection.interface-name", link.name, *name)]
+    lines.append(command("nmcli", "con", "up", "uuid", profile.uuid))
+    return Finding(
+        rule="configuration_names_an_old_name",
+        severity="warning" if has_address(link) else "critical",
+        host=host.name,
+        subject=link.name,
+        title=f"was {old} before: {shown(profile.id)} is still for that name",
+        evidence=(*profile_evidence(profile), _names(link), address_evidence(link)),
+        why="NetworkManager does not look at altnames: the profile fits no interface, and the NIC stays without it.",
+        fixes=(
+            Fix(
+                "here",
+                "bind the profile to the present name",
+                tuple(lines),
+                True,
+                (command("nmcli", "con", "mod", "uuid", profile.uuid, "connection.interface-name", old, *undo),),
+            ),
+            *_by_address(host, link),
+        ),
+        ifindex=link.ifindex,
+    )
+
+
+def _by_address(host: Watched, link: Link) -> Iterator[Fix]:
+    """Bind the profile to the NIC itself, so that the next renaming does no harm."""
+    profile = next((one for one in host.profiles.profiles if one.interface_name in link.altnames), None)
+    if profile is None or link.permanent_address is None or profile.mac_address is not None:
+        return
+    kind = profile.type
+    lines = modify(host, profile, "connection.interface-name", "", f"{kind}.mac-address", link.permanent_address)
+    undo = modify(host, profile, "connection.interface-name", profile.interface_name or "", f"{kind}.mac-address", "")
+    yield Fix("here", "bind it to the NIC's MAC address instead", (lines, bring_up(host, profile)), True, (undo,))
+
+
+def _names(link: Link) -> Evidence:
+    return Evidence("names", f"{link.name}, altnames {', '.join(link.altnames)}", "ip link")
+
+
+def _old_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
+    entries = host.configuration.entries(link)
+    if any(link.name in entry.names or entry.addresses for entry in entries if entry.owner in ADDRESSING):
+        return None
+    old = (entry for entry in entries if entry.owner in ("ifupdown", "ifcfg") and not entry.ignores)
+    return next((entry for entry in old if any(name in link.altnames for name in entry.names)), None)
+
+
+def _old_file(host: Watched, link: Link, entry: ConfigurationEntry) -> Finding:
+    old = next(name for name in entry.names if name in link.altnames)
+    return Finding(
+        rule="configuration_names_an_old_name",
+        severity="critical",
+        host=host.name,
+        subject=link.name,
+        title=f"was {old} before, and {entry.owner} still says so",
+        evidence=(Evidence("stanza", old, place(entry)), _names(link), address_evidence(link)),
+        why="The stanza is for a name that only exists as an altname; the NIC has no address.",
+        fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
+        ifindex=link.ifindex,
+    )
+
+
+def _rewrite(entry: ConfigurationEntry, old: str, new: Link) -> Fix:
+    """GNU sed, whole words only; a name with other characters than letters and digits is left to the editor."""
+    if not (HARDWARE.fullmatch(old) and HARDWARE.fullmatch(new.name)):
+        return Fix("here", f"put the present name into {entry.file}", (), True)
+    change = command("sed", "-i", rf"s/\b{old}\b/{new.name}/g", entry.file)
+    undo = command("sed", "-i", rf"s/\b{new.name}\b/{old}/g", entry.file)
+    return Fix("here", f"put the present name into {entry.file}", (change,), True, (undo,), "Look at it afterwards.")
+
+
+def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
+    if entry.owner == "ifupdown":
+        yield Fix("here", "set it up now", (command("ifup", link.name),), None, (command("ifdown", link.name),))
+    elif entry.owner == "netplan":
+        yield Fix("here", "set it up now", ("netplan try",), None, note="netplan try goes back by itself.")
+
+
+@host_rule(
+    FAMILY,
+    "critical",
+    yields_to=("configuration_names_an_old_name", "profile_names_a_missing_interface", "networking_is_switched_off"),
+    needs=("addresses",),
+    uses=("configuration",),
+)
+def configuration_names_a_missing_link(host: Watched) -> Said:
+    """netplan, ifupdown or networkd configure an interface that does not exist, while a NIC has no configuration.
+
+    Usually the NIC has another name than when the file was written: moved, replaced, or passed through anew. ifupdown
+    then also makes networking.service fail.
+
+    Reported for the NIC when it is the only one that nobody sets up and only one name is missing; else for the missing
+    names. Only exact names of the form that NICs have count (not bridges, bonds or VLANs, which are made by their own
+    configuration, nor USB NICs named after their MAC address), and only when some NIC has no address, no profile and no
+    stanza. A stanza without addresses (manual) counts only when no NIC of the host is in use.
+
+    Sources: interfaces(5); netplan(5) match; openmediavault#1888; systemd#24102.
+    """
+    idle = nobody_sets_up(host) if any(entry.owner in FILES for entry in host.configuration.stanzas) else ()
+    if not idle:
+        return
+    missing: dict[str, ConfigurationEntry] = {}
+    is_connected = any(link.bus is not None and (has_address(link) or link.master is not None) for link in host.links)
+    for entry in host.configuration.stanzas:
+        if is_connected and set(entry.methods) <= {"manual"}:
+            continue
+        if entry.owner in FILES and not entry.addresses and not entry.ignores:
+            names = (name for name in entry.names if _is_of_a_nic(name))
+            missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
+    if len(idle) == 1 and len(missing) == 1:
+        ((old, entry),) = missing.items()
+        title = f"has no configuration: {entry.owner} is for {old}, which is not there"
+        fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
+        evidence = (*_stanza(entry, old), address_evidence(idle[0]))
+        name, ifindex = idle[0].name, idle[0].ifindex
+        yield Finding(MISSING, "critical", host.name, name, title, evidence, STRANDED, fixes, ifindex)
+        return
+    for old, entry in list(missing.items())[:MOST_NAMES]:
+        title = f"is configured by {entry.owner}, but does not exist"
+        without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
+        fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
+        yield Finding(MISSING, "critical", host.name, old, title, (*_stanza(entry, old), without), STRANDED, (fix,))
+
+
+def _is_of_a_nic(name: str) -> bool:
+    return bool(EXACT.fullmatch(name) and HARDWARE.fullmatch(name)) and PLUGGED.fullmatch(name) is None
+
+
+def _stanza(entry: ConfigurationEntry, name: str) -> tuple[Evidence, ...]:
+    return Evidence("stanza", name, place(entry)), Evidence("interface", "does not exist", "ip link")

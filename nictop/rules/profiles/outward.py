@@ -1,0 +1,134 @@
+"""Addresses by which others reach a host through a wire, and what is known about two links being in one network.
+
+Pure. Counted are links with a device, and bridges, bonds, VLANs and the like above one; of veths only those whose peer
+is a watched link itself. Bridges of containers and of virtual machines alone (docker0, virbr0, lxdbr0) are each the
+inside of their own host: equal numbers mean nothing there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nictop.model.devices.subnets import vlan_id
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Address, Link
+from nictop.rules.fixes.hypervisors import CLOUDS
+from nictop.rules.host import Watched
+
+MASTERS = ("bridge", "bond", "team")
+ABOVE_ONE = ("vlan", "macvlan", "ipvlan")
+"""Kinds of links that stand for the device below them."""
+DEPTH = 4
+"""VLAN above a bridge above a bond above a NIC."""
+USER_GUEST, USER_GATEWAY = ".15", ".2"
+"""Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
+guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
+PUBLIC_CLOUDS = (*CLOUDS, "azure")
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """An address of a link of a watched host."""
+
+    host: Watched
+    link: Link
+    address: Address
+    configured_only: bool = False
+    """A profile sets it, and the link does not have it."""
+
+    @property
+    def written(self) -> str:
+        """``192.0.2.1/24``"""
+        return f"{self.address.address}/{self.address.prefix_length}"
+
+    @property
+    def named(self) -> str:
+        """``ens224 of web1``"""
+        return f"{self.link.name} of {self.host.name}"
+
+
+def is_outward(host: Watched, link: Link, depth: int = DEPTH) -> bool:
+    """What it sends leaves the host by a device."""
+    if link.bus is not None:
+        return True
+    if depth == 0:
+        return False
+    if link.kind in MASTERS:
+        ports = (port for port in host.links if port.master == link.ifindex)
+        return any(is_outward(host, port, depth - 1) for port in ports)
+    if link.kind in ABOVE_ONE and link.lower is not None and link.lower_namespace is None:
+        below = host.snapshot.links.get(link.lower)
+        return below is not None and is_outward(host, below, depth - 1)
+    return False
+
+
+def outward_addresses(host: Watched) -> Iterator[Place]:
+    """Global addresses of links that are up and have a carrier, refused duplicates among them."""
+    for link in host.links:
+        usable = bool(link.flags & IFF_UP) and link.carrier is True
+        if usable and link.addresses and (is_outward(host, link) or link.kind == "veth"):
+            for one in link.addresses:
+                if one.scope == "global":
+                    yield Place(host, link, one)
+
+
+def may_be_one_network(one: Place, other: Place) -> bool:
+    """Nothing that the hosts say speaks against the two links being in one network."""
+    if is_same_link(one, other) or one.host.name == other.host.name:
+        return False
+    if "veth" in (one.link.kind, other.link.kind):
+        return _are_veth_peers(one, other)
+    tags = vlan_id(one.link), vlan_id(other.link)
+    if None not in tags and tags[0] != tags[1]:
+        return False
+    if any(place.host.inventory.platform.environment in PUBLIC_CLOUDS for place in (one, other)):
+        return False  # the cloud gives out addresses and lets no other be used; what is equal is in two networks
+    return not all(_is_in_user_network(place) for place in (one, other))
+
+
+def is_same_link(one: Place, other: Place) -> bool:
+    """One machine that is watched under two names."""
+    mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
+    if mine is None or theirs is None or not mine.boot_id or mine.boot_id != theirs.boot_id:
+        return False
+    return (one.link.ifindex, one.link.name, one.link.address) == (
+        other.link.ifindex,
+        other.link.name,
+        other.link.address,
+    )
+
+
+def _are_veth_peers(one: Place, other: Place) -> bool:
+    mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
+    return (
+        mine is not None
+        and theirs is not None
+        and mine.boot_id == theirs.boot_id
+        and one.link.kind == other.link.kind == "veth"
+        and (_peer(one.link), _peer(other.link)) == (other.link.ifindex, one.link.ifindex)
+    )
+
+
+def _peer(link: Link) -> int | None:
+    """ifindex of the other end of a veth pair in another namespace, where numbers begin anew: it may be the link's own,
+    and then `Link.lower` is None."""
+    if link.lower is None and link.lower_namespace is not None:
+        return link.ifindex
+    return link.lower
+
+
+def _is_in_user_network(place: Place) -> bool:
+    network, dot, last = place.address.address.rpartition(".")
+    gateways = {route.gateway for route in place.link.default_routes}
+    return (
+        place.host.is_guest
+        and "permanent" not in place.address.flags
+        and f"{dot}{last}" == USER_GUEST
+        and f"{network}{USER_GATEWAY}" in gateways
+    )
+
+
+def carries_session(place: Place) -> bool:
+    """The connection from which this host is watched ends at the address."""
+    return place.host.inventory.platform.session_address == place.address.address

@@ -1,0 +1,154 @@
+"""Prefix lengths of watched hosts that are in one network and disagree about how large it is."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from nictop.model.devices.subnets import vlan_id
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
+from nictop.rules.host import Watched
+from nictop.rules.profiles.outward import Place, may_be_one_network, outward_addresses
+from nictop.rules.registry import Said, pair_rule
+from nictop.rules.subjects import about_link
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+SMALLEST = {4: 30, 6: 126}
+"""Longest prefix of a subnet in which there are others."""
+
+
+@pair_rule(
+    "link and path",
+    "warning",
+    yields_to=("ip_address_is_on_two_hosts",),
+    needs=("platform", "routes"),
+    uses=("addresses",),
+)
+def prefix_length_differs(hosts: Sequence[Watched]) -> Said:
+    """Two watched hosts are in one subnet by their addresses, with different prefix lengths.
+
+    The host with the longer prefix sends to a gateway, or nowhere, what the other one takes for its own subnet; answers
+    go another way than questions, and broadcasts of the one do not mean the other.
+
+    nictop compares addresses of links with a device that are up and have a carrier. Two of them are taken for one
+    network when each lies in the subnet of the other; or when one does and both links have the same default gateway.
+    Ranges that overlap without that, as a /8 of one site and a /24 of another, are left alone, and so are VLANs with
+    different ids, clouds, user networks of QEMU, and bridges without a device.
+
+    Sources: RFC 950; RFC 1122 section 3.3.1.1; ip-address(8).
+    """
+    by_length: dict[int, list[Place]] = {}
+    for place in (place for host in hosts for place in outward_addresses(host)):
+        network = network_of(place.written)
+        if network is not None:
+            by_length.setdefault(network.prefixlen, []).append(place)
+    done: set[tuple[str, int, str]] = set()
+    for wide, narrow in _overlapping(by_length):
+        if not _is_one_network(wide, narrow):
+            continue
+        place, other = _minority(wide, narrow, by_length)
+        key = (place.host.name, place.link.ifindex, place.address.address)
+        if key in done:
+            continue
+        done.add(key)
+        length, right = place.address.prefix_length, other.address.prefix_length
+        yield about_link(
+            "prefix_length_differs",
+            "warning",
+            place.host,
+            place.link,
+            f"has prefix length {length}, {other.named} has {right}",
+            evidence=(
+                Evidence("address here", f"{place.written} on {place.link.name}", "ip address"),
+                Evidence(f"address on {other.host.name}", f"{other.written} on {other.link.name}", "ip address"),
+                *_gateways(place, other),
+            ),
+            why="They do not agree on who is in the subnet: what the one sends directly, the other sends to a gateway "
+            "or not at all.",
+            fixes=(_fix(place, right, "here"), _fix(other, length, "peer")),
+        )
+
+
+def _overlapping(by_length: dict[int, list[Place]]) -> Iterator[tuple[Place, Place]]:
+    """(wider, narrower) of which the narrower one's address is in the wider one's subnet; looked up by network."""
+    lengths = sorted(by_length)
+    for wider in lengths:
+        members: dict[Network, list[Place]] = {}
+        for place in by_length[wider]:
+            network = network_of(place.written)
+            if network is not None:
+                members.setdefault(network, []).append(place)
+        for narrower in (length for length in lengths if length > wider):
+            for place in by_length[narrower]:
+                around = network_of(f"{place.address.address}/{wider}")
+                for other in members.get(around, ()) if around is not None else ():
+                    yield other, place
+
+
+def _is_one_network(wide: Place, narrow: Place) -> bool:
+    if not may_be_one_network(wide, narrow) or wide.address.address == narrow.address.address:
+        return False
+    if vlan_id(wide.link) != vlan_id(narrow.link):
+        return False
+    inner = network_of(narrow.written)
+    gateways = _gateway(wide), _gateway(narrow)
+    if inner is not None and ipaddress.ip_address(wide.address.address) in inner:
+        return None in gateways or gateways[0] == gateways[1]
+    return None not in gateways and gateways[0] == gateways[1]
+
+
+def _gateway(place: Place) -> str | None:
+    routes = (route for route in place.link.default_routes if route.family == place.address.family)
+    return next((route.gateway for route in routes if route.gateway), None)
+
+
+def _minority(wide: Place, narrow: Place, by_length: dict[int, list[Place]]) -> tuple[Place, Place]:
+    """(the one to change, the other): the length that fewer addresses of the wider subnet have; else the longer one."""
+    network = network_of(wide.written)
+
+    def having(place: Place) -> int:
+        found = by_length[place.address.prefix_length]
+        return sum(network is not None and ipaddress.ip_address(one.address.address) in network for one in found)
+
+    return (wide, narrow) if having(wide) < having(narrow) else (narrow, wide)
+
+
+def _gateways(*places: Place) -> Iterator[Evidence]:
+    found = {_gateway(place) for place in places} - {None}
+    if found:
+        yield Evidence("default gateway", ", ".join(sorted(map(str, found))), "ip route")
+
+
+def _fix(place: Place, length: int, where: str) -> Fix:
+    written = f"{place.address.address}/{length}"
+    profile = profile_of_address(place.host, place.link, place.written)
+    title = f"set {length} here" if where == "here" else f"or set {length} on {place.host.name}"
+    peer = where == "peer"
+    if profile is not None:
+        name = f"{place.address.family}.addresses"
+        change = modify(place.host, profile, f"+{name}", written, f"-{name}", place.written)
+        back = modify(place.host, profile, f"+{name}", place.written, f"-{name}", written)
+        again = bring_up(place.host, profile)
+        return Fix("peer" if peer else "here", title, (change, again), True, (back, again))
+    if "permanent" not in place.address.flags:
+        return Fix("peer" if peer else "here", title, (), True, (), "It comes from the DHCP server: change it there.")
+    add, drop = (
+        [command("ip", "address", verb, one, "dev", place.link.name) for one in (written, place.written)]
+        for verb in ("add", "del")
+    )
+    entries = place.host.configuration.addressing(place.link)
+    note = f"For good: change it in {entries[0].file}, too." if entries else ""
+    return Fix("peer" if peer else "here", title, (add[0], drop[1]), False, (add[1], drop[0]), note)
+
+
+@lru_cache(maxsize=4096)
+def network_of(written: str) -> Network | None:
+    """The subnet of ``ADDRESS/LENGTH``; None: nobody else can be in it."""
+    try:
+        network = ipaddress.ip_network(written, strict=False)
+    except ValueError:
+        return None
+    return network if 0 < network.prefixlen <= SMALLEST[network.version] and not network.is_link_local else None

@@ -1,0 +1,1 @@
+"""Rules about attributes of VFs and the path of their packets."""

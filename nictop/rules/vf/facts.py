@@ -1,0 +1,189 @@
+"""Which links are virtual functions, who uses them, and which physical function of a watched host each belongs to.
+
+Reads nothing. On one host a virtual function is found by its PCI function (``physfn``, ``virtfnN``); between two hosts
+by the MAC address that the physical function has given it (IFLA_VFINFO_LIST) and the guest's netdev bears.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from nictop.model.text.units import duration
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
+from nictop.rules.finding import Fix, Place
+from nictop.rules.fixes.commands import command
+from nictop.rules.host import Watched, link_driver
+from nictop.rules.vf.use import is_in_use, virtual_function
+
+VF_DRIVERS = frozenset(
+    ("iavf", "i40evf", "ixgbevf", "igbvf", "cxgb4vf", "cxgb3vf", "nicvf", "bnx2xvf", "wx_vf", "txgbevf")
+)
+"""Drivers of virtual functions only; mlx5_core, bnxt_en and others drive both kinds."""
+VF_DEVICES = frozenset(
+    (0x15B3, device) for device in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E)
+)
+"""(vendor, device): Mellanox' virtual functions, drivers/net/ethernet/mellanox/{mlx4,mlx5/core}/main.c."""
+VF_NAME = re.compile(r"\bVirtual Function\b|\bVF\b")
+"""How pci.ids calls them: ``Ethernet Virtual Function 700 Series``, ``ConnectX Family mlx5Gen Virtual Function``."""
+PREPARED = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
+"""Words of the kernel command line by which somebody prepared a machine for passthrough."""
+DEVICES = "/sys/bus/pci/devices"
+NO_ADDRESS = "00:00:00:00:00:00"
+LATELY = 24 * 3600.0
+"""Seconds: older lines are history."""
+CLOCK_TOLERANCE = 10.0
+"""Seconds: udev sees a device that much after the kernel made it, on a slow host, and its driver may have spoken."""
+DEVICE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
+"""How the kernel begins a message about a device: driver and address."""
+UNTIL_REBOOT = (
+    "Gone when the VFs are made anew. For good: sriov.vfs of the port's NetworkManager profile, [SR-IOV] of its "
+    ".network file, or the same line where the VFs are made."
+)
+
+
+def is_up(link: Link) -> bool:
+    """Switched on by its administrator."""
+    return bool(link.flags & IFF_UP)
+
+
+@lru_cache(maxsize=4096)
+def named_as_virtual(vendor_id: int, device_id: int, name: str | None) -> bool:
+    return (vendor_id, device_id) in VF_DEVICES or bool(name and VF_NAME.search(name))
+
+
+def is_virtual_function(host: Watched, link: Link) -> bool:
+    """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
+    if link.pci_address is None or link.bus != "pci":
+        return False
+    if link_driver(link) in VF_DRIVERS:
+        return True
+    function = host.functions.get(link.pci_address)
+    if function is None:
+        return False
+    return function.physical_function is not None or named_as_virtual(
+        function.vendor_id, function.device_id, function.device_name
+    )
+
+
+def is_port_of_netvsc(host: Watched, link: Link) -> bool:
+    """Hyper-V's synthetic NIC stands above it and is the one to configure."""
+    above = host.snapshot.links.get(link.master) if link.master is not None else None
+    return above is not None and link_driver(above) == "hv_netvsc"
+
+
+def function_of(host: Watched, port: Link, number: int) -> PciFunction | None:
+    """PCI function of VF `number` of the physical function that carries `port`."""
+    return virtual_function(port, number, host.functions)
+
+
+def own_links(host: Watched, port: Link, number: int) -> tuple[Link, ...]:
+    """Netdevs of VF `number` on the same host."""
+    function = function_of(host, port, number)
+    return host.links_of_function.get(function.address, ()) if function is not None else ()
+
+
+def is_used(host: Watched, port: Link, number: int) -> bool:
+    """A guest has VF `number` of `port` open, or it is a link here that is up."""
+    return is_in_use(function_of(host, port, number), host.links_of_function)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A virtual function's netdev and what its physical function says of it."""
+
+    guest: Watched
+    link: Link
+    physical: Watched
+    port: Link
+    """Netdev of the physical function."""
+    function: VirtualFunction
+
+    @property
+    def place(self) -> Place:
+        """Where commands about the physical function are typed."""
+        return "here" if self.guest is self.physical else "peer"
+
+    @property
+    def words(self) -> str:
+        """``VF 3 of enp59s0f0 on hypervisor``"""
+        return f"VF {self.function.number} of {self.port.name} on {self.physical.name}"
+
+
+def pairs(hosts: Sequence[Watched]) -> tuple[Pair, ...]:
+    """Every virtual function of which both sides are watched, whether on one host or on two."""
+    return _pairs(tuple(hosts))
+
+
+@lru_cache(maxsize=1)
+def _pairs(hosts: tuple[Watched, ...]) -> tuple[Pair, ...]:
+    """Made once for all the rules of a diagnosis: hosts are compared by identity."""
+    claims: dict[str, list[tuple[Watched, Link, VirtualFunction]]] = {}
+    found = []
+    for host in hosts:
+        for port in host.links:
+            for function in port.virtual_functions:
+                own = own_links(host, port, function.number)
+                found += [Pair(host, link, host, port, function) for link in own]
+                if not own and function.address and function.address != NO_ADDRESS:
+                    claims.setdefault(function.address, []).append((host, port, function))
+    if claims:
+        found += _across(hosts, claims)
+    return tuple(found)
+
+
+def _across(hosts: Sequence[Watched], claims: dict[str, list[tuple[Watched, Link, VirtualFunction]]]) -> Iterator[Pair]:
+    for guest in hosts:
+        for link in guest.links:
+            claimed = claims.get(link.permanent_address or "") or claims.get(link.address or "") or ()
+            others = [one for one in claimed if not is_same_machine(guest, one[0])]
+            if len(others) == 1 and is_virtual_function(guest, link):
+                yield Pair(guest, link, *others[0])
+
+
+def is_same_machine(one: Watched, other: Watched) -> bool:
+    """It is watched twice, under two names: same boot."""
+    if one is other:
+        return True
+    mine, theirs = one.snapshot.hello, other.snapshot.hello
+    return mine is not None and theirs is not None and bool(mine.boot_id) and mine.boot_id == theirs.boot_id
+
+
+def function_messages(host: Watched, *signs: str) -> dict[str, list[KernelMessage]]:
+    """PCI address → kernel messages about it that contain one of `signs`, oldest first."""
+    found: dict[str, list[KernelMessage]] = {}
+    for message in host.inventory.messages or ():
+        if any(sign in message.text for sign in signs):
+            match = DEVICE.match(message.text)
+            if match is not None:
+                found.setdefault(match[1], []).append(message)
+    return found
+
+
+def since(messages: Iterable[KernelMessage], created: float | None) -> list[KernelMessage]:
+    """Those that can be about a device that was made at `created` (None: at boot, or not known), and not about an
+    earlier one of the same name or number."""
+    return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE]
+
+
+def message_source(host: Watched, message: KernelMessage) -> str:
+    """``dmesg, 3 min 5 s ago``: an old message may tell of what has been repaired since."""
+    age = max(0.0, host.inventory.time - message.time)
+    return f"dmesg, {duration(age)} ago"
+
+
+def set_vf_fix(
+    where: Place, title: str, port: Link, number: int, *attributes: str, undo: Sequence[str] = (), note: str = ""
+) -> Fix:
+    """``ip link set PF vf N …`` (ip-link(8)). `undo`: attributes that bring the old state back."""
+    return Fix(
+        where=where,
+        title=title,
+        commands=(command("ip", "link", "set", port.name, "vf", str(number), *attributes),),
+        persistent=False,
+        undo=(command("ip", "link", "set", port.name, "vf", str(number), *undo),) if undo else (),
+        note=f"{note} {UNTIL_REBOOT}".strip(),
+    )

@@ -1,0 +1,234 @@
+"""Virtual functions under load: what their port drops, where it holds them back, and queues that are too few.
+
+Reads nothing; rules about `Counters.vfs`, `VirtualFunction.max_tx_rate` and the rates of a window.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from nictop.model.text.units import bits_per_second, packets_per_second, per_second, percentage
+from nictop.probe.records import Link, VirtualFunction
+from nictop.rules.cpu.steering import is_steered
+from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command, word
+from nictop.rules.host import SAMPLES, Watched
+from nictop.rules.registry import Said, host_rule
+from nictop.rules.vf.facts import is_virtual_function, own_links, set_vf_fix
+
+FAMILY: Final = "VF attributes and path"
+NEAR_LIMIT = 0.9
+"""Share of max_tx_rate from which a VF is held back by it."""
+DROPPED_SHARE = 0.001
+LEAST_PACKETS = 10_000
+"""Packets of a window below which a share says nothing."""
+BUSY = 10_000.0
+"""Packets per second."""
+BUSY_SOFTIRQ = 0.5
+"""Share of a CPU's time."""
+
+
+@host_rule(FAMILY, "warning", uses=("counters.vfs",))
+def vf_drops_at_its_port(host: Watched) -> Said:
+    """The NIC throws away packets of a virtual function that the guest never sees nor counts.
+
+    nictop takes the VF counters of the physical function (IFLA_VF_STATS rx_dropped, tx_dropped) over the last minute. A
+    guest that is too slow to give buffers back, a filter or a full queue is behind it.
+
+    Only from 10 000 packets and from one in a thousand on.
+
+    Known from collectd/collectd#3568, prometheus/node_exporter#3217, include/uapi/linux/if_link.h.
+    """
+    if len(host.window) < SAMPLES:
+        return
+    for ifindex, sums in _vf_sums(host).items():
+        port = host.snapshot.links.get(ifindex)
+        bad = {number: sums[number] for number in sorted(sums) if _drops_matter(*sums[number])}
+        if port is None or not bad:
+            continue
+        evidence = tuple(
+            Evidence(
+                f"VF {number}",
+                f"{per_second(dropped / seconds)} dropped, {percentage(dropped / (packets + dropped))}",
+                f"ip -s -s link show {port.name}",
+            )
+            for number, (packets, dropped, seconds) in list(bad.items())[:8]
+        )
+        which = ", ".join(f"VF {number}" for number in list(bad)[:4])
+        yield Finding(
+            "vf_drops_at_its_port",
+            "warning",
+            host.name,
+            port.name,
+            f"drops packets of {which}" + (" and others" if len(bad) > 4 else ""),
+            evidence,
+            "The guest's own counters do not show these losses; its connections become slow because of "
+            "them. Larger receive rings or more queues in the guest help when it is too slow (ethtool -g, -l).",
+            (
+                Fix(
+                    "here",
+                    "see which counters of the NIC grow",
+                    (f"{command('ethtool', '-S', port.name)} | grep -i drop",),
+                ),
+            ),
+            port.ifindex,
+        )
+
+
+def _vf_sums(host: Watched) -> dict[int, dict[int, tuple[float, float, float]]]:
+    """ifindex → VF number → packets, drops and seconds of the window, of VFs that have just dropped anything."""
+    found: dict[int, dict[int, tuple[float, float, float]]] = {}
+    dropping = {
+        (ifindex, number)
+        for rates in host.window[-SAMPLES:]
+        for ifindex, functions in rates.vfs.items()
+        for number, one in functions.items()
+        if one.rx_dropped or one.tx_dropped
+    }
+    for ifindex, number in dropping:
+        packets = drops = seconds = 0.0
+        for rates in host.window:
+            one = rates.vfs.get(ifindex, {}).get(number)
+            if one is not None:
+                packets += ((one.rx_packets or 0.0) + (one.tx_packets or 0.0)) * rates.elapsed
+                drops += ((one.rx_dropped or 0.0) + (one.tx_dropped or 0.0)) * rates.elapsed
+                seconds += rates.elapsed
+        found.setdefault(ifindex, {})[number] = (packets, drops, seconds)
+    return found
+
+
+def _drops_matter(packets: float, dropped: float, seconds: float) -> bool:
+    total = packets + dropped
+    return seconds > 0 and total >= LEAST_PACKETS and dropped / total >= DROPPED_SHARE
+
+
+@host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
+def vf_rate_is_limited(host: Watched) -> Said:
+    """A virtual function may send no faster than its physical function allows, and it has come to that limit.
+
+    nictop reads max_tx_rate of each virtual function (IFLA_VF_RATE) and how much it sends (IFLA_VF_STATS, or its own
+    netdev here). It is a warning when the virtual function sends 90 % of it, else worth knowing: no test will ever show
+    more.
+
+    Only for virtual functions in use.
+
+    Known from ip-link(8) max_tx_rate, ironcore-dev/dpservice#679.
+    """
+    limited: dict[int, list[tuple[VirtualFunction, float | None]]] = {}
+    for port, function in host.used_virtual_functions:
+        if function.max_tx_rate:
+            limited.setdefault(port.ifindex, []).append((function, _sent(host, port, function.number)))
+    for ifindex, functions in limited.items():
+        port = host.snapshot.links[ifindex]
+        full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT]
+        shown = ", ".join(f"VF {one.number}" for one in (full or [one for one, _ in functions])[:4])
+        most = (full or [one for one, _ in functions])[0].max_tx_rate or 0
+        yield Finding(
+            "vf_rate_is_limited",
+            "warning" if full else "info",
+            host.name,
+            port.name,
+            f"holds {shown} back: limit {most} Mb/s" if full else f"limits {shown} to {most} Mb/s when sending",
+            tuple(
+                Evidence(
+                    f"VF {one.number}",
+                    f"at most {one.max_tx_rate} Mb/s"
+                    + (f", sends {bits_per_second(sent)}" if sent is not None else ""),
+                    f"ip link show {port.name}",
+                )
+                for one, sent in functions[:8]
+            ),
+            "The NIC itself enforces the limit; neither the guest nor a faster sender can do anything about it.",
+            tuple(
+                set_vf_fix(
+                    "here",
+                    f"take the limit of VF {one.number} away",
+                    port,
+                    one.number,
+                    "max_tx_rate",
+                    "0",
+                    undo=("max_tx_rate", str(one.max_tx_rate)),
+                )
+                for one in (full or [one for one, _ in functions])[:4]
+            ),
+            port.ifindex,
+        )
+
+
+def _sent(host: Watched, port: Link, number: int) -> float | None:
+    """Bits per second that a VF sends, mean of the window."""
+    sent = host.mean(
+        lambda rates: vf.tx_bits if (vf := rates.vfs.get(port.ifindex, {}).get(number)) is not None else None
+    )
+    own = own_links(host, port, number)
+    return host.link_rate(own[0], lambda rates: rates.tx_bits) if sent is None and own else sent
+
+
+@host_rule(
+    FAMILY,
+    "info",
+    yields_to=("single_queue_without_rps",),
+    uses=("counters.cpus", "counters.links", "ethtool.channels", "platform.hypervisor", "platform.online_cpus"),
+)
+def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
+    """A busy virtual function has fewer queues than this guest has CPUs, and one CPU is loaded with its packets.
+
+    nictop compares the channels in use, which are all that are offered, with the CPUs, while the link carries 10 000
+    packets per second or more and a CPU spends more than half of its time in softirqs.
+
+    Silent without that load: few queues are enough for most guests. Silent, too, where receive packet steering
+    (rps_cpus) hands the packets to several CPUs.
+
+    Known from the kernel's iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
+    """
+    if len(host.window) < SAMPLES or not host.is_guest:
+        return
+    for link in host.links:
+        channels = link.ethtool.channels
+        if channels is None or not is_virtual_function(host, link) or is_steered(link):
+            continue
+        most = max(channels.max_combined or 0, channels.max_rx or 0)
+        now = max(channels.combined or 0, channels.rx or 0)
+        if not most or now < most or most >= host.online_cpus:
+            continue
+        packets = (host.link_rate(link, lambda rates: rates.rx_packets) or 0.0) + (
+            host.link_rate(link, lambda rates: rates.tx_packets) or 0.0
+        )
+        hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY else 0.0
+        if hottest < BUSY_SOFTIRQ:
+            continue
+        yield Finding(
+            "vf_offers_fewer_queues_than_needed",
+            "info",
+            host.name,
+            link.name,
+            f"has {most} queue{'s' if most > 1 else ''} for {host.online_cpus} CPUs, and one CPU is busy with them",
+            (
+                Evidence("queues", f"{now} of {most}", f"ethtool -l {link.name}"),
+                Evidence("packets", packets_per_second(packets), "both directions, mean of the last minute"),
+                Evidence("busiest CPU", f"{percentage(hottest)} in softirqs", "/proc/stat"),
+            ),
+            "Each receive queue is served by one CPU; with few queues the others cannot help.",
+            _spread_fixes(link, host.online_cpus),
+            link.ifindex,
+        )
+
+
+def _softirq_shares(host: Watched) -> list[float]:
+    cpus = host.window[-1].cpus if host.window else {}
+    return [
+        host.mean(lambda rates, cpu=cpu: one.softirq if (one := rates.cpus.get(cpu)) else None) or 0.0  # type: ignore[misc]
+        for cpu in cpus
+    ]
+
+
+def _spread_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
+    """Receive packet steering to all CPUs: mask in groups of 32 bits, as sysfs takes it."""
+    bits = f"{(1 << cpus) - 1:x}"
+    groups = [bits[max(0, end - 8) : end] for end in range(len(bits), 0, -8)]
+    mask = ",".join(reversed(groups))
+    queues = [queue for queue in link.queues if queue.direction == "rx"]
+    path = f"/sys/class/net/{link.name}/queues/rx-{{}}/rps_cpus"
+    change = tuple(f"echo {mask} > {command(path.format(queue.number))}" for queue in queues)
+    undo = tuple(f"echo {word(queue.rps_cpus or '0')} > {command(path.format(queue.number))}" for queue in queues)
+    return (Fix("here", "hand packets to the other CPUs (RPS)", change, False, undo),) if change else ()

@@ -1,0 +1,180 @@
+"""How findings are said: one wording for the screen, the report and the README.
+
+Reads nothing; yields raw text (`nictop.model.facts.clean` is applied where it meets a screen). Commands are broken
+into lines of a given width so that the lines together still are the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nictop.model.facts import Tone, clean, width
+from nictop.rules.finding import SEVERITIES, Finding, Fix, Place, Severity, Skipped
+from nictop.rules.fixes.commands import PLACEHOLDER
+from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
+
+
+@dataclass(frozen=True)
+class SeverityWords:
+    """How a severity looks; colour is never alone."""
+
+    word: str
+    mark: str
+    ascii_mark: str
+    tone: Tone
+
+
+SEVERITY_WORDS: dict[Severity, SeverityWords] = {
+    "critical": SeverityWords("critical", "✖", "X", "bad"),
+    "warning": SeverityWords("warning", "▲", "!", "warn"),
+    "info": SeverityWords("note", "·", "-", "normal"),
+}
+PASSED = SeverityWords("passed", "✓", "+", "good")
+SKIPPED = SeverityWords("skipped", "–", "?", "dim")
+
+PLACES: dict[Place, str] = {
+    "peer": "on the other host",
+    "hypervisor": "on the Linux hypervisor below",
+    "esxi": "on the ESXi host",
+    "proxmox": "on the Proxmox VE host",
+    "libvirt": "on the libvirt host",
+    "ahv": "on a Nutanix AHV host or CVM",
+    "hyperv": "on the Hyper-V host (PowerShell)",
+    "azure": "with the Azure command line",
+    "cloud": "at the cloud provider",
+    "firmware": "in the firmware set-up",
+    "switch": "on the switch",
+}
+
+CONTINUED = " \\"
+"""Ends a line of a command that goes on in the next one."""
+
+POWERSHELL_CONTINUED = " `"
+
+
+def severity_mark(severity: Severity, *, ascii_only: bool = False) -> str:
+    words = SEVERITY_WORDS[severity]
+    return words.ascii_mark if ascii_only else words.mark
+
+
+def place_words(finding: Finding, fix: Fix) -> str:
+    """``on alma-load-001, survives a reboot``, ``on the ESXi host``: where to type, and how long it lasts where that is
+    a question."""
+    place = f"on {finding.host}" if fix.where == "here" else PLACES[fix.where]
+    lasts = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[fix.persistent]
+    return place + lasts
+
+
+def placeholders(commands: Iterable[str]) -> tuple[str, ...]:
+    """What the user must fill in, in order, each once."""
+    return tuple(dict.fromkeys(found for line in commands for found in PLACEHOLDER.findall(line)))
+
+
+def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
+    """Those that are commands, the best first."""
+    return tuple(fix for fix in finding.fixes if fix.commands)
+
+
+def counts(findings: Iterable[Finding]) -> dict[Severity, int]:
+    """How many of each severity, worst first; severities without any have 0."""
+    said = [finding.severity for finding in findings]
+    return {severity: said.count(severity) for severity in SEVERITIES}
+
+
+def count_words(findings: Iterable[Finding]) -> str:
+    """``1 critical · 2 warnings · 1 note``; "" when there are none."""
+    parts = []
+    for severity, number in counts(findings).items():
+        if number:
+            word = SEVERITY_WORDS[severity].word
+            parts.append(f"{number} {word}{'s' if number > 1 and word != 'critical' else ''}")
+    return " · ".join(parts)
+
+
+def checks_words(diagnosis: Diagnosis) -> str:
+    """``98 checks``, ``95 of 98 checks ran, 3 skipped``"""
+    number, skipped = len(RULES), len({one.rule for one in diagnosis.skipped})
+    return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
+
+
+def verdict_words(diagnosis: Diagnosis, *, ascii_only: bool = False) -> tuple[str, Tone]:
+    """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped: those may have missed
+    some; and its tone."""
+    found = count_words(diagnosis.findings)
+    if found:
+        return found, "normal"
+    if diagnosis.skipped:
+        mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
+        return f"{mark} No problems found", "warn"
+    return f"{PASSED.ascii_mark if ascii_only else PASSED.mark} No problems found", "good"
+
+
+def subject_words(said: Finding | Skipped, *, several_hosts: bool) -> str:
+    """``ens224``, or with the host where several are watched; the host alone when it is about the host itself."""
+    parts = (said.host, said.subject) if several_hosts or not said.subject else (said.subject,)
+    return " ".join(part for part in parts if part)
+
+
+def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
+    """Families in their order, each with its rules in the order in which they are asked."""
+    for family in FAMILIES:
+        members = tuple(rule for rule in RULES.values() if rule.family == family)
+        if members:
+            yield family, members
+
+
+# ------------------------------------------------------------------------------------------------------- commands
+
+
+def command_lines(
+    command: str, cells: int, *, where: Place = "here", indent: str = "  ", cut: bool = True
+) -> tuple[str, ...]:
+    r"""One shell line as clean lines of at most `cells` cells, broken at blanks outside quotes; each but the last ends
+    with `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is
+    too wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it
+    without a line end."""
+    continued = POWERSHELL_CONTINUED if where == "hyperv" else CONTINUED
+    words = _words(clean(command))
+    lines: list[str] = []
+    line = words[0]
+    for number, piece in enumerate(words[1:], 2):
+        candidate = f"{line} {piece}"
+        if width(candidate) <= cells - (0 if number == len(words) else width(continued)):
+            line = candidate
+        else:
+            lines.append(line + continued)
+            line = indent + piece
+    return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
+
+
+def _words(command: str) -> Sequence[str]:
+    """Split at blanks outside quotes; nothing else is changed."""
+    pieces, piece, quote = [], "", ""
+    escaped = False
+    for character in command:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote.strip("$") else quote
+        elif character in "'\"":
+            quote = "$'" if character == "'" and piece.endswith("$") else character
+        elif character == " ":
+            pieces.append(piece)
+            piece = ""
+            continue
+        piece += character
+    return [*pieces, piece]
+
+
+def _cut(line: str, cells: int) -> Iterator[str]:
+    cells = max(2, cells)
+    part = ""
+    for character in line:
+        if width(part + character) > cells:
+            yield part
+            part = ""
+        part += character
+    yield part

@@ -1,0 +1,1 @@
+"""What a run says: path proof, load, ceiling, bottleneck, comparison of two."""

@@ -1,0 +1,226 @@
+"""Set-up A against set-up B: medians, spread, confidence interval, and a verdict in words, or the refusal of one.
+
+Reads nothing. Runs are alternated (A B B A …), so that what drifts meets both alike; the n-th run of A and the n-th of
+B make a pair. The interval is Student's, of the logarithms of the pair ratios: exact when those are normal, and honest
+for the few pairs there are, where a bootstrap is too narrow (it knows no value outside of the seen ones).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import mean, median, stdev
+from typing import Literal
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
+from nictop.model.text.words import counted
+from nictop.traffic.results.result import Result
+
+FEWEST = 3
+"""Pairs below which nothing is said; five and more are worth having."""
+SAME = 0.02
+"""A ratio so near to 1 makes no difference to anybody."""
+WIDE = 0.5
+"""Width of the interval from which the runs scatter too much to be of use."""
+
+MUST_AGREE = (
+    "generator", "client iperf3", "server iperf3", "protocol", "direction", "streams", "length", "mss", "window",
+    "congestion control", "zerocopy", "bitrate", "time", "mtu", "ip version", "dscp",
+)  # fmt: skip
+"""Facts of a run that would be compared instead of the set-up."""
+
+_STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""0.975 quantile of Student's t by degrees of freedom from 1; beyond 30 the last one, which is a little wide."""
+
+Verdict = Literal["better", "worse", "same", "not settled", "refused"]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The same figure of several runs."""
+
+    values: tuple[float, ...]
+    median: float
+    lowest: float
+    highest: float
+
+    @property
+    def geometric_mean(self) -> float | None:
+        """That of B divided by that of A is `Ratio.estimate`; None: a value is 0."""
+        if min(self.values) <= 0:
+            return None
+        return _power(mean(math.log(value) for value in self.values))
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """B divided by A."""
+
+    estimate: float
+    """Geometric mean of the ratios of the pairs, which is the ratio of the geometric means."""
+    low: float
+    high: float
+    """95 % confidence interval."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU of one host for each Gb/s."""
+
+    role: str
+    a: Spread | None
+    b: Spread | None
+    ratio: Ratio | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A against B."""
+
+    verdict: Verdict
+    sentence: str
+    goodput_a: Spread | None = None
+    goodput_b: Spread | None = None
+    """Bits per second."""
+    ratio: Ratio | None = None
+    costs: tuple[Cost, ...] = ()
+    refusals: tuple[str, ...] = ()
+    """Why there is no verdict."""
+    differences: tuple[tuple[str, str, str], ...] = ()
+    """(what, in A, in B): in what the set-ups differ, allowed or not."""
+
+
+def order(repeats: int) -> tuple[Literal["A", "B"], ...]:
+    """A B B A A B B A …: `repeats` of each."""
+    names: list[Literal["A", "B"]] = []
+    for number in range(repeats):
+        names += ("A", "B") if number % 2 == 0 else ("B", "A")
+    return tuple(names)
+
+
+def compare(
+    a: Sequence[Result], b: Sequence[Result], *, names: tuple[str, str] = ("A", "B"), compared: Sequence[str] = ()
+) -> Comparison:
+    """`compared`: facts in which the two are meant to differ although they are among `MUST_AGREE` (``mss`` in a
+    comparison of two MSS)."""
+    differences = _differences(a, b)
+    refusals = (*_run_refusals(a, names[0]), *_run_refusals(b, names[1]), *_inner_refusals(a, b, names))
+    refusals += tuple(
+        f"{what} differs too ({clean(one)} and {clean(other)})"
+        for what, one, other in differences
+        if what in MUST_AGREE and what not in compared
+    )
+    if len(a) != len(b):
+        refusals += (f"{counted(len(a), 'run')} of {names[0]} and {len(b)} of {names[1]} make no pairs",)
+    rates_a, rates_b = _goodputs(a), _goodputs(b)
+    shown = (spread(rates_a), spread(rates_b))
+    if refusals:
+        return Comparison("refused", f"no verdict: {'; '.join(refusals)}", *shown, None, (), refusals, differences)
+    ratio = pair_ratio(rates_a, rates_b)
+    if ratio is None:
+        refusals = ("a run carried nothing",)
+        return Comparison("refused", "no verdict: a run carried nothing", *shown, None, (), refusals, differences)
+    verdict = _verdict(ratio)
+    return Comparison(verdict, _sentence(verdict, ratio, names), *shown, ratio, _costs(a, b), (), differences)
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """None of nothing."""
+    return Spread(tuple(values), median(values), min(values), max(values)) if values else None
+
+
+def pair_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio | None:
+    """B through A of at least two pairs of positive numbers; None for what makes no ratio."""
+    if len(a) != len(b) or len(a) < 2 or not all(0 < value < math.inf for value in (*a, *b)):
+        return None
+    logarithms = [math.log(two) - math.log(one) for one, two in zip(a, b, strict=True)]
+    centre = mean(logarithms)
+    freedom = min(len(logarithms) - 1, len(_STUDENT))
+    reach = _STUDENT[freedom - 1] * stdev(logarithms) / math.sqrt(len(logarithms))
+    return Ratio(_power(centre), _power(centre - reach), _power(centre + reach))
+
+
+def _power(exponent: float) -> float:
+    """e to that, infinite where no float can hold it."""
+    return math.exp(exponent) if exponent < 700 else math.inf
+
+
+def _verdict(ratio: Ratio) -> Verdict:
+    if ratio.low > 1:
+        return "same" if ratio.high <= 1 + SAME else "better"
+    if ratio.high < 1:
+        return "same" if ratio.low >= 1 - SAME else "worse"
+    return "same" if ratio.low >= 1 - SAME and ratio.high <= 1 + SAME else "not settled"
+
+
+def _sentence(verdict: Verdict, ratio: Ratio, names: tuple[str, str]) -> str:
+    a, b = map(clean, names)
+    interval = f"95 % confidence interval {ratio.low:.2f} to {ratio.high:.2f}"
+    told = f"{b} reaches {ratio.estimate:.2f} × the goodput of {a} (geometric mean; {interval})"
+    if verdict in ("better", "worse"):
+        return f"{b} is {verdict}: {told}"
+    if verdict == "same":
+        return f"no difference that matters: {told}"
+    more = "; the runs scatter widely, look for foreign load" if ratio.high - ratio.low > WIDE else ""
+    return f"not settled: {told}; more runs are needed{more}"
+
+
+def _goodputs(runs: Sequence[Result]) -> list[float]:
+    return [run.goodput for run in runs if run.goodput is not None]
+
+
+def _run_refusals(runs: Sequence[Result], name: str) -> tuple[str, ...]:
+    found = [f"fewer than {FEWEST} runs of {clean(name)}"] if len(runs) < FEWEST else []
+    for number, run in enumerate(runs, 1):
+        found += (f"{clean(name)} {number}: {reason}" for reason in run.why_not_ranked)
+    return tuple(dict.fromkeys(found))
+
+
+def _inner_refusals(a: Sequence[Result], b: Sequence[Result], names: tuple[str, str]) -> tuple[str, ...]:
+    """Repeats of one set-up must not differ among themselves in anything that counts."""
+    found = []
+    for runs, name in ((a, names[0]), (b, names[1])):
+        for what in MUST_AGREE:
+            values = {run.facts.get(what, "") for run in runs if run.failure is None}
+            if len(values) > 1:
+                found.append(f"the runs of {clean(name)} differ in {what}")
+    return tuple(found)
+
+
+def _differences(a: Sequence[Result], b: Sequence[Result]) -> tuple[tuple[str, str, str], ...]:
+    if not a or not b:
+        return ()
+    names = dict.fromkeys((*a[0].facts, *b[0].facts))
+    pairs = ((name, a[0].facts.get(name, "–"), b[0].facts.get(name, "–")) for name in names)
+    return tuple((name, clean(one), clean(other)) for name, one, other in pairs if one != other)
+
+
+def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:
+    found = []
+    for role in ("client", "server", "observer"):
+        one, other = _per_gigabit(a, role), _per_gigabit(b, role)
+        if one or other:
+            found.append(Cost(role, spread(one), spread(other), pair_ratio(one, other)))
+    return tuple(found)
+
+
+def _per_gigabit(runs: Sequence[Result], role: str) -> list[float]:
+    """Of all hosts in that role together, in the runs of which it is known."""
+    found = []
+    for run in runs:
+        known = [load.per_gigabit for load in run.hosts if load.role == role and load.per_gigabit is not None]
+        if known:
+            found.append(sum(known))
+    return found
+
+
+def cost_words(cost: Cost) -> str:
+    """``server 0.31 → 0.12 cores per Gb/s``"""
+    before = units.significant(cost.a.median) if cost.a is not None else units.UNKNOWN
+    after = units.significant(cost.b.median) if cost.b is not None else units.UNKNOWN
+    return f"{cost.role} {before} → {after} cores per Gb/s"

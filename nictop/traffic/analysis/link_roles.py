@@ -1,0 +1,92 @@
+"""How the netdevs of a host stand to the NIC that was chosen for a run: below it, above it, its PF, its VFs, its peer.
+
+Reads nothing; takes the links and PCI functions of a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import IFF_LOOPBACK
+from nictop.probe.records import Link
+from nictop.rules.vf.facts import VF_DRIVERS, named_as_virtual
+
+Role = Literal[
+    "chosen", "below", "above", "physical function", "virtual function", "accelerated", "peer", "loopback", "other"
+]
+"""accelerated: the virtual function of a hv_netvsc link, which netvsc sends by when it can."""
+
+
+def is_virtual_function(snapshot: Snapshot, link: Link) -> bool:
+    """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
+    if link.ethtool.driver is not None and link.ethtool.driver.driver in VF_DRIVERS:
+        return True
+    function = next((one for one in snapshot.pci if one.address == link.pci_address), None)
+    if function is None or link.bus != "pci":
+        return False
+    return function.physical_function is not None or named_as_virtual(
+        function.vendor_id, function.device_id, function.device_name
+    )
+
+
+def roles_of(snapshot: Snapshot, chosen: Link) -> dict[int, Role]:
+    """ifindex → role; links that have none are left out."""
+    links = snapshot.links
+    roles: dict[int, Role] = {one.ifindex: "loopback" for one in links.values() if one.flags & IFF_LOOPBACK}
+    _roles_of_functions(snapshot, chosen, roles)
+    below, above = _below(links, chosen), _above(links, chosen)
+    for link in links.values():
+        if link.ifindex in below:
+            roles[link.ifindex] = "accelerated" if chosen.bus == "vmbus" and link.bus == "pci" else "below"
+        elif link.ifindex in above:
+            roles[link.ifindex] = "above"
+        elif chosen.kind == "veth" and chosen.lower == link.ifindex and chosen.lower_namespace is None:
+            roles[link.ifindex] = "peer"
+    roles[chosen.ifindex] = "chosen"
+    return roles
+
+
+def _roles_of_functions(snapshot: Snapshot, chosen: Link, roles: dict[int, Role]) -> None:
+    physical_of = {one.address: one.physical_function for one in snapshot.pci}
+    own = chosen.pci_address
+    for link in snapshot.links.values():
+        if own is None or link.pci_address is None:
+            continue
+        if physical_of.get(own) == link.pci_address:
+            roles[link.ifindex] = "physical function"
+        elif physical_of.get(link.pci_address) == own:
+            roles[link.ifindex] = "virtual function"
+
+
+def _below(links: Mapping[int, Link], chosen: Link) -> set[int]:
+    """Ports of the chosen link and what it is made on, down to the devices."""
+    found: set[int] = set()
+    rest = [chosen.ifindex]
+    while rest:
+        ifindex = rest.pop()
+        link = links.get(ifindex)
+        if link is None:
+            continue
+        lower = {one.ifindex for one in links.values() if one.master == ifindex}
+        if link.lower is not None and link.lower_namespace is None and link.kind != "veth":
+            lower.add(link.lower)
+        rest += lower - found
+        found |= lower
+    return found - {chosen.ifindex}
+
+
+def _above(links: Mapping[int, Link], chosen: Link) -> set[int]:
+    """Masters of the chosen link, and links that are made on it or on those."""
+    found: set[int] = set()
+    rest = [chosen.ifindex]
+    while rest:
+        ifindex = rest.pop()
+        link = links.get(ifindex)
+        upper = {one.ifindex for one in links.values() if one.lower == ifindex and one.kind != "veth"}
+        if link is not None and link.master is not None:
+            upper.add(link.master)
+        rest += upper - found
+        found |= upper
+    return found - {chosen.ifindex}

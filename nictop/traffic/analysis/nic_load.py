@@ -1,0 +1,106 @@
+"""What the chosen NIC of a host counted in one window of a run, and which queue and CPUs carried it.
+
+Reads nothing; takes two counter records and the host's picture. Live and of a run that is over it is the same pair of
+records that says it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nictop.model.queues.cpu_consumers import Spender, spenders
+from nictop.model.queues.map import queue_map
+from nictop.model.rates.links import rates
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import LINK_COUNTERS, Counters
+
+CLOCK_TICKS = 100
+"""Per second, of a host that has not said: USER_HZ of every architecture in use."""
+
+_RECEIVED, _SENT = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
+_DROPPED = tuple(LINK_COUNTERS.index(name) for name in ("rx_missed_errors", "rx_dropped"))
+
+
+@dataclass(frozen=True)
+class Packets:
+    """What the chosen NIC counted in one window. None: it was reset, or nobody counts it."""
+
+    time: float
+    """The end of the window, on the axis of the run."""
+    seconds: float
+    received: float | None = None
+    """Packets per second."""
+    sent: float | None = None
+    dropped: int | None = None
+    """Packets in this window that it had no descriptor for (rx_missed_errors), or dropped (rx_dropped)."""
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """What carried the packets of one window."""
+
+    time: float
+    """The end of the window, on the axis of the run."""
+    queue: int | None = None
+    """The busiest one of the chosen NIC."""
+    share: float | None = None
+    """Of all its packets: share of 1."""
+    queues: int = 0
+    """How many it has."""
+    cpus: tuple[int, ...] = ()
+    """CPUs that took the interrupts of that queue, the busiest first."""
+    vhost: float | None = None
+    """Cores that the vhost threads of this host used; None: it has none."""
+
+
+def clock_ticks(snapshot: Snapshot) -> int:
+    """Ticks of its CPU times in a second."""
+    return snapshot.hello.clock_ticks if snapshot.hello is not None else CLOCK_TICKS
+
+
+def between(snapshot: Snapshot, before: Counters, after: Counters) -> Snapshot:
+    """The host as it was in a window: its picture with the rates of these two records."""
+    return replace(snapshot, rates=rates(before, after, clock_ticks(snapshot)))
+
+
+def packets_between(before: Counters, after: Counters, ifindex: int | None, time: float) -> Packets | None:
+    """What a NIC counted between two records; None: it is in only one of them."""
+    old, new = before.links.get(ifindex or 0), after.links.get(ifindex or 0)
+    seconds = after.time - before.time
+    if old is None or new is None or seconds <= 0:
+        return None
+    # the larger one of both: some drivers count a missed packet as dropped too
+    steps = [new[index] - old[index] for index in _DROPPED if index < min(len(old), len(new))]
+    return Packets(
+        time,
+        seconds,
+        _rate(old, new, _RECEIVED, seconds),
+        _rate(old, new, _SENT, seconds),
+        max((step for step in steps if step >= 0), default=None),
+    )
+
+
+def _rate(old: tuple[int, ...], new: tuple[int, ...], index: int, seconds: float) -> float | None:
+    step = new[index] - old[index] if index < min(len(old), len(new)) else -1
+    return step / seconds if step >= 0 else None
+
+
+def carrying(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
+    """`window`: a host as it was in a window (`between`) that ends at `time`."""
+    known = [share for one in spenders(window) if (share := _vhost(one)) is not None]
+    vhost = sum(known) if known else None
+    link = window.links.get(ifindex or 0)
+    if link is None:
+        return Carrying(time, vhost=vhost)
+    plan = queue_map(link, window)
+    row = next((one for one in plan.rows if one.queue == plan.busiest), None) if plan.busiest is not None else None
+    used = sum(one.in_use for one in plan.rows)
+    if row is None:
+        return Carrying(time, queues=used, vhost=vhost)
+    return Carrying(time, plan.busiest, plan.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
+
+
+def _vhost(one: Spender) -> float | None:
+    if one.kind == "machine":
+        return one.vhost
+    return one.total if one.kind == "vhost" else None

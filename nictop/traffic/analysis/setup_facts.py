@@ -1,0 +1,150 @@
+"""What a comparison must know of the set-up of a run: kernel, NIC, queues, offloads, versions of both ends; and of a
+NIC what may hold a run back.
+
+Reads nothing; takes the snapshots and the tools of both hosts. Values are raw words of the machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Link, Qdisc, TrafficTools
+from nictop.traffic.generators import Side
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.tools import iperf3_version, version_words
+
+MOST_LINKS = 64
+"""That a link sends through: a bridge may have thousands of ports."""
+
+OFFLOADS = (
+    "tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-generic-segmentation", "rx-gro", "rx-lro", "rx-gro-hw",
+    "tx-checksum-ip-generic", "tx-checksum-ipv4", "rx-checksum",
+)  # fmt: skip
+
+
+def facts(plan: Plan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, TrafficTools]) -> dict[str, str]:
+    """Name of the fact → value; what is not known is left out."""
+    found = {
+        "generator": plan.generator,
+        "protocol": plan.protocol,
+        "direction": plan.direction,
+        "ip version": str(plan.ip_version),
+        "streams": str(plan.streams),
+        "time": str(plan.time),
+        "length": _word(plan.length),
+        "mss": _word(plan.mss),
+        "window": _word(plan.window),
+        "bitrate": _word(plan.bitrate),
+        "dscp": _word(plan.dscp),
+        "zerocopy": "yes" if plan.zerocopy else "no",
+        "congestion control": plan.congestion or _default_congestion(plan, tools),
+    }
+    mtus = []
+    sides: tuple[Side, Side] = ("client", "server")
+    for side, place, cpu in zip(sides, (plan.client, plan.server), (plan.client_cpu, plan.server_cpu), strict=True):
+        if plan.generator == "iperf3" and side in tools:
+            found[f"{side} iperf3"] = version_words(iperf3_version(tools[side].version))
+        found[f"{side} affinity"] = _word(cpu)
+        snapshot = snapshots.get(place.host)
+        if snapshot is None:
+            continue
+        found.update({f"{side} {name}": value for name, value in _machine(snapshot).items() if value})
+        link = snapshot.links.get(place.ifindex or 0)
+        if link is not None:
+            mtus.append(link.mtu)
+            found.update({f"{side} {name}": value for name, value in _nic(link, snapshot).items() if value})
+    if mtus:
+        found["mtu"] = str(min(mtus))
+    return found
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What a link sends by."""
+
+    link: str
+    kind: str
+    """Of its root queueing discipline."""
+    acting: tuple[Qdisc, ...] = ()
+    """Disciplines that do more than queue."""
+    read: bool = True
+    """False: which do is not known."""
+
+
+@dataclass(frozen=True)
+class NicSetup:
+    """The chosen NIC of a host."""
+
+    queues: int | None = None
+    """Receive queues in use; None: the driver does not say."""
+    qdiscs: tuple[Sending, ...] = ()
+    """Of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
+
+
+def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
+    """The setup of a link of this host."""
+    passed = [link]
+    for one in passed:  # grows while it is walked
+        below = [other for other in snapshot.links.values() if other.master == one.ifindex and _sends_for(other, one)]
+        if one.kind != "veth" and one.lower is not None and one.lower_namespace is None:
+            below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
+        passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
+    read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
+    sending = (Sending(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
+    return NicSetup(receive_queues(link), tuple(sending))
+
+
+def _sends_for(port: Link, master: Link) -> bool:
+    """Of a bridge the taps of virtual machines do not."""
+    return port.bus is not None or master.kind in ("bond", "team")
+
+
+def receive_queues(link: Link) -> int | None:
+    """In use; None: the driver does not say."""
+    channels = link.ethtool.channels
+    if channels is not None:
+        return (channels.combined or 0) + (channels.rx or 0) or None
+    return sum(queue.direction == "rx" for queue in link.queues) or None
+
+
+def _word(value: int | None) -> str:
+    return "default" if value is None else str(value)
+
+
+def _default_congestion(plan: Plan, tools: Mapping[Side, TrafficTools]) -> str:
+    """Of the sender, whose congestion control it is."""
+    side: Side = "server" if plan.direction == "reverse" else "client"
+    return tools[side].congestion_control if side in tools and tools[side].congestion_control else "default"
+
+
+def _machine(snapshot: Snapshot) -> dict[str, str]:
+    found = {"host": snapshot.host}
+    if snapshot.hello is not None:
+        found["kernel"] = snapshot.hello.kernel
+    if snapshot.inventory is not None:
+        platform = snapshot.inventory.platform
+        found["hypervisor"] = platform.hypervisor or "none"
+        found["distribution"] = platform.distribution or ""
+        found["cpus"] = platform.online_cpus or ""
+    return found
+
+
+def _nic(link: Link, snapshot: Snapshot) -> dict[str, str]:
+    driver = link.ethtool.driver
+    found = {"nic": link.name, "mtu": str(link.mtu)}
+    if driver is not None:
+        found.update({"driver": driver.driver, "driver version": driver.version, "firmware": driver.firmware})
+    queues = receive_queues(link)
+    found["queues"] = "" if queues is None else str(queues)
+    features = {one.name: one.active for one in link.ethtool.features or ()}
+    found["offloads"] = " ".join(name for name in OFFLOADS if features.get(name))
+    vectors = [
+        one
+        for one in (snapshot.inventory.interrupts if snapshot.inventory is not None else ())
+        if one.pci_address is not None and one.pci_address == link.pci_address
+    ]
+    cpus = dict.fromkeys(one.effective_cpus or one.allowed_cpus or "" for one in vectors)
+    found["interrupt affinity"] = " ".join(cpu for cpu in cpus if cpu)
+    return found

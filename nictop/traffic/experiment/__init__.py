@@ -1,0 +1,1 @@
+"""Several runs and one verdict: steps, changes between them, self-test on one machine."""

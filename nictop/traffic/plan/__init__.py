@@ -1,0 +1,1 @@
+"""A run before it begins: endpoints, quantities, request, generator, checked values."""

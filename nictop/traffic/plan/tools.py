@@ -1,0 +1,116 @@
+"""What the generators of two hosts can do: the version of iperf3, its options, and what a plan asks in vain.
+
+Reads nothing; takes the "tools" that a probe tells. What ``--help`` names is there, whatever the version says:
+distributions carry options back. Options that it does not name by a long word, and limits, go by the version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from nictop.model.text.terminal import clean
+from nictop.probe.records import TrafficTools
+from nictop.traffic.plan.plan import Plan
+
+Version = tuple[int, ...]
+
+OLDEST: Version = (3, 5)
+LARGE_MSS: Version = (3, 21)
+"""Before it 9216 is the largest."""
+LARGEST_OLD_MSS = 9216
+THREADS: Version = (3, 16)
+"""From here on every stream has a thread of its own."""
+RESULTS_DIFFER = "the results of different versions are not to be compared"
+
+_VERSION = re.compile(r"^iperf (\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", re.MULTILINE | re.ASCII)
+
+
+def iperf3_version(text: str) -> Version | None:
+    """``(3, 12)`` of what ``iperf3 --version`` prints; None: it is no iperf3."""
+    found = _VERSION.search(text)
+    return tuple(int(part) for part in found.groups() if part is not None) if found else None
+
+
+def version_words(version: Version | None) -> str:
+    return "iperf3 of an unknown version" if version is None else f"iperf3 {'.'.join(map(str, version))}"
+
+
+def streams_json(tools: TrafficTools) -> bool:
+    """It can tell each interval as JSON, at once."""
+    return "--json-stream" in tools.options
+
+
+def asked_options(plan: Plan) -> tuple[tuple[str, str, Version], ...]:
+    """(what the plan asks, long option that does it, version that has it for sure), of iperf3."""
+    wanted = (
+        (plan.direction == "bidirectional", "traffic in both directions at once", "--bidir", (3, 7)),
+        (plan.bitrate is not None, "a bitrate", "--bitrate", (3, 2)),
+        (plan.zerocopy, "zerocopy", "--zerocopy", (3, 0)),
+        (plan.congestion is not None, "a congestion control", "--congestion", (3, 1)),
+        (plan.dscp is not None, "DSCP", "--tos", (3, 0)),
+        (plan.omit > 0, "seconds that do not count", "--omit", (3, 0)),
+        (True, "results while they are measured", "--forceflush", (3, 1, 5)),
+    )
+    return tuple((what, option, since) for asked, what, option, since in wanted if asked)
+
+
+def refusals(plan: Plan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
+    """Why the two hosts cannot run the plan, a sentence each; () when they can."""
+    found: list[str] = []
+    for host, tools, cpu in (
+        (plan.client.host, client, plan.client_cpu),
+        (plan.server.host, server, plan.server_cpu),
+    ):
+        name = clean(host)
+        if plan.generator == "iperf3":
+            found += (f"{name}: {reason}" for reason in _iperf3_refusals(plan, tools))
+        found += (f"{name}: {reason}" for reason in _kernel_refusals(plan, tools, cpu))
+    return tuple(found)
+
+
+def _iperf3_refusals(plan: Plan, tools: TrafficTools) -> Iterable[str]:
+    if tools.path is None:
+        yield "iperf3 is not installed"
+        return
+    version = iperf3_version(tools.version)
+    if version is None:
+        why = tools.unreadable.get("version") or tools.unreadable.get("options")
+        yield f"{clean(tools.path)} does not answer as iperf3 does" + (f": {clean(why.detail)}" if why else "")
+        return
+    name = version_words(version)
+    if version < OLDEST:
+        yield f"{name} is older than {'.'.join(map(str, OLDEST))}, which is the oldest that nictop can follow"
+        return
+    for what, option, since in asked_options(plan):
+        missing = option not in tools.options if tools.options else version < since
+        if missing:
+            yield f"{name} has no {option} for {what}; {'.'.join(map(str, since))} and later have it"
+    if plan.mss is not None and plan.mss > LARGEST_OLD_MSS and version < LARGE_MSS:
+        yield f"{name} takes an MSS of at most {LARGEST_OLD_MSS}, 3.21 and later more"
+    if (plan.client_cpu is not None or plan.server_cpu is not None) and "--affinity" not in (
+        tools.options or ("--affinity",)
+    ):
+        yield f"{name} was built without CPU affinity"
+
+
+def _kernel_refusals(plan: Plan, tools: TrafficTools, cpu: int | None) -> Iterable[str]:
+    if plan.congestion is not None and tools.congestion_controls and plan.congestion not in tools.congestion_controls:
+        offered = ", ".join(map(clean, tools.congestion_controls))
+        yield f"the kernel does not offer {plan.congestion}, but {offered}"
+    if cpu is not None and tools.cpus and cpu not in tools.cpus:
+        yield f"there is no CPU {cpu} that the generator could run on"
+
+
+def differences(client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
+    """What differs between the generators of two hosts and shows in results."""
+    ours, theirs = iperf3_version(client.version), iperf3_version(server.version)
+    if ours == theirs:
+        return ()
+    words: Sequence[str] = (version_words(ours), version_words(theirs))
+    more = "; only one of them runs every stream in a thread of its own" if _threaded(ours) != _threaded(theirs) else ""
+    return (f"client {words[0]}, server {words[1]}{more}: {RESULTS_DIFFER}",)
+
+
+def _threaded(version: Version | None) -> bool:
+    return version is not None and version >= THREADS

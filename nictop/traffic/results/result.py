@@ -1,0 +1,158 @@
+"""A run as a value: what arrived, what it cost, which way it went, and whether it may be compared with others.
+
+Reads nothing. Totals come from the generator's own end counters, and from its intervals only of a run that somebody has
+stopped, which is never ranked. Times are seconds since the
+first interval began, on one axis for all hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from nictop.model.devices.ceiling import Ceiling
+from nictop.model.text.terminal import clean
+from nictop.model.text.units import percentage
+from nictop.traffic.analysis.cpu_load import HostLoad
+from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.plan.plan import Plan
+from nictop.traffic.run.failures import Failure
+
+SCHEMA = 1
+"""Raised when a field changes its meaning."""
+
+MOST_STEAL = 0.05
+"""Share of a host's CPU time that others may have had: more, and the run measures them too."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One interval on the axis of the run."""
+
+    time: float
+    """Its end."""
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One direction of a run."""
+
+    sender: str
+    receiver: str
+    """Hosts."""
+    sent: Total | None
+    """As the sender counted it (what went into its socket buffers)."""
+    received: Total | None
+    """As the receiver counted it: the goodput."""
+    points: tuple[Point, ...] = ()
+    """As the receiver told them, else the sender; the omitted ones are before 0."""
+    retransmits: int | None = None
+    """Segments, of what counts."""
+    sent_points: tuple[Point, ...] = ()
+    """As the sender told them, with what its sockets said of retransmits, rtt and window."""
+
+    @property
+    def goodput(self) -> float | None:
+        """Bits per second that arrived."""
+        return self.received.bits_per_second if self.received is not None else None
+
+    @property
+    def retransmits_per_gigabyte(self) -> float | None:
+        if self.retransmits is None or self.received is None:
+            return None
+        size = self.received.bytes or self.received.bits_per_second * self.received.seconds / 8
+        return self.retransmits / (size / 1e9) if size else None
+
+
+@dataclass(frozen=True)
+class SocketFigures:
+    """The connections of a sender during what counts, by sock_diag."""
+
+    host: str
+    rtt: int | None
+    """µs, median."""
+    snd_mss: int | None
+    """Bytes, the smallest one."""
+    congestion_window: int | None
+    """Segments, median of the sum of all streams."""
+    window_limited: float | None
+    """Share of 1 of the time with data to send, in which the receiver's window forbade it."""
+    buffer_limited: float | None
+    """The same for the own send buffer."""
+    congestion_control: str | None = None
+    send_window: int | None = None
+    """Bytes that the receiver offered, of all streams, median; None: not known (Linux before 5.4)."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run."""
+
+    plan: Plan
+    wall: float
+    """Seconds since the epoch at its start."""
+    flows: tuple[Flow, ...] = ()
+    """From the client first."""
+    hosts: tuple[HostLoad, ...] = ()
+    """Client, server, observers."""
+    sockets: tuple[SocketFigures, ...] = ()
+    """Of each sender."""
+    ceiling: Ceiling | None = None
+    proof: Proof | None = None
+    failure: Failure | None = None
+    """Why it did not come to its end."""
+    bottleneck: str = ""
+    """In a sentence."""
+    facts: dict[str, str] = field(default_factory=dict)
+    """What a comparison must know of the set-up: ``client kernel``, ``server driver``, ``client iperf3``, ``mtu``, …"""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing and does not make it invalid."""
+    clock_uncertainty: float | None = None
+    """Seconds by which hosts may lie beside each other on the axis; None: not known."""
+    stopped: float | None = None
+    """Seconds that had counted when somebody stopped it; None: nobody did."""
+    schema: int = SCHEMA
+
+    @property
+    def goodput(self) -> float | None:
+        """Bits per second that arrived, both directions together; None: not known of one."""
+        known = [flow.goodput for flow in self.flows]
+        return sum(one for one in known if one is not None) if known and None not in known else None
+
+    @property
+    def of_ceiling(self) -> float | None:
+        """Share of 1 of the ceiling that the faster direction reached."""
+        most = max((flow.goodput for flow in self.flows if flow.goodput is not None), default=None)
+        if most is None or self.ceiling is None or not self.ceiling.goodput:
+            return None
+        return most / self.ceiling.goodput
+
+    @property
+    def why_not_ranked(self) -> tuple[str, ...]:
+        """Why it may not be compared with others; () when it may."""
+        return tuple(_objections(self))
+
+
+def _objections(result: Result) -> Sequence[str]:
+    found = []
+    if result.failure is not None:
+        found.append(f"the run failed: {result.failure.sentence}")
+    elif result.stopped is not None:
+        found.append(f"it was stopped after {result.stopped:.1f} of {result.plan.time} s")
+    elif result.goodput is None:
+        found.append("the receiver's total is not known")
+    if result.proof is None:
+        found.append("nobody looked which NIC carried it")
+    elif result.proof.verdict != "proven":
+        found.append(f"the path is not verified: {result.proof.sentence}")
+    for load in result.hosts:
+        host = clean(load.host)
+        if load.role == "observer":
+            continue
+        if load.busy is None:
+            found.append(f"{host}: its CPUs were not counted")
+        elif load.busy.steal_share > MOST_STEAL:
+            found.append(f"{host}: the hypervisor took {percentage(load.busy.steal_share)} of its CPU time (steal)")
+    return found

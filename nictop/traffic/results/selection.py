@@ -1,0 +1,149 @@
+"""Results that stay (`kept_files`), and which of them are compared: words of a command line → two set-ups of runs.
+
+`chosen` reads the kept files, `found` and `set_ups` are pure. A word is a path (of a file or a directory), the
+identity of a run or of an experiment (or how it begins), or a label; ``WORD:VALUE`` is one value of a sweep or of a
+comparison.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nictop.errors import NictopError
+from nictop.model.text.terminal import clean
+from nictop.traffic.plan.quantities import shown
+from nictop.traffic.results.store import (
+    SCHEMA,
+    ExperimentKind,
+    Kept,
+    KeptRuns,
+    directory,
+    keep,
+    kept_runs,
+    parse_kept,
+    read,
+)
+
+__all__ = [
+    "SCHEMA",
+    "ExperimentKind",
+    "Kept",
+    "KeptRuns",
+    "SetUp",
+    "chosen",
+    "directory",
+    "found",
+    "keep",
+    "kept_runs",
+    "parse_kept",
+    "read",
+    "set_ups",
+]
+
+SetUp = tuple[str, list[Kept]]
+"""Its name, clean, and its runs in the order in which they were made."""
+
+MOST_LISTED = 8
+
+
+def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
+    """The two set-ups that the words mean, in their order. NictopError when it is not two, or a word means nothing."""
+    kept: list[Kept] | None = None
+    runs: dict[str, Kept] = {}
+    for word in words:
+        if _is_path(word):
+            here = [read(Path(word))] if not os.path.isdir(word) else _all(Path(word))
+        else:
+            kept = _all(directory) if kept is None else kept
+            here = found(word, kept)
+        for run in here:
+            runs.setdefault(run.identity, run)
+    result = set_ups(runs.values())
+    if len(result) != 2:
+        raise NictopError(f"two set-ups are compared, and this is {_counted(result)}", _hint(result))
+    return result
+
+
+def found(word: str, kept: Iterable[Kept]) -> list[Kept]:
+    """Those that a word means. NictopError: none, or it begins several identities."""
+    kept = list(kept)
+    runs = _found(word, kept)
+    name, colon, value = word.rpartition(":")
+    if not runs and colon:
+        runs = [run for run in _found(name, kept) if run.value == value]
+    if not runs:
+        labels = dict.fromkeys(clean(run.label) for run in kept if run.label)
+        listed = ", ".join(list(labels)[:MOST_LISTED])
+        raise NictopError(
+            f"no kept result is called {shown(word)}",
+            f"labels: {listed}" if listed else "nictop traffic --list shows what is kept",
+        )
+    return runs
+
+
+def _found(word: str, kept: Sequence[Kept]) -> list[Kept]:
+    for exact in (
+        [run for run in kept if word and run.label == word],
+        [run for run in kept if run.identity == word],
+        [run for run in kept if run.experiment == word],
+    ):
+        if exact:
+            return exact
+    beginning = [run for run in kept if word and (run.experiment.startswith(word) or run.identity.startswith(word))]
+    experiments = dict.fromkeys(run.experiment for run in beginning)
+    by_run = [run for run in beginning if not run.experiment.startswith(word)]
+    if len(experiments) > 1 or len(by_run) > 1:
+        listed = ", ".join(map(clean, list(experiments)[:MOST_LISTED]))
+        raise NictopError(f"{shown(word)} begins several identities", f"{listed}: write more of it")
+    return beginning
+
+
+def set_ups(runs: Iterable[Kept]) -> list[SetUp]:
+    """Runs that were made alike, in the order in which they come: those of one label (else of one experiment), group
+    and value."""
+    groups: dict[tuple[str, str, str, str], list[Kept]] = {}
+    for run in runs:
+        groups.setdefault((run.label or run.experiment, run.variable, run.value, run.group), []).append(run)
+    of_one = len({key[0] for key in groups}) == 1
+    names = [_name(key, of_one) for key in groups]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({clean(key[3])})" if key[3] else name for name, key in zip(names, groups, strict=True)]
+    return [
+        (name, sorted(group, key=lambda run: (run.written, run.number)))
+        for name, group in zip(names, groups.values(), strict=True)
+    ]
+
+
+def _name(key: tuple[str, str, str, str], of_one: bool) -> str:
+    label, variable, value, _ = key
+    varied = clean(value if variable == "setup" else f"{variable} {value}") if variable else ""
+    return varied if of_one and varied else f"{clean(label)} {varied}".strip()
+
+
+def _is_path(word: str) -> bool:
+    return os.sep in word or word.endswith(".json")
+
+
+def _all(directory: Path) -> list[Kept]:
+    """Oldest first."""
+    return [run for _, run in reversed(kept_runs(directory).runs)]
+
+
+def _counted(result: Sequence[SetUp]) -> str:
+    if not result:
+        return "none"
+    listed = ", ".join(f"{name} ({len(runs)} runs)" if len(runs) > 1 else name for name, runs in result[:MOST_LISTED])
+    more = ", …" if len(result) > MOST_LISTED else ""
+    return f"{len(result)}: {listed}{more}" if len(result) > 1 else f"one: {listed}"
+
+
+def _hint(result: Sequence[SetUp]) -> str:
+    if len(result) > 2 and len({run.experiment for _, runs in result for run in runs}) == 1:
+        run = result[0][1][0]
+        one, other = (runs[0].value for _, runs in result[:2])
+        return f"name two of its values: {clean(run.experiment)}:{clean(one)} {clean(run.experiment)}:{clean(other)}"
+    if not result:
+        return "name them as nictop traffic --list does: nictop compare A B"
+    return "runs of one label, or of one experiment, are one set-up: give each set-up a --label"

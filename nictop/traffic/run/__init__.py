@@ -1,0 +1,1 @@
+"""One run: its endpoints, events, failures and end."""

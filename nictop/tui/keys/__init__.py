@@ -1,0 +1,1 @@
+"""Key bindings, each with identifier, label and tooltip."""

@@ -1,0 +1,100 @@
+"""Opens the application: on hosts, or on a recording. Returns when its screen is gone.
+
+Reads the environment, for what the terminal can draw.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nictop.hosts.specification import Host
+from nictop.tui.app import AppOutcome, NictopApp
+from nictop.tui.terminal import PLAIN_TERMINALS, wants_ascii
+
+if TYPE_CHECKING:
+    from nictop.recording.reader import Recording
+    from nictop.traffic.plan.request import Wish
+    from nictop.wire.source import Source
+    from nictop.wire.ssh.authentication import Ask
+
+
+def run(
+    hosts: Sequence[Host],
+    *,
+    interval: float,
+    ascii_only: bool,
+    sudo: bool = False,
+    allow_changes: bool = False,
+    accept_new_host_keys: bool = False,
+    wish: Wish | None = None,
+    self_test: bool = False,
+) -> AppOutcome:
+    """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which
+    begins at once, or (`self_test`) of a run on this machine alone."""
+
+    def connect(host: Host, ask: Ask) -> Source:
+        from nictop.hosts.connect import connect as source_of
+
+        return source_of(
+            host,
+            app.interval,
+            eager=True,
+            parts=True,
+            sudo=sudo,
+            allow_changes=allow_changes,
+            accept_new_host_keys=accept_new_host_keys,
+            ask=ask,
+        )
+
+    app = NictopApp(
+        connect,
+        hosts,
+        interval=interval,
+        ascii_only=ascii_only or wants_ascii(os.environ),
+        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+        allow_changes=allow_changes,
+        wish=wish,
+        self_test=self_test,
+    )
+    _run(app)
+    return app.outcome
+
+
+def show(
+    recording: Recording,
+    *,
+    start: float,
+    speed: float = 1.0,
+    ascii_only: bool,
+    loop: bool = False,
+    banner: str = "",
+) -> int:
+    """Open the same screens on a recording, from `start` on (seconds as in the recording); its exit code. `loop`: begin
+    anew at the end. `banner`: what is always said of it."""
+    from nictop.recording.playback import Playback
+    from nictop.tui.controllers.replay import WINDOW
+
+    app = NictopApp(
+        _refuse,
+        (),
+        ascii_only=ascii_only or wants_ascii(os.environ),
+        has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
+    )
+    playback = Playback(recording, window=WINDOW)
+    playback.speed = speed
+    app.show_recording(playback, start=start, loop=loop, banner=banner)
+    _run(app)
+    return app.return_code or 0
+
+
+def _run(app: NictopApp) -> None:
+    """Until its screen is gone. Raises what has ended it, when that was a fault of nictop itself."""
+    app.run()
+    if app.failure is not None:
+        raise app.failure
+
+
+def _refuse(host: Host, ask: Ask) -> Source:
+    raise RuntimeError("nothing is connected to in a recording")

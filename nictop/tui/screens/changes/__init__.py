@@ -1,0 +1,1 @@
+"""A fix or a guided change: preview, progress, keep or undo."""

@@ -1,0 +1,146 @@
+"""Guided set-up of one NIC: what is wanted is filled in, and what would be typed for it stands below.
+
+╭ vm1: set up ens4 ──────────────────────────────────────────────╮
+│ what to do     ◂ set its queues ▸                              │
+│▸queues         4▏                 1 to 4, 1 now                │
+│ ── What would be typed ──────────────────────────────────────  │
+│       ethtool -L ens4 combined 4                               │
+╰ enter go on · esc close ───────────────────────────────────────╯
+
+From there it goes on as a fix does: the host says what would change, undoes it unless it is kept, and a check looks
+whether it has come to what was wanted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from nictop.changes.guided import SetUp
+from nictop.changes.job import Errand
+from nictop.errors import NictopError
+from nictop.model.facts import wrap
+from nictop.rules import Watched
+from nictop.tui.keys.changes import SET_UP_KEYS
+from nictop.tui.screens.changes.fix import open_change, open_errand
+from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.changes.guided_fields import Missing, Place, fields_of, set_up_of
+from nictop.tui.widgets.changes.guided_form import SetUpForm
+from nictop.tui.widgets.changes.page import draw_fix, rule_line
+from nictop.tui.widgets.findings.panel import plain
+
+if TYPE_CHECKING:
+    from nictop.tui.app import NictopApp
+
+AROUND = 5
+"""Rows of the dialog that are neither form nor page."""
+
+
+def open_set_up(app: NictopApp, host: str, ifindex: int | None) -> None:
+    """For a NIC of a watched host; None: none is chosen. A change that goes on is shown instead."""
+    if open_change(app):
+        return
+    followed = app.hosts.by_name.get(host)
+    link = followed.snapshot.links.get(ifindex) if followed is not None and ifindex is not None else None
+    if followed is None or link is None or followed.snapshot.inventory is None:
+        app.say("Choose a NIC first, by its line.", "Set up")
+        return
+    place = Place.of(Watched(followed.snapshot, followed.window.parts), link)
+    app.push_screen(SetUpScreen(place, ascii_only=app.ascii_only))
+
+
+class SetUpScreen(WhileOpen, ModalScreen[None]):
+    """`place`: the NIC as it is when the dialog is opened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = SET_UP_KEYS
+
+    def __init__(self, place: Place, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._place, self._ascii_only = place, ascii_only
+        self._job: SetUp | NictopError = Missing("")
+        self._asked = False
+        """Enter was pressed: what is missing is said as a mistake."""
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="set-up", classes="dialog"):
+            yield SetUpForm(fields_of(self._place), ascii_only=self._ascii_only, id="set-up-form")
+            yield LineView(ascii_only=self._ascii_only, id="set-up-page")
+
+    def on_mount(self) -> None:
+        box = self.query_one("#set-up", Vertical)
+        title = f"{self._place.host.name}: set up {self._place.link.name}"
+        box.border_title = box_title(title, self.app.size.width, self._ascii_only)
+        box.border_subtitle = box_keys("enter go on · esc close", self.app.size.width, self._ascii_only)
+        self.query_one("#set-up-page").can_focus = False
+        self.query_one(SetUpForm).focus()
+        self.call_after_refresh(self._look)
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._look)
+
+    def on_form_changed(self) -> None:
+        self._asked = False
+        self._look()
+
+    def _look(self) -> None:
+        """What the words make, or what is wrong with them."""
+        form, page = self.query_one(SetUpForm), self.query_one("#set-up-page", LineView)
+        form.show({})
+        form.take_rows(max(1, len(form.shown)))
+        try:
+            self._job = set_up_of(form.words, self._place)
+        except NictopError as error:
+            self._job = error
+        lines = self._lines(max(20, page.scrollable_content_region.width))
+        page.take_rows(max(1, min(len(lines), self.size.height - AROUND - len(form.shown))))
+        page.show_lines(lines)
+
+    def _lines(self, cells: int) -> list[SpanLine]:
+        job = self._job
+        if isinstance(job, NictopError):
+            style = "dim" if isinstance(job, Missing) and not self._asked else "bad"
+            said = [(job.message, style), (job.hint or "", "dim")]
+            return [
+                ((f" {part}", tone),)
+                for text, tone in said
+                if text
+                for part in wrap(plain(text, self._ascii_only), cells - 2)
+            ]
+        lines: list[SpanLine] = [rule_line("What would be typed", cells)]
+        lines += draw_fix(job.fix, cells, ascii_only=self._ascii_only)
+        if job.lasting:
+            lines.append(rule_line("Gone after the next reboot; to make it last afterwards", cells))
+            for fix in job.lasting:
+                lines += [((f" {part}", "dim"),) for part in wrap(plain(fix.title, self._ascii_only), cells - 2)]
+        return lines
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def action_begin(self) -> None:
+        """By what is known of the host now."""
+        followed = self.nictop.hosts.by_name.get(self._place.host.name)
+        if followed is not None and followed.snapshot.inventory is not None:
+            link = followed.snapshot.links.get(self._place.link.ifindex)
+            if link is not None:
+                self._place = Place.of(Watched(followed.snapshot, followed.window.parts), link)
+        self._asked = True
+        self._look()
+        job = self._job
+        if isinstance(job, SetUp):
+            nictop, host = self.nictop, self._place.host.name
+            self.dismiss()
+            open_errand(nictop, Errand.of_set_up(host, job))
+
+    def action_close(self) -> None:
+        self.dismiss()

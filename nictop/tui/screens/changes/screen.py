@@ -1,0 +1,220 @@
+"""The change that goes on: what would be done, yes or no, then how it goes, and whether it is kept.
+
+╭ vm1: set it now ───────────────────────────────────────────────╮
+│ ✓ applied, and read back                                       │
+│ vm1 takes it back by itself in 23 s  ████████████████░░░░░     │
+│ ✓ the finding is gone                                          │
+╰ k keep · u undo now · esc look around (f comes back) ──────────╯
+
+Nothing is kept by a key that has done something else before: apply, keep and undo are keys of their own, and what may
+cut the host off is done by the word yes alone.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from nictop.changes.progress import Progress
+from nictop.tui.keys.changes import CHANGE_KEYS, OTHER_KEYS
+from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.changes.page import ChangePage, commands_of
+
+if TYPE_CHECKING:
+    from nictop.changes.job import Errand
+    from nictop.tui.app import NictopApp
+
+SURE = "yes"
+ANSWERS = "yes applies it, anything else does not"
+AROUND = 5
+"""Rows of the dialog that are not its page: borders, the line to type into, and what stays in sight behind it."""
+KEYS = {
+    "asked": "esc leave it as it is",
+    "prepared": "a apply · esc leave it as it is · y copy · +/- time to keep it",
+    "applying": "u undo · esc look around (f comes back)",
+    "applied": "k keep · u undo now · esc look around (f comes back)",
+    "undoing": "esc look around (f comes back)",
+    "parted": "esc look around (f comes back)",
+    "ended": "enter close",
+}
+
+
+class HostChangeScreen(WhileOpen, ModalScreen[None]):
+    """Draws the application's change; what is decided goes there, and nothing of it is kept here."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *OTHER_KEYS]
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self._asks_twice = False
+        self._stage = ""
+        self._left = False
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="change", classes="dialog"):
+            yield LineView(ascii_only=self._ascii_only, id="change-page")
+            yield Entry(placeholder=ANSWERS, ascii_only=self._ascii_only, id="change-sure")
+
+    def on_mount(self) -> None:
+        self.query_one(Entry).display = False
+        self.query_one(LineView).focus()
+        self.watch(self.app, "change_news", self._take, init=False)
+        self.call_after_refresh(self._take)
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    @property
+    def _shown(self) -> tuple[Errand, Progress] | None:
+        changes = self.nictop.changes
+        return None if changes.errand is None or changes.progress is None else (changes.errand, changes.progress)
+
+    def _take(self) -> None:
+        """There is news, or time has passed."""
+        found = self._shown
+        if self._left:
+            return
+        if found is None or found[1].outcome == "cancelled":
+            self._leave()
+            return
+        errand, progress = found
+        if progress.stage != self._stage:
+            self._stage = progress.stage
+            if progress.stage != "prepared":
+                self._end_question()
+            self.query_one(LineView).scroll_to(y=0, animate=False)
+        self._draw(errand, progress)
+
+    def _draw(self, errand: Errand, progress: Progress) -> None:
+        box, view = self.query_one("#change", Vertical), self.query_one(LineView)
+        title, keys = f"{errand.host}: {errand.title}", self._keys(progress)
+        if box.border_title != (shown := box_title(title, self.size.width, self._ascii_only)):
+            box.border_title = shown
+        if box.border_subtitle != (shown := box_keys(keys, self.size.width, self._ascii_only)):
+            box.border_subtitle = shown
+        followed = self.nictop.hosts.by_name.get(errand.host)
+        page = ChangePage(errand, progress, view.scrollable_content_region.width, ascii_only=self._ascii_only)
+        snapshot = followed.snapshot if followed is not None else None
+        lines = page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
+        view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
+        view.show_lines(lines)
+
+    def _keys(self, progress: Progress) -> str:
+        if self._asks_twice:
+            return "enter answer · esc leave it as it is"
+        if progress.stage == "applied" and not progress.is_applied:
+            return KEYS["undoing"]
+        lasts = " · l make it last" if self._can_last(progress) else ""
+        return KEYS[progress.stage] + lasts
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._take)
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys do something only while it can be done; what is typed is no key."""
+        found = self._shown
+        if found is None or not self.query(Entry):
+            return action in ("back", "close")
+        progress = found[1]
+        offered = {
+            "apply": progress.stage == "prepared" and progress.told == "" and not self._asks_twice,
+            "keep": progress.is_applied,
+            "undo": progress.stage == "applying" or progress.is_applied,
+            "wait": progress.stage == "prepared" and not self._asks_twice,
+            "lasting": self._can_last(progress),
+            "close": progress.stage == "ended",
+        }
+        return offered.get(action, True)
+
+    def action_apply(self) -> None:
+        found = self._shown
+        if found is None or not found[1].needs_second_yes:
+            self.nictop.changes.apply()
+            return
+        self._asks_twice = True
+        entry = self.query_one(Entry)
+        entry.display = True
+        self.set_focus(entry)
+        self._draw(*found)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Only the word applies it."""
+        event.stop()
+        sure = event.value.strip().casefold() == SURE
+        self._end_question()
+        if sure:
+            self.nictop.changes.apply(twice=True)
+        else:
+            self.nictop.changes.undo()
+
+    def _end_question(self) -> None:
+        if self._asks_twice:
+            self._asks_twice = False
+            entry = self.query_one(Entry)
+            entry.value, entry.display = "", False
+            self.set_focus(self.query_one(LineView))
+
+    def action_keep(self) -> None:
+        self.nictop.changes.keep()
+
+    def action_undo(self) -> None:
+        self.nictop.changes.undo()
+
+    def action_wait(self, step: int) -> None:
+        self.nictop.changes.wait(step)
+
+    def action_copy(self) -> None:
+        found = self._shown
+        if found is not None:
+            self.nictop.copy_lines(commands_of(found[1]), [f"to be typed on {found[0].host}"])
+
+    def action_back(self) -> None:
+        """Before it is applied, that is no; afterwards the screens are looked at meanwhile."""
+        found = self._shown
+        if found is not None and found[1].stage in ("asked", "prepared") and found[1].told == "":
+            self._end_question()
+            self.nictop.changes.undo()
+        else:
+            self._leave()
+
+    def action_close(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        """A change that has ended has been seen then."""
+        if not self._left and self.is_current:
+            self._left = True
+            self.nictop.changes.forget()
+            self.dismiss()
+
+    # ----------------------------------------------------------------------------------------------- make it last
+
+    def _can_last(self, progress: Progress) -> bool:
+        errand = self.nictop.changes.errand
+        return progress.outcome == "kept" and errand is not None and bool(errand.lasting)
+
+    def action_lasting(self) -> None:
+        """The first way to make it last: a fix like any other."""
+        from nictop.tui.screens.changes.fix import open_errand
+
+        errand = self.nictop.changes.errand
+        if errand is not None and errand.lasting:
+            nictop = self.nictop
+            self._leave()
+            open_errand(nictop, errand.lasting_errand(errand.lasting[0]))

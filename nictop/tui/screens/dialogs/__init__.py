@@ -1,0 +1,1 @@
+"""Help, questions, one line of input, leaving."""

@@ -1,0 +1,95 @@
+"""Asked before nictop is left while a run goes on, or a change is not kept: somebody waits for its result.
+
+╭ a run goes on ─────────────────────────────────────────────────╮
+│ Leaving ends it, and both generators with it; what was measured │
+│ of it so far is kept.                                           │
+╰ enter end it and leave · esc go on ────────────────────────────╯
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import wrap
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+
+class Dialog(WhileOpen, ModalScreen["bool | None"]):
+    """Words and two keys; the result is whether somebody said yes."""
+
+    TITLE_WORDS = ""
+    KEY_WORDS = ""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,y", "answer(True)", "Yes", id="dialog.yes", tooltip="a dialog: yes"),
+        Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
+    ]
+
+    def __init__(self, words: str, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._words, self._ascii_only = words, ascii_only
+        self.set_class(ascii_only, "-ascii")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", classes="dialog"):
+            yield LineView(ascii_only=self._ascii_only, id="dialog-lines")
+
+    def on_mount(self) -> None:
+        box = self.query_one("#dialog", Vertical)
+        box.border_title = self._shown(self.TITLE_WORDS)
+        box.border_subtitle = self._shown(self.KEY_WORDS)
+        self.query_one(LineView).focus()
+        self.call_after_refresh(self._draw)
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(text) if self._ascii_only else text
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        view = self.query_one(LineView)
+        lines = [((line, ""),) for part in self._words.split("\n") for line in wrap(part, max(10, view.size.width))]
+        view.take_rows(len(lines))
+        view.show_lines(lines)
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)
+
+
+class LeaveScreen(Dialog):
+    """Whether the run is ended and nictop left."""
+
+    TITLE_WORDS = "a run goes on"
+    KEY_WORDS = "enter end it and leave · esc go on"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
+    ]
+
+    def __init__(self, *, run: bool = True, change: bool = False, ascii_only: bool) -> None:
+        words = []
+        if run:
+            words.append("Leaving ends it, and both generators with it; what was measured of it so far is kept.")
+        if change:
+            words.append("A change is not kept yet: when you leave, the host takes it back by itself.")
+            self.TITLE_WORDS = "a run and a change go on" if run else "a change is not kept"
+        super().__init__("\n".join(words), ascii_only=ascii_only)
+
+
+class ChangeScreen(Dialog):
+    """Whether somebody has changed what the next run needs."""
+
+    TITLE_WORDS = "to be changed before the next run"
+    KEY_WORDS = "enter it is done · esc end the experiment"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.quit"),
+    ]

@@ -1,0 +1,144 @@
+"""A question that must be answered before a connection goes on: an unknown host key, a passphrase, a password.
+
+    ╭ pve: unknown host key ─────────────────────────────────────────╮
+    │ pve.example (192.0.2.7) shows a key that nobody here knows.    │
+    │ SHA256:3Vq…                                                    │
+    │ yes: trust it, and write it into known_hosts. Else: refuse.    │
+    │ > █                                                            │
+    ╰ enter answer · escape cancel ──────────────────────────────────╯
+
+The answer goes back to the connection and nowhere else. A host key is accepted by the word yes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, wrap
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+if TYPE_CHECKING:
+    from nictop.wire.ssh.authentication import Question
+
+ACCEPTED = "yes"
+TITLES = {
+    "host_key": "unknown host key",
+    "passphrase": "passphrase of a key",
+    "password": "password",
+    "prompt": "the host asks",
+    "sudo": "password for sudo",
+}
+HINTS = {
+    "host_key": f"Compare the fingerprint with the host's own. {ACCEPTED} trusts this key; anything else refuses it.",
+    "passphrase": "Kept in memory only, until nictop ends.",
+    "password": "Kept in memory only, until nictop ends.",
+    "prompt": "Goes to the host that asks, and nowhere else.",
+    "sudo": "Kept in memory only, until nictop ends. Without --allow-changes the probe changes nothing as root either.",
+}
+LONGEST = 10
+"""Lines of somebody else's words in a question."""
+
+
+def draw_question(question: Question, cells: int) -> list[SpanLine]:
+    """Its words, what will be done with the answer, and the fingerprint on a line of its own."""
+    lines: list[SpanLine] = []
+    lines += [((line, ""),) for part in question.text.split("\n")[:LONGEST] for line in wrap(part, cells)][:LONGEST]
+    if question.fingerprint and question.fingerprint not in question.text:
+        lines += [((line, "title"),) for line in wrap(question.fingerprint, cells)]
+    lines += [((line, "dim"),) for line in wrap(HINTS[question.kind], cells)]
+    return lines
+
+
+class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
+    """Its result is the answer; None: cancelled or refused."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
+        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="question.quit"),
+    ]
+
+    def __init__(self, question: Question, *, ascii_only: bool) -> None:
+        super().__init__()
+        self.question = question
+        self._ascii_only = ascii_only
+        self.set_class(ascii_only, "-ascii")
+
+    def compose(self) -> ComposeResult:
+        secret = self.question.secret and self.question.kind != "host_key"
+        with Vertical(id="question", classes="dialog"):
+            yield LineView(ascii_only=self._ascii_only, id="question-lines")
+            yield Entry(password=secret, ascii_only=self._ascii_only, id="answer")
+
+    def on_mount(self) -> None:
+        box = self.query_one("#question", Vertical)
+        title = f"{self.question.host}: {TITLES[self.question.kind]}"
+        box.border_title = self._shown(title).replace("[", r"\[")
+        box.border_subtitle = self._shown("enter answer · escape cancel")
+        self.query_one(Entry).focus()
+        self.call_after_refresh(self._draw)
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(clean(text)) if self._ascii_only else clean(text)
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        view = self.query_one("#question-lines", LineView)
+        lines = draw_question(self.question, view.size.width)
+        view.take_rows(len(lines))
+        view.show_lines(lines)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self.question.kind == "host_key":
+            self.dismiss(ACCEPTED if event.value.strip().casefold() == ACCEPTED else None)
+        else:
+            self.dismiss(event.value)
+
+    def action_cancel(self) -> None:
+        self.dismiss(None)
+
+
+class Questions:
+    """Questions of all connections, one dialog after the other over whatever screen is shown."""
+
+    def __init__(self, app: App[None], *, ascii_only: bool) -> None:
+        self._app, self._ascii_only = app, ascii_only
+        self._turn = asyncio.Lock()
+
+    async def ask(self, question: Question) -> str | None:
+        """The answer; None: no. When the caller is cancelled, the dialog goes."""
+        async with self._turn:
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            screen = QuestionScreen(question, ascii_only=self._ascii_only)
+            self._app.call_later(self._put, screen, answer)
+            try:
+                return await answer
+            finally:
+                self._app.call_later(self._withdraw, screen)
+
+    def _put(self, screen: QuestionScreen, answer: asyncio.Future[str | None]) -> None:
+        """Show a question, unless nobody waits for the answer any more."""
+
+        def said(text: str | None) -> None:
+            if not answer.done():
+                answer.set_result(text)
+
+        if not answer.done():
+            self._app.push_screen(screen, said)
+
+    def _withdraw(self, screen: QuestionScreen) -> None:
+        """The connection that asked has ended meanwhile."""
+        if screen.is_current:
+            screen.dismiss(None)

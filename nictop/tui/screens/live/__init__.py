@@ -1,0 +1,1 @@
+"""The first screen with its views, and lists of hosts and files."""

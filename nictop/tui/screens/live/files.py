@@ -1,0 +1,120 @@
+"""The keys that write a file: `r`, a recording of what is watched; `R`, a report of what is shown.
+
+Asks for a name in one line; the default lies in the current directory and says hosts and time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nictop.errors import NictopError
+from nictop.tui.screens.dialogs.line_entry import LineEntry
+
+if TYPE_CHECKING:
+    from nictop.hosts.observe import Answer
+    from nictop.report.page import Report
+    from nictop.tui.app import NictopApp
+
+LONGEST_HOST = 40
+"""Characters of a host in the name of a file."""
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
+    """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several ``nictop-3-hosts-…``. Without the
+    time when `wall` is no date: the header of a recording may say anything."""
+    host = UNSAFE.sub("_", hosts[0])[:LONGEST_HOST].strip("._-") if len(hosts) == 1 else f"{len(hosts)}-hosts"
+    try:
+        moment = time.strftime("-%Y%m%d-%H%M%S", time.localtime(wall))
+    except (ValueError, OverflowError, OSError):
+        moment = ""
+    return f"nictop-{host or 'host'}{moment}.{ending}"
+
+
+def toggle_recording(app: NictopApp) -> None:
+    """Ask for a file and begin; or end what goes on."""
+    if app.replay is not None:
+        app.say("What is shown is a recording already.", "A recording")
+        return
+    if app.recording.going:
+        app.run_worker(app.recording.end(), name="end recording", group="recording")
+        return
+    app.push_screen(
+        LineEntry(
+            "record to a file",
+            "Everything that the hosts say from now on, traffic runs included, until r is pressed again. The file "
+            "is for you alone (0600); it names hosts, addresses and profiles as they are.",
+            file_name(tuple(app.hosts.by_name), app.here().wall, "nictop"),
+            lambda path: app.recording.start(os.path.expanduser(path)),
+            ascii_only=app.ascii_only,
+        )
+    )
+
+
+def ask_report(app: NictopApp) -> None:
+    """Ask for a file, and write the report of what is shown at this moment: with the runs since the start, of a
+    recording with those that were over by then."""
+    from nictop.files import write_new_file
+    from nictop.report.html.page import html_page
+
+    report, moment = report_now(app), app.now()
+
+    def write(path: str, whole: Report) -> str:
+        path = os.path.abspath(os.path.expanduser(path))
+        write_new_file(path, html_page(whole))
+        return path
+
+    async def take(path: str) -> str:
+        try:
+            whole, untold = await _with_recorded_runs(app, report, moment)
+            path = await asyncio.to_thread(write, path, whole)
+        except NictopError as error:
+            return error.message
+        app.say("\n".join((path, *untold)), "Report written")
+        return ""
+
+    app.push_screen(
+        LineEntry(
+            "report of what is shown",
+            "One HTML page: findings with commands, hosts, facts, the runs since the start. It is for you alone (0600) "
+            "and names everything as it is; nictop report --redact hides names and addresses.",
+            file_name(tuple(app.hosts.by_name), report.wall, "html"),
+            take,
+            ascii_only=app.ascii_only,
+        )
+    )
+
+
+def report_now(app: NictopApp) -> Report:
+    """What every host says at this moment; why it says nothing, where it does not. The runs of live hosts."""
+    from nictop.hosts.observe import Unreachable
+    from nictop.report.page import report_of
+
+    answers: list[Answer] = []
+    for one in app.hosts.by_name.values():
+        if one.snapshot.inventory is None:
+            answers.append(Unreachable(one.name, one.trouble or one.snapshot.message or f"it is {one.snapshot.state}"))
+        else:
+            answers.append((one.snapshot, one.window))
+    runs = [run for ended in app.traffic.ended for run in ended.results]
+    if app.traffic.running:
+        runs += app.traffic.results
+    return report_of(answers, runs, wall=app.here().wall)
+
+
+async def _with_recorded_runs(app: NictopApp, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
+    """A report of a recording with the runs that are in it, and what is to be said of the others; of live hosts it is
+    whole already."""
+    from nictop.replay.results import recorded_results
+    from nictop.report.page import experiments_of
+
+    if app.replay is None:
+        return report, ()
+    found = await recorded_results(app.replay.playback.recording, moment)
+    return replace(report, experiments=experiments_of(found.runs)), found.untold

@@ -1,0 +1,180 @@
+"""Which hosts are watched: how each of them is, why it is not live, and a line to add one.
+
+   HOST    STATE                 RIGHTS   ADDRESS
+ ● vm1     live                  root     root@127.0.0.1:2221
+ ◌ pve     reconnecting in 4 s   –        pve
+╭ pve ───────────────────────────────────────────────────────╮
+│ why      pve refuses the connection; is sshd running there?│
+╰────────────────────────────────────────────────────────────╯
+ Add: [label=][user@]host[:port]
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Input
+
+from nictop.hosts.session import Followed
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, wrap
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.status.host_table import HostTable, Moment, draw_host
+
+if TYPE_CHECKING:
+    from nictop.tui.app import NictopApp
+
+HOW = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+
+
+class HostsScreen(WhileOpen, Screen[None]):
+    """Over the live screen; what it changes is changed at once."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "show", "Show", id="hosts.show", key_display="enter", tooltip="hosts: its devices"),
+        Binding("escape,h", "back", "Back", id="hosts.back", key_display="esc", tooltip="hosts: back, or do not add"),
+        Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
+        Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
+        Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
+        Binding("q", "app.quit", "Quit", id="hosts.quit", tooltip="leave nictop"),
+        Binding("ctrl+c", "app.quit", "Quit", id="hosts.interrupt", show=False, priority=True),
+    ]
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield HostTable(ascii_only=self._ascii_only, id="host-table")
+        yield LineView(ascii_only=self._ascii_only, id="host-facts")
+        yield LineView(ascii_only=self._ascii_only, id="host-complaint")
+        yield Entry(placeholder=HOW, ascii_only=self._ascii_only, id="host-entry")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one("#host-complaint").can_focus = False
+        self.query_one(HostTable).border_title = "Hosts"
+        self.query_one(HostTable).focus()
+        self._complain("")
+        self.query_one(Entry).display = False
+        self.watch(self.app, "watched", self._take, init=True)
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def _take(self, hosts: tuple[Followed, ...]) -> None:
+        table = self.query_one(HostTable)
+        table.show(hosts, self.nictop.chosen, self._moment())
+        table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
+        self._draw_facts()
+
+    def _moment(self) -> Moment:
+        return Moment(self.nictop.here(), self.nictop.interval)
+
+    def _draw_facts(self) -> None:
+        host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
+        if host is not None:
+            view.show_lines(draw_host(host, self._moment(), view.scrollable_content_region.width))
+            title = self._shown(host.name).replace("[", r"\[")
+            if view.border_title != title:
+                view.border_title = title
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(clean(text)) if self._ascii_only else clean(text)
+
+    def _complain(self, text: str) -> None:
+        view = self.query_one("#host-complaint", LineView)
+        lines = [((f" {part}", "warn"),) for part in wrap(text, max(10, self.size.width - 2))] if text else []
+        view.show_lines(lines)
+        view.display = bool(lines)
+        view.take_rows(max(1, min(3, len(lines))))
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._take, self.nictop.watched)
+
+    def on_host_table_chosen(self) -> None:
+        self.query_one("#host-facts", LineView).scroll_to(y=0, animate=False)
+        self._draw_facts()
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def on_host_table_opened(self) -> None:
+        self.action_show()
+
+    def action_show(self) -> None:
+        host = self.query_one(HostTable).chosen
+        self.dismiss()
+        if host is not None:
+            self.nictop.hosts.choose(host.name)
+
+    def action_back(self) -> None:
+        if self.query_one(Entry).display:
+            self._end_entry()
+        else:
+            self.dismiss()
+
+    def _refuses(self) -> bool:
+        """Nothing is connected to in a recording; that is said."""
+        if self.nictop.replay is None:
+            return False
+        self._complain("This is a recording: its hosts are those that were recorded.")
+        return True
+
+    def action_add(self) -> None:
+        if self._refuses():
+            return
+        self._complain("")
+        entry = self.query_one(Entry)
+        entry.display = True
+        self.set_focus(entry)  # at once: what is typed next belongs to it, and d is no key then
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """What cannot be a host stays in the line, to be corrected."""
+        event.stop()
+        if not event.value.strip():
+            self._end_entry()
+            return
+        complaint = self.nictop.hosts.add(event.value)
+        self._complain(complaint)
+        if not complaint:
+            self._end_entry()
+
+    def _end_entry(self) -> None:
+        self._complain("")
+        entry = self.query_one(Entry)
+        entry.value, entry.display = "", False
+        self.set_focus(self.query_one(HostTable))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The key of the entry is handled before any other, so that what follows it is typed there, and removes no
+        host; in it, it is a character."""
+        return action != "add" or not self.query(Entry) or not self.query_one(Entry).has_focus
+
+    def action_remove(self) -> None:
+        if self._refuses():
+            return
+        host = self.query_one(HostTable).chosen
+        if host is not None and self.nictop.several_hosts:
+            self._complain("")
+            self.nictop.hosts.remove(host.name)
+        else:
+            self._complain("The last host stays: add another one first.")
+
+    def action_reconnect(self) -> None:
+        host = self.query_one(HostTable).chosen
+        if host is not None and not self._refuses():
+            self.nictop.hosts.reconnect(host.name)
+
+
+OWN_KEYS: list[BindingType] = [key for key in HostsScreen.BINDINGS if isinstance(key, Binding) and key.key[0] in "adr"]
+"""Those that do something here only."""

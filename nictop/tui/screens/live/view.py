@@ -1,0 +1,261 @@
+"""What the live screen shows: the widgets, and when each of them is drawn from which picture.
+
+Reads the newest pictures of the application; what is not in sight is not drawn. The keys are in `live`.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, cast
+
+from textual.app import ComposeResult
+from textual.screen import ModalScreen, Screen
+from textual.widgets import ContentSwitcher, Static
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Request
+from nictop.rules import Finding
+from nictop.tui.screens.changes.status import change_status
+from nictop.tui.screens.traffic.status import run_status
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.cpu.queues import QueueView
+from nictop.tui.widgets.cpu.strip import ProcessorStrip
+from nictop.tui.widgets.cpu.view import ProcessorView
+from nictop.tui.widgets.devices.overview import OverviewView
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.devices.view import DevicesView
+from nictop.tui.widgets.findings.panel import FindingsPanel, worst_fix
+from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from nictop.tui.widgets.status.replay_line import ReplayLine
+from nictop.tui.widgets.status.status_line import StatusLine
+
+if TYPE_CHECKING:
+    from nictop.hosts.session import Followed
+    from nictop.rules import Diagnosis, Fix
+    from nictop.tui.app import NictopApp
+
+
+class LivePicture(WhileOpen, Screen[None]):
+    """The live screen without its keys."""
+
+    CSS_PATH = "../../nictop.tcss"
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self._frozen = False
+        self._snapshot: Snapshot | None = None
+        self._diagnosis: Diagnosis | None = None
+        self._watched: tuple[int, ...] | None = None
+        """Netdevs whose queues the probe of the chosen host was asked for; None: it was asked for nothing yet."""
+        self._host = ""
+        self._hosts_known = 1
+        self._cursors: dict[str, str] = {}
+        """Host → key of the row that was chosen there when another host was shown."""
+        self._kept: dict[str, Snapshot] = {}
+        """While frozen: the pictures as they were."""
+        self._draw_due = self._overview_due = self._change_there = self._filled = False
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        replay = self.nictop.replay
+        yield StatusLine(ascii_only=self._ascii_only, clock=self.nictop.now, id="status")
+        yield ReplayLine(ascii_only=self._ascii_only, place=replay.where if replay else None, id="replay")
+        yield Static("", id="banner", markup=False)
+        with ContentSwitcher(initial="body", id="views"):
+            yield DevicesView(ascii_only=self._ascii_only, id="body")
+            yield QueueView(ascii_only=self._ascii_only, id="queues")
+            yield ProcessorView(ascii_only=self._ascii_only, id="load")
+            yield FindingsView(ascii_only=self._ascii_only, id="findings")
+            yield OverviewView(ascii_only=self._ascii_only, id="overview")
+        yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
+        yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self._filled = True
+        self.query_one(DeviceTable).focus()
+        self._host = self.nictop.chosen
+        self.watch(self.app, "chosen", self._take_host, init=False)
+        self.watch(self.app, "watched", self._take_hosts, init=True)
+        self.watch(self.app, "snapshot", self._take, init=True)
+        self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
+        self.watch(self.app, "run_news", self._take_run, init=True)
+        self.watch(self.app, "recording_news", self._take_recording, init=False)
+        self.watch(self.app, "replay_news", self._take_replay, init=True)
+        self.watch(self.app, "change_news", self._take_change, init=False)
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def _take(self, snapshot: Snapshot | None) -> None:
+        if snapshot is not None and not self._frozen:
+            self._snapshot = snapshot
+            self._draw()
+
+    def _take_hosts(self, hosts: tuple[Followed, ...]) -> None:
+        """There is news of some host, or time has passed for one that is away."""
+        if len(hosts) != self._hosts_known:
+            self._hosts_known = len(hosts)
+            self.refresh_bindings()
+        if not self.in_sight:
+            return
+        self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
+        if self._snapshot is not None:
+            self._show_standing()
+        if self.view == "overview" and not self._frozen:
+            self._draw_overview_soon()
+
+    def _take_host(self, name: str) -> None:
+        """Another host is shown: its picture, with the cursor where it was there; the probe of the one before reads
+        for nobody."""
+        table, view = self.query_one(DeviceTable), self.query_one(ProcessorView)
+        if table.key is not None:
+            self._cursors[self._host] = table.key
+        if self._watched is not None or view.machine:
+            self.run_worker(self.nictop.hosts.ask_host(self._host, Request(watch=(), machine=False)), group="requests")
+        self._host, self._watched = name, None
+        self._snapshot = self._kept.get(name) or self.nictop.followed.snapshot
+        table.begin(self._cursors.get(name))
+        if view.machine:
+            self.run_worker(self.nictop.hosts.ask_host(name, Request(machine=True)), group="requests")
+        self._draw()
+
+    def _take_diagnosis(self, diagnosis: Diagnosis | None) -> None:
+        if not self._frozen:
+            could_copy = self._fix is not None
+            self._diagnosis = diagnosis
+            self._draw_findings()
+            if self.view == "overview":
+                self._draw_overview_soon()
+            if could_copy != (self._fix is not None):
+                self.refresh_bindings()
+
+    def _take_run(self) -> None:
+        """A run goes on, or a change, whichever screen is shown."""
+        if not self.in_sight:
+            return
+        said = (run_status(self.nictop.traffic), change_status(self.nictop.changes.progress, monotonic()))
+        self.query_one(StatusLine).show_run(self._shown(" · ".join(part for part in said if part)))
+
+    def _take_change(self) -> None:
+        """A change goes on, or has ended: the key f shows it, whatever finding is shown."""
+        there = self.nictop.changes.progress is not None
+        if there != self._change_there:
+            self._change_there = there
+            self.refresh_bindings()
+        self._take_run()
+
+    def _take_recording(self) -> None:
+        self.query_one(StatusLine).show_recording(self._shown(self.nictop.recording.words))
+
+    def _take_replay(self) -> None:
+        if self.in_sight:
+            self.query_one(ReplayLine).redraw()
+
+    def on_line_view_resized(self) -> None:
+        self._take_replay()
+        if not self._draw_due:
+            self._draw_due = True
+            self.call_after_refresh(self._draw)
+
+    @property
+    def in_sight(self) -> bool:
+        """It is shown, if only behind a dialog: what nobody sees is not drawn."""
+        return self.is_current or isinstance(self.app.screen, ModalScreen)
+
+    def on_screen_resume(self) -> None:
+        """It was covered by another screen, and not drawn meanwhile."""
+        if self._filled:
+            self._draw()
+            self._take_run()
+            self._take_replay()
+
+    def _draw(self) -> None:
+        self._draw_due = False
+        snapshot = self._snapshot
+        if snapshot is None or not self.in_sight:
+            return
+        status = self.query_one(StatusLine)
+        status.pids = self.nictop.pids
+        status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
+        self._show_standing()
+        self.query_one(DeviceTable).show(snapshot, self.nictop.history)
+        self._draw_view(snapshot)
+        self._draw_findings()
+        self.query_one(ProcessorStrip).show(snapshot)
+
+    def _draw_findings(self) -> None:
+        """The panel, or the view that has them all."""
+        several = self.nictop.several_hosts
+        if self.view == "findings":
+            self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
+        else:
+            self.query_one(FindingsPanel).show(self._diagnosis, several_hosts=several)
+
+    @property
+    def view(self) -> str | None:
+        """Id of the widget that fills the body now: body, queues, load, findings or overview."""
+        return self.query_one("#views", ContentSwitcher).current
+
+    def _draw_overview_soon(self) -> None:
+        """Once for all that is new: of the chosen host, and of the others."""
+        if not self._overview_due:
+            self._overview_due = True
+            self.call_after_refresh(self._draw_overview)
+
+    def _draw_overview(self) -> None:
+        self._overview_due = False
+        hosts = self.nictop.watched
+        pictures = [self._kept.get(one.name, one.snapshot) for one in hosts]
+        self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, self.nictop.now())
+
+    def _draw_view(self, snapshot: Snapshot) -> None:
+        """What is not in sight is not drawn."""
+        row = self.query_one(DeviceTable).chosen
+        link = row.link if row is not None else None
+        if self.view == "queues":
+            self.query_one(QueueView).show(link, snapshot)
+        elif self.view == "load":
+            self.query_one(ProcessorView).show(link, snapshot)
+        elif self.view == "overview":
+            self._draw_overview_soon()
+        elif self.view == "body":
+            self.query_one(DevicesView).show(snapshot, self.nictop.history)
+
+    def _show_standing(self) -> None:
+        """Why the host is not live, how old the values are, and those in grey."""
+        host, now, interval = self.nictop.followed, self.nictop.now(), self.nictop.interval
+        message = self._shown(host.notice(now, interval))
+        banner = self.query_one("#banner", Static)
+        if message != banner.content:
+            banner.update(message)
+            banner.set_class(bool(message), "shown")
+        stale = host.standing(now, interval) not in ("live", "overloaded")
+        if stale != self.has_class("-stale"):
+            self.set_class(stale, "-stale")
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(clean(text)) if self._ascii_only else clean(text)
+
+    @property
+    def _nic(self) -> tuple[str, int | None]:
+        """Host and ifindex of what is chosen in the view that is shown; None: it is no NIC."""
+        if self.view == "findings":
+            entry = self.query_one(FindingList).chosen
+            return (entry.host, entry.ifindex) if isinstance(entry, Finding) else (self._host, None)
+        if self.view == "overview":
+            row = self.query_one(OverviewView).chosen
+            return (row.end.host, row.end.ifindex) if row is not None else (self._host, None)
+        chosen = self.query_one(DeviceTable).chosen
+        return self._host, chosen.link.ifindex if chosen is not None and chosen.link is not None else None
+
+    @property
+    def _fix(self) -> tuple[Finding, Fix] | None:
+        return self.query_one(FindingsView).fix if self.view == "findings" else worst_fix(self._diagnosis)

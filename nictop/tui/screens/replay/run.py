@@ -1,0 +1,128 @@
+"""A traffic run that is in the recording, at the moment that is shown: the chart, the hosts, and at its end the result.
+
+Looks as the screen of a live run does; nothing can be started here. Another run is a key away, and so is its begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from nictop.replay.position import wall_words
+from nictop.replay.run import RecordedRun
+from nictop.replay.run_index import run_at
+from nictop.traffic.live.run_view import RunPicture
+from nictop.tui.screens.replay.actions import RECORDED_RUN_KEYS, REPLAY_KEYS, ReplayActions
+from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.screens.traffic.status import time_words
+from nictop.tui.widgets.status.replay_line import ReplayLine
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
+
+    from nictop.traffic.results.selection import Kept
+    from nictop.tui.app import NictopApp
+
+
+def open_recorded_run(app: NictopApp) -> None:
+    """The run at this moment, or why there is none."""
+    assert app.replay is not None
+    index = run_at(app.replay.runs, app.now())
+    if index is None:
+        app.say("No traffic run was started while it was recorded, and none can be started here.", "A recording")
+        return
+    app.push_screen(RecordedRunScreen(index, ascii_only=app.ascii_only))
+
+
+class RecordedRunScreen(RunPage, ReplayActions):
+    """Over the live screen, while that shows a recording."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*RECORDED_RUN_KEYS, *REPLAY_KEYS]
+
+    def __init__(self, index: int, *, ascii_only: bool) -> None:
+        super().__init__(ascii_only=ascii_only)
+        self._index = index
+        self._run: RecordedRun | None = None
+
+    def compose(self) -> ComposeResult:
+        yield ReplayLine(ascii_only=self._ascii_only, place=self._replay.where, id="replay")
+        yield from super().compose()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._choose(self._index)
+        self.watch(self.app, "replay_news", self._take, init=True)
+
+    def _choose(self, index: int) -> None:
+        self._index = index % len(self._replay.runs)
+        self._run = RecordedRun(self._replay.playback, self._replay.runs[self._index])
+        self._take()
+
+    def _take(self) -> None:
+        """Time has passed, or it jumped."""
+        if self.is_current:
+            self.query_one(ReplayLine).redraw()
+            work: WorkType[None] = self._advance
+            self.run_worker(work, name="recorded run", group="recorded run", exclusive=True)
+
+    async def _advance(self) -> None:
+        if self._run is not None:
+            await self._run.advance(self.nictop.now())
+            self._draw_soon()
+
+    def on_screen_resume(self) -> None:
+        self._take()
+
+    def on_line_view_resized(self) -> None:
+        super().on_line_view_resized()
+        self._take()
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def run_picture(self) -> RunPicture | None:
+        return self._run.picture() if self._run is not None else None
+
+    def run_results(self) -> Sequence[Kept]:
+        return ()
+
+    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+        runs = self._replay.runs
+        place = f"run {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
+        goes_on = picture is not None and picture.result is None
+        return (place, time_words(picture) if picture is not None and goes_on else "")
+
+    def more_sentences(self) -> Sequence[tuple[str, str]]:
+        run = self._run
+        if run is None:
+            return ()
+        if self.nictop.now() < run.marks.begin:
+            wall = self._replay.playback.recording.wall(run.marks.begin)
+            return (("recorded", f"it begins at {wall_words(wall)}: enter goes there"),)
+        return (("recorded", run.trouble),) if run.trouble else ()
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def action_back(self) -> None:
+        if self._replay.searches:
+            self._replay.stop_search()
+        else:
+            self.dismiss()
+
+    def action_begin(self) -> None:
+        if self._run is not None:
+            self._replay.seek(self._run.marks.begin)
+
+    def action_run(self, step: int) -> None:
+        self._choose(self._index + step)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Others only where there are several."""
+        if action == "run":
+            return len(self._replay.runs) > 1
+        if action in ("freeze", "enlarge"):
+            return action == "enlarge"
+        replays = self.replays(action)
+        return super().check_action(action, parameters) if replays is None else replays

@@ -1,0 +1,1 @@
+"""Form, run, results and comparison of traffic."""

@@ -1,0 +1,85 @@
+"""Set-up A against set-up B: the verdict in words or why there is none, both side by side, and in what they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean
+from nictop.report.runs.comparison import comparison_text
+from nictop.traffic.analysis.compared import compared
+from nictop.traffic.analysis.comparison import Comparison, Verdict
+from nictop.traffic.results.selection import Kept
+from nictop.tui.keys.traffic import COMPARISON_KEYS
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.charts.bar_chart import PointChart
+from nictop.tui.widgets.traffic.results_list import SetUp, set_ups
+
+MOST_BARS = 6
+"""Rows of the bars below the words."""
+
+STYLES: dict[Verdict, str] = {
+    "better": "good",
+    "worse": "bad",
+    "same": "accent",
+    "not settled": "warn",
+    "refused": "warn",
+}
+
+
+def verdict_of(runs: Sequence[Kept]) -> Comparison | None:
+    """Of an experiment that compared two set-ups; None: it did not, or one has no run yet."""
+    found = sorted(set_ups(runs), key=lambda one: one.first.group)
+    if len(found) != 2 or runs[0].kind != "compare":
+        return None
+    a, b = found
+    return compared(a.point.runs, b.point.runs, (a.name, b.name))
+
+
+class ComparisonScreen(WhileOpen, Screen[None]):
+    """Over the list of what is kept."""
+
+    BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS
+
+    def __init__(self, a: SetUp, b: SetUp, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._a, self._b, self._ascii_only = a, b, ascii_only
+        self.set_class(ascii_only, "-ascii")
+
+    def compose(self) -> ComposeResult:
+        yield LineView(ascii_only=self._ascii_only, id="comparison-lines")
+        yield PointChart(ascii_only=self._ascii_only, id="comparison-points")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one("#comparison-lines").focus()
+        self.call_after_refresh(self._draw)
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        view = self.query_one("#comparison-lines", LineView)
+        names = (self._a.name, self._b.name)
+        comparison = compared(self._a.point.runs, self._b.point.runs, names)
+        text = comparison_text(comparison, names, max(20, view.size.width - 2), self._ascii_only)
+        lines: list[SpanLine] = []
+        verdict = False
+        for line in text.rstrip("\n").split("\n"):
+            verdict = bool(line) and (verdict or (bool(lines) and not lines[-1][0][0].strip() and len(lines) < 5))
+            shown = ascii_text(clean(line)) if self._ascii_only else clean(line)
+            lines.append(((f" {shown}", STYLES[comparison.verdict] if verdict else ""),))
+        view.take_rows(max(3, min(len(lines), self.size.height - 2 - MOST_BARS)))
+        view.show_lines(lines)
+        self.query_one(PointChart).show((self._a.point, self._b.point), [f"A {names[0]}", f"B {names[1]}"])
+
+    def action_turn(self) -> None:
+        self._a, self._b = self._b, self._a
+        self._draw()

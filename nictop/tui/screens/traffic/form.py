@@ -1,0 +1,276 @@
+"""What is to be measured: the pairs of ends that share a subnet, the options, and what both ends have for it.
+
+╭ Traffic: 2 pairs of ends ─────────────────────────────────────────────────╮
+│ CLIENT  NIC     SERVER  NIC     NETWORK       SPEED  DIFFERS              │
+│▸vm1     ens224  vm2     ens224  192.0.2.0/24  10G                         │
+╰───────────────────────────────────────────────────────────────────────────╯
+ vm1 iperf3 3.12 · vm2 iperf3 3.18: the results of different versions are not to be compared
+  direction     ◂ forward ▸       who sends
+  time          10                seconds that count
+
+Nothing is started before everything that can be known to be wrong has been said: beside its field, or above the form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widgets import Input
+
+from nictop.model.devices.pairs import pairs
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import wrap
+from nictop.traffic.plan.plan import offers
+from nictop.tui.keys.traffic import FORM_KEYS
+from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.screens.traffic.choice import Choice, RunTools
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.traffic.form import RunForm
+from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
+
+if TYPE_CHECKING:
+    from nictop.hosts.session import Followed
+    from nictop.tui.app import NictopApp
+
+FILTER = "filter: words of host, NIC, network or address"
+ROOM_FOR_ALL = 34
+"""Rows of a screen that has room for all options at once."""
+MOST_FACTS = 6
+"""Rows for what is said of the chosen pair."""
+
+
+def open_traffic(app: NictopApp) -> None:
+    """The run that goes on, else the form for one."""
+    from nictop.tui.screens.traffic.run import RunScreen
+
+    if not any(isinstance(screen, TrafficScreen) for screen in app.screen_stack):
+        app.push_screen(TrafficScreen(ascii_only=app.ascii_only))
+    if app.traffic.running:
+        app.push_screen(RunScreen(ascii_only=app.ascii_only))
+
+
+class TrafficScreen(WhileOpen, Screen[None]):
+    """Over the live screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self._rows: tuple[OfferRow, ...] = ()
+        self._links: tuple[object, ...] = ()
+        self._tools = RunTools()
+        self._choice = Choice()
+        self._said = ""
+        """Why it was not started."""
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield OfferTable(ascii_only=self._ascii_only, id="offers")
+        yield Entry(placeholder=FILTER, ascii_only=self._ascii_only, id="offer-filter")
+        yield LineView(ascii_only=self._ascii_only, id="offer-facts")
+        yield RunForm(ascii_only=self._ascii_only, id="run-form")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one(Entry).display = False
+        self.query_one("#offer-facts").can_focus = False
+        self.query_one(OfferTable).focus()
+        form = self.query_one(RunForm)
+        self.nictop.traffic.words = form.words = self.nictop.traffic.words or form.words
+        form.everything = self.app.size.height >= ROOM_FOR_ALL
+        self.watch(self.app, "watched", self._take, init=True)
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def _take(self, hosts: tuple[Followed, ...]) -> None:
+        """Pairs are looked for only when links have changed."""
+        links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
+        if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
+            return
+        self._links = links
+        snapshots = {one.name: one.snapshot for one in hosts}
+        self._rows = offer_rows(offers(pairs(tuple(snapshots.values())).subnets, snapshots.values()), snapshots)
+        self._draw()
+
+    def _draw(self) -> None:
+        table = self.query_one(OfferTable)
+        words = self.query_one(Entry).value.casefold().split()
+        rows = [row for row in self._rows if row.accepts(words)]
+        table.show(rows, self._why_empty(bool(words)))
+        number = f"{len(rows)}" if len(rows) == len(self._rows) else f"{len(rows)} of {len(self._rows)}"
+        title = f"Traffic: {number} pairs of ends" if self._rows else "Traffic"
+        if table.border_title != title:
+            table.border_title = title
+        self._divide(len(rows))
+        self._look()
+
+    def _divide(self, rows: int) -> None:
+        table = self.query_one(OfferTable)
+        needed = max(2, rows + 1 if self._rows else 2 * len(self._why_empty(False)) + 1)
+        table.take_rows(min(needed, max(3, self.size.height // 3)) + table.gutter.height)
+
+    def _why_empty(self, filtered: bool) -> Sequence[str]:
+        """What there is to do when no pair is offered."""
+        if self._rows and filtered:
+            return ("no pair passes the filter",)
+        hosts = self.nictop.watched
+        if len(hosts) < 2:
+            return (
+                "A run needs two hosts, and one is watched: h adds the other one.",
+                "s runs a self-test: two ends on this machine, which measures it and no NIC.",
+            )
+        waiting = [one.name for one in hosts if one.snapshot.inventory is None]
+        if waiting:
+            return (f"Nothing is known yet of {', '.join(waiting[:5])}.",)
+        return (
+            "No two of the watched hosts share a subnet by an address that only one of them bears.",
+            "Between subnets: nictop traffic CLIENT SERVER --client-address … --server-address …",
+        )
+
+    def _look(self) -> None:
+        """What the words and the pair make together, and what is wrong with it."""
+        row = self.query_one(OfferTable).chosen
+        names = [one.name for one in self.nictop.watched]
+        snapshots = {one.name: one.snapshot for one in self.nictop.watched}
+        form = self.query_one(RunForm)
+        self._choice = Choice.of(row, form.words, names, snapshots, self._tools.known)
+        form.show(self._choice.problems)
+        self._draw_facts()
+        if row is not None and self.is_current:
+            for name in self._tools.missing((row.offer.client.host, row.offer.server.host)):
+                self.run_worker(self._ask_tools(name), group="tools", exit_on_error=False)
+
+    async def _ask_tools(self, name: str) -> None:
+        await self._tools.ask(self.nictop.traffic, name)
+        if self.is_open:
+            self._look()
+
+    def _draw_facts(self) -> None:
+        view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen
+        cells = max(10, view.scrollable_content_region.width - 2)
+        facts: list[tuple[str, str]] = [(self._said, "bad")] if self._said else []
+        facts += [(said, "warn") for said in self._choice.complaints]
+        if row is not None:
+            facts += [(self._tools.words(row), "dim")]
+        facts += [(note, "warn") for note in self._choice.notes]
+        lines: list[SpanLine] = []
+        for text, style in facts:
+            lines += [((f" {part}", style),) for part in self._wrapped(text, cells)] if text else []
+        lines = lines[:MOST_FACTS]
+        view.show_lines(lines)
+        view.display = bool(lines)
+        view.take_rows(max(1, len(lines)) + view.gutter.height)
+
+    def _wrapped(self, text: str, cells: int) -> Sequence[str]:
+        return wrap(ascii_text(text) if self._ascii_only else text, cells)
+
+    def on_screen_resume(self) -> None:
+        self._look()
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def on_offer_table_chosen(self) -> None:
+        self._said = ""
+        self._look()
+
+    def on_form_changed(self) -> None:
+        self._said = ""
+        self._look()
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys that are handled before any other are characters where something is typed."""
+        if action in ("filter", "kept") and self.query(RunForm):
+            return not (self.query_one(Entry).has_focus or self.query_one(RunForm).types)
+        return True
+
+    def action_start(self) -> None:
+        """What is wrong is said, and nothing started."""
+        row = self.query_one(OfferTable).chosen
+        if row is None:
+            self._said = "There is no pair of ends to start a run between."
+        elif self._choice.problems or self._choice.complaints or self._choice.wish is None:
+            wrong = [f"{name}: {said}" for name, said in self._choice.problems.items()]
+            self._said = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
+        else:
+            self._begin(self_test=False)
+            return
+        self._draw_facts()
+
+    def _begin(self, *, self_test: bool) -> None:
+        from nictop.tui.screens.traffic.run import RunScreen
+
+        self._said = ""
+        wish = self._choice.wish
+        if wish is not None and not self.nictop.traffic.start(wish, self_test=self_test):
+            self._said = "A run goes on already: it is shown."
+        self.app.push_screen(RunScreen(ascii_only=self._ascii_only))
+
+    def action_self_test(self) -> None:
+        """With the options of the form."""
+        if self._choice.problems:
+            self.action_start()
+            return
+        self._choice = self._choice.for_self_test(self.query_one(RunForm).words)
+        self._begin(self_test=True)
+
+    def action_back(self) -> None:
+        entry = self.query_one(Entry)
+        if entry.display:
+            entry.value, entry.display = "", False
+            self.set_focus(self.query_one(OfferTable))
+            self._draw()
+        else:
+            self.dismiss()
+
+    def action_other(self) -> None:
+        form = self.query_one(RunForm)
+        self.set_focus(self.query_one(OfferTable) if form.has_focus else form)
+
+    def action_everything(self) -> None:
+        form = self.query_one(RunForm)
+        form.everything = not form.everything
+        form.show(form.problems)
+
+    def action_filter(self) -> None:
+        entry = self.query_one(Entry)
+        entry.display = True
+        self.set_focus(entry)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The filter stays; an empty one goes."""
+        event.stop()
+        self.query_one(Entry).display = bool(event.value.strip())
+        self.set_focus(self.query_one(OfferTable))
+
+    def action_kept(self) -> None:
+        from nictop.tui.screens.traffic.results import KeptScreen
+
+        self.app.push_screen(KeptScreen(ascii_only=self._ascii_only))
+
+    def action_hosts(self) -> None:
+        self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
+
+    def action_help(self) -> None:
+        from nictop.tui.keys.live import ALL_BINDINGS
+
+        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))

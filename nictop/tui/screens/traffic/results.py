@@ -1,0 +1,173 @@
+"""The results that are kept: open one, or mark two set-ups as A and B and compare them.
+
+Reads the directory of `nictop.traffic.results.selection`, in a thread; changes nothing there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from nictop.errors import NictopError
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, wrap
+from nictop.model.text.words import counted
+from nictop.traffic.live.run_view import RunPicture, picture_of
+from nictop.traffic.results.selection import Kept, KeptRuns, directory, kept_runs
+from nictop.tui.keys.traffic import KEPT_KEYS, KEPT_RUN_KEYS
+from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.traffic.comparison import ComparisonScreen
+from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.traffic.results_list import SetUp, SetUpList, set_ups
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
+
+    from nictop.tui.app import NictopApp
+
+MOST_TROUBLE = 3
+"""Rows for files that cannot be read."""
+
+
+class KeptScreen(WhileOpen, Screen[None]):
+    """Over the traffic screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield SetUpList(ascii_only=self._ascii_only, id="kept-list")
+        yield LineView(ascii_only=self._ascii_only, id="kept-trouble")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one("#kept-trouble").can_focus = False
+        table = self.query_one(SetUpList)
+        table.border_title = "Kept runs"
+        table.show((), ("reading …",))
+        table.focus()
+        self.action_update()
+
+    def action_update(self) -> None:
+        work: WorkType[None] = self._read
+        self.run_worker(work, name="kept runs", group="kept", exclusive=True)
+
+    async def _read(self) -> None:
+        found, trouble = KeptRuns(), ""
+        try:
+            found = await asyncio.to_thread(kept_runs, directory(os.environ))
+        except NictopError as error:
+            trouble = error.message
+        if self.is_open:
+            self._show(found, trouble)
+
+    def _show(self, found: KeptRuns, trouble: str) -> None:
+        table = self.query_one(SetUpList)
+        table.show(set_ups([kept for _, kept in found.runs]), ("Nothing is kept yet: every run that ends is.",))
+        said = [trouble] if trouble else []
+        said += [f"{path.name}: {sentence}" for path, sentence in found.unreadable]
+        said += [f"not listed: {counted(found.left_out, 'older result')}"] if found.left_out else []
+        self._say(said)
+        self.refresh_bindings()
+
+    def _say(self, sentences: Sequence[str]) -> None:
+        view = self.query_one("#kept-trouble", LineView)
+        lines = [
+            ((f" {ascii_text(part) if self._ascii_only else part}", "warn"),)
+            for sentence in sentences
+            for part in wrap(clean(sentence), max(10, self.size.width - 2))
+        ][:MOST_TROUBLE]
+        view.show_lines(lines)
+        view.display = bool(lines)
+        view.take_rows(max(1, len(lines)))
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def on_line_view_resized(self) -> None:
+        self.call_after_refresh(self.query_one(SetUpList).redraw)
+
+    def on_choice_view_opened(self) -> None:
+        self.action_open()
+
+    def action_open(self) -> None:
+        row = self.query_one(SetUpList).chosen
+        if row is not None:
+            self.app.push_screen(KeptRunScreen(row, ascii_only=self._ascii_only))
+
+    def action_mark(self, letter: str) -> None:
+        self.query_one(SetUpList).mark(letter)
+        self._say(())
+        self.refresh_bindings()
+
+    def action_compare(self) -> None:
+        table = self.query_one(SetUpList)
+        a, b = table.marked("A"), table.marked("B")
+        if a is None or b is None:
+            missing = " and ".join(letter for letter, row in (("A", a), ("B", b)) if row is None)
+            self._say((f"Mark {missing} first: the key {missing[0].lower()} on a set-up.",))
+        else:
+            self.app.push_screen(ComparisonScreen(a, b, ascii_only=self._ascii_only))
+
+    def action_help(self) -> None:
+        from nictop.tui.keys.live import ALL_BINDINGS
+
+        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+
+
+class KeptRunScreen(RunPage):
+    """A kept run, and the others of its experiment a key away."""
+
+    BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
+
+    def __init__(self, row: SetUp, *, ascii_only: bool) -> None:
+        super().__init__(ascii_only=ascii_only)
+        self._runs = row.experiment
+        self._index = row.experiment.index(row.first)
+        self._picture = picture_of(row.first.result)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._draw_soon()
+
+    def run_picture(self) -> RunPicture | None:
+        return self._picture
+
+    def run_results(self) -> Sequence[Kept]:
+        return self._runs
+
+    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+        kept = self._runs[self._index]
+        varied = f"{kept.variable} {kept.value}" if kept.value else ""
+        place = f"run {self._index + 1} of {len(self._runs)}" if len(self._runs) > 1 else ""
+        return (kept.label, place, varied)
+
+    def more_sentences(self) -> Sequence[tuple[str, str]]:
+        return ()
+
+    def action_step(self, step: int) -> None:
+        self._index = (self._index + step) % len(self._runs)
+        self._picture = picture_of(self._runs[self._index].result)
+        self._draw_soon()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There are others only in an experiment of several."""
+        if action == "step":
+            return len(self._runs) > 1
+        return super().check_action(action, parameters)

@@ -1,0 +1,123 @@
+"""The run that goes on, or the last one: the chart while it grows, and at its end what it says.
+
+Escape ends what goes on and shows what was measured until then; t leaves it, and it goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import BindingType
+
+from nictop.report.runs.points import points
+from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.results.selection import Kept
+from nictop.tui.keys.traffic import RUN_KEYS
+from nictop.tui.screens.dialogs.leave import ChangeScreen
+from nictop.tui.screens.traffic.comparison import verdict_of
+from nictop.tui.screens.traffic.run_page import RunPage
+from nictop.tui.screens.traffic.status import progress_words, time_words
+
+if TYPE_CHECKING:
+    from textual.worker import WorkType
+
+EVERY = 1.0
+"""Seconds between two pictures while nothing is heard: what is left of the time is counted in seconds."""
+
+
+class RunScreen(RunPage):
+    """Follows the application's `traffic`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = RUN_KEYS
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__(ascii_only=ascii_only)
+        self._keys = (False, False)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.watch(self.app, "run_news", self._take, init=True)
+        self.set_interval(EVERY, self._tick, name="run")
+
+    def _take(self) -> None:
+        """The footer is laid out anew only for other keys: that costs more than the chart."""
+        traffic = self.nictop.traffic
+        keys = (traffic.running, len(traffic.results) > 1)
+        if keys != self._keys:
+            if self._keys[0] and not traffic.running and len(points(traffic.results)) > 1:
+                self.show_points(True)
+            self._keys = keys
+            self.refresh_bindings()
+        self._draw_soon()
+        if self.is_current:
+            self._ask()
+
+    def _tick(self) -> None:
+        if self.nictop.traffic.running and self.is_current:
+            self._draw_soon()
+
+    def on_screen_resume(self) -> None:
+        self._draw_soon()
+        self._ask()
+
+    def _ask(self) -> None:
+        """Somebody has to change something before it goes on."""
+        traffic = self.nictop.traffic
+        if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
+            words = f"{traffic.wanted.sentence}\nnictop changes nothing itself; it looks afterwards whether it is so."
+            self.app.push_screen(ChangeScreen(words, ascii_only=self._ascii_only), self._answer)
+
+    def _answer(self, changed: bool | None) -> None:
+        self.nictop.traffic.answer(changed=bool(changed))
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def run_picture(self) -> RunPicture | None:
+        return self.nictop.traffic.picture()
+
+    def run_results(self) -> Sequence[Kept]:
+        return self.nictop.traffic.results
+
+    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+        traffic = self.nictop.traffic
+        time = time_words(picture) if picture is not None and traffic.running else ""
+        return (progress_words(traffic), time)
+
+    def more_sentences(self) -> Sequence[tuple[str, str]]:
+        traffic = self.nictop.traffic
+        said = [("now", traffic.sentence)] if traffic.running and traffic.sentence else []
+        said += [("ended", traffic.trouble)] if traffic.trouble else []
+        verdict = None if traffic.running else verdict_of(traffic.results)
+        said += [("verdict", verdict.sentence)] if verdict is not None else []
+        return said
+
+    def notes(self) -> Sequence[str]:
+        return self.nictop.traffic.notes
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def action_stop(self) -> None:
+        work: WorkType[None] = self.nictop.traffic.stop
+        self.app.run_worker(work, name="stop", group="stop", exclusive=True)
+
+    def action_back(self) -> None:
+        self.dismiss()
+
+    def action_leave(self) -> None:
+        """To the live screen, whatever lies between."""
+        from nictop.tui.screens.live.screen import LiveScreen
+
+        while not isinstance(self.app.screen, LiveScreen) and len(self.app.screen_stack) > 1:
+            self.app.pop_screen()
+
+    def action_again(self) -> None:
+        traffic = self.nictop.traffic
+        if traffic.wish is not None:
+            traffic.start(traffic.wish, self_test=traffic.is_self_test)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A run that goes on is ended before it is left or started again."""
+        if action in ("stop", "back", "again"):
+            return self.nictop.traffic.running == (action == "stop")
+        return super().check_action(action, parameters)

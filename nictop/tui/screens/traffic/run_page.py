@@ -1,0 +1,211 @@
+"""One run on a screen, whether it goes on or was kept: title, chart, hosts, and what there is to say of it.
+
+vm1 ens224 → vm2 ens224 · client to server, TCP, 1 stream, 20 s, iperf3 · 7 of 20 s
+  10 ┤████████████████████                                            ├100
+   0 ┤████████████████████                                            ├  0
+client vm1  CPU 41 %  softirq 3 %  hottest CPU 0 41 %  …
+goodput   9.41 Gb/s arrived at vm2, 100 % of the ceiling
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, width, wrap
+from nictop.report.runs.points import points
+from nictop.report.runs.sentences import plan_words, result_sentences
+from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.results.selection import Kept
+from nictop.tui.keys.traffic import PAGE_KEYS
+from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.traffic.status import ends_words
+from nictop.tui.widgets.base.key_footer import KeyFooter
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.charts.bar_chart import PointChart
+from nictop.tui.widgets.traffic.chart import RunChart
+from nictop.tui.widgets.traffic.hosts import RunHosts
+
+if TYPE_CHECKING:
+    from nictop.tui.app import NictopApp
+
+LABEL = 11
+"""Cells of what stands before a sentence."""
+FEWEST_SENTENCES = 3
+"""Rows that the sentences get on the smallest screen."""
+
+TALL, MEDIUM = 34, 28
+"""Rows of a screen on which hosts have more than a line."""
+HOST_ROWS = (4, 2, 1)
+"""Rows of a host on a tall screen, on a medium one, and on a small one."""
+
+STYLES = {"failed": "bad", "goodput": "title", "held back": "accent", "not ranked": "warn", "type": "title"}
+"""Kind of a sentence → its style."""
+
+
+def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, ascii_only: bool) -> list[SpanLine]:
+    """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean."""
+    lines: list[SpanLine] = []
+    before = ""
+    for kind, text in sentences:
+        shown = ascii_text(clean(text)) if ascii_only else clean(text)
+        style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("verified") else "")
+        for number, part in enumerate(wrap(shown, max(10, cells - LABEL - 2))):
+            label = kind if number == 0 and kind != before else ""
+            lines.append(((f" {label:<{LABEL}}", "dim"), (part, style)))
+        before = kind
+    return lines
+
+
+class RunPage(WhileOpen, Screen[None]):
+    """A subclass says which run it is, and calls `draw`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS
+
+    def __init__(self, *, ascii_only: bool) -> None:
+        super().__init__()
+        self._ascii_only = ascii_only
+        self._drawing = False
+        self.set_class(ascii_only, "-ascii")
+
+    @property
+    def nictop(self) -> NictopApp:
+        return cast("NictopApp", self.app)
+
+    def compose(self) -> ComposeResult:
+        yield LineView(ascii_only=self._ascii_only, id="run-title")
+        yield RunChart(ascii_only=self._ascii_only, id="run-chart")
+        yield PointChart(ascii_only=self._ascii_only, id="run-points")
+        yield RunHosts(ascii_only=self._ascii_only, id="run-hosts")
+        yield LineView(ascii_only=self._ascii_only, id="run-sentences")
+        yield KeyFooter()
+
+    def on_mount(self) -> None:
+        self.query_one("#run-title").can_focus = False
+        self.query_one("#run-points").display = False
+        self.query_one("#run-sentences").focus()
+
+    # ------------------------------------------------------------------------------------------ what is shown
+
+    def run_picture(self) -> RunPicture | None:
+        """The run; None: there is nothing to draw yet."""
+        raise NotImplementedError
+
+    def run_results(self) -> Sequence[Kept]:
+        """Runs that belong together, this one among them."""
+        raise NotImplementedError
+
+    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+        """What the first line says beyond the ends."""
+        raise NotImplementedError
+
+    def more_sentences(self) -> Sequence[tuple[str, str]]:
+        """(kind, text) of what there is to say ahead of the result of this run."""
+        raise NotImplementedError
+
+    def notes(self) -> Sequence[str]:
+        """What is worth knowing besides."""
+        return ()
+
+    def draw(self) -> None:
+        """Everything anew."""
+        self._drawing = False
+        if not self.query("#run-sentences"):
+            return
+        picture = self.run_picture()
+        chart = self.query_one(RunChart)
+        self._draw_sentences(picture)
+        chart.show(picture)
+        self._divide(len(picture.hosts) if picture is not None else 2)
+        self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
+        if self.query_one("#run-points").display:
+            self.query_one(PointChart).show(points(self.run_results()))
+        self._draw_title(picture)
+
+    def _divide(self, hosts: int) -> None:
+        """Rows of the hosts: a chart each where there is room, at least a line."""
+        rows = self.size.height
+        each = HOST_ROWS[0] if rows >= TALL and hosts < 3 else HOST_ROWS[1] if rows >= MEDIUM else HOST_ROWS[2]
+        self.query_one(RunHosts).take_rows(max(1, min(hosts * each, rows // 3)))
+
+    def _draw_soon(self) -> None:
+        if not self._drawing:
+            self._drawing = True
+            self.call_after_refresh(self.draw)
+
+    def _draw_title(self, picture: RunPicture | None) -> None:
+        view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
+        said = [part for part in self.title_parts(picture) if part]
+        badge = " FROZEN " if chart.frozen else ""
+        plan = [plan_words(picture.plan)] if picture is not None else []
+        ends = ends_words(picture) if picture is not None else "traffic"
+        title = self._shown(ends)
+        rest = self._shown("".join(f" · {part}" for part in (*said, *plan)))
+        room = max(0, view.size.width - 1 - width(badge))
+        shown = fit(title, min(width(title), room))
+        view.show_lines([((f" {shown}", "title"), (fit(rest, max(0, room - width(shown))), ""), (badge, "warn"))])
+
+    def _shown(self, text: str) -> str:
+        return ascii_text(clean(text)) if self._ascii_only else clean(text)
+
+    def _draw_sentences(self, picture: RunPicture | None) -> None:
+        """They get the rows that they need, as far as the chart keeps half of the screen."""
+        view = self.query_one("#run-sentences", LineView)
+        said = [*self.more_sentences()]
+        if picture is not None and picture.result is not None:
+            said += [(one.kind, one.text) for one in result_sentences(picture.result)]
+        said += [("note", note) for note in self.notes()]
+        lines = sentence_lines(said, self.size.width - 2, ascii_only=self._ascii_only)
+        most = max(FEWEST_SENTENCES, self.size.height // 3)
+        view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
+        view.show_lines(lines)
+
+    def on_line_view_resized(self) -> None:
+        self._draw_soon()
+
+    def on_run_chart_looked(self) -> None:
+        chart = self.query_one(RunChart)
+        self.query_one(RunHosts).show(chart.shown, chart.time, chart.view.span)
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def action_freeze(self) -> None:
+        chart = self.query_one(RunChart)
+        chart.freeze(not chart.frozen)
+        self.draw()
+
+    def action_cursor(self, columns: int) -> None:
+        self.query_one(RunChart).move(columns)
+
+    def action_whole(self) -> None:
+        self.query_one(RunChart).leave()
+
+    def action_cpu(self) -> None:
+        self.query_one(RunChart).next_cpu()
+
+    def action_enlarge(self, steps: int) -> None:
+        self.query_one(RunChart).enlarge(steps)
+
+    def action_points(self) -> None:
+        self.show_points(not self.query_one("#run-points").display)
+
+    def show_points(self, shown: bool) -> None:
+        """Bars of all set-ups, or the chart of one run."""
+        self.query_one("#run-points").display = shown
+        self.query_one(RunChart).display = not shown
+        self._draw_soon()
+
+    def action_help(self) -> None:
+        from nictop.tui.keys.live import ALL_BINDINGS
+
+        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Bars are for several runs."""
+        return action != "points" or len(self.run_results()) > 1

@@ -1,0 +1,60 @@
+"""What is said of a run beside its charts: how far it has come, and how long the rest will take. Text only; names in it
+are as the machines give them, not yet clean.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nictop.model.text import units
+
+if TYPE_CHECKING:
+    from nictop.traffic.live.run_view import RunPicture
+    from nictop.tui.controllers.traffic import Traffic
+
+
+def goodput_words(picture: RunPicture) -> str:
+    """``3.21 Gb/s``: what arrives now, all directions together; "" before anything did."""
+    newest = [flow.arrivals[-1].bits_per_second for flow in picture.flows if flow.arrivals]
+    return units.bits_per_second(sum(newest)) if newest else ""
+
+
+def time_words(picture: RunPicture) -> str:
+    """``7 of 20 s``; ``omitting 2 s`` while what is measured does not count; "" before the first byte."""
+    if picture.seconds <= picture.begins or not any(flow.arrivals for flow in picture.flows):
+        return ""
+    if picture.seconds < 0:
+        return f"omitting, {-picture.seconds:.0f} s"
+    return f"{min(picture.seconds, picture.ends):.0f} of {picture.plan.time} s"
+
+
+def run_status(traffic: Traffic) -> str:
+    """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run goes on."""
+    if not traffic.running:
+        return ""
+    if traffic.asks:
+        return "▶ waits for you"
+    picture = traffic.picture()
+    said = " ".join(part for part in (goodput_words(picture), time_words(picture)) if part) if picture else ""
+    return f"▶ {said or 'a run begins'}"
+
+
+def progress_words(traffic: Traffic) -> str:
+    """``run 3 of 20 · B: queues 4 · 2 min left``; "" for a single run, and when none goes on."""
+    began = traffic.began
+    if began is None or began.total < 2:
+        return ""
+    said = [f"run {began.number} of {began.total}"]
+    if began.step.label:
+        said.append(began.step.label)
+    left = traffic.seconds_left
+    if left is not None:
+        said.append(f"{units.duration(max(1, round(left)))} left")
+    return " · ".join(said)
+
+
+def ends_words(picture: RunPicture) -> str:
+    """``vm1 ens224 → vm2 ens224``, client first."""
+    nics = {host.host: host.nic for host in picture.hosts}
+    plan = picture.plan
+    return " → ".join(f"{place.host} {nics.get(place.host) or place.address}" for place in (plan.client, plan.server))

@@ -1,0 +1,37 @@
+"""What stands in the frame of a dialog: its title, and its keys. Text is never markup there."""
+
+from __future__ import annotations
+
+from nictop.model.facts import fit, width
+from nictop.tui.widgets.findings.panel import plain
+
+WIDEST, FRAME = 104, 6
+"""Cells of the widest dialog, and of what stands beside the words in its frame."""
+BETWEEN = " · "
+
+
+def box_title(text: str, screen: int, ascii_only: bool) -> str:
+    """For `border_title`, cut to a dialog on a screen of so many cells."""
+    shown = plain(text, ascii_only)
+    return _unmarked(shown, screen, ascii_only)
+
+
+def box_keys(text: str, screen: int, ascii_only: bool) -> str:
+    """For `border_subtitle`: keys with what they do, the most important first; those without room are left out."""
+    room = _room(screen)
+    parts = text.split(BETWEEN)
+    while len(parts) > 1 and width(BETWEEN.join(parts)) > room:
+        parts.pop()
+    return _unmarked(plain(BETWEEN.join(parts), ascii_only), screen, ascii_only)
+
+
+def _unmarked(shown: str, screen: int, ascii_only: bool) -> str:
+    """Cut and ASCII, as Textual would cut it with an ellipsis; and none of it markup."""
+    room = _room(screen)
+    if width(shown) > room:
+        shown = plain(fit(shown, room), ascii_only)
+    return shown.replace("[", r"\[")
+
+
+def _room(screen: int) -> int:
+    return max(1, min(WIDEST, screen) - FRAME)

@@ -1,0 +1,195 @@
+"""Fields, one line each: words are typed into the chosen one, or a choice goes round.
+
+  direction     ◂ forward ▸   who sends
+▸ time          20▏           seconds that count
+  message size  9M            longer than 8 MiB
+
+The first character that is typed replaces what stands there, backspace takes the last one away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, width
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.base.list_view import ChoiceView
+
+LABEL, VALUE = 14, 18
+"""Cells of a label, and of a short value."""
+LONGEST = 200
+"""Characters of a value."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One option."""
+
+    name: str
+    """Under which its words are kept."""
+    label: str
+    example: str
+    """What can be typed, beside the field; of a choice, what it is about."""
+    parse: Callable[[str], object] | None = None
+    """For whoever makes a value of its words. NictopError for those that make no sense. None: the words themselves."""
+    choices: tuple[str, ...] = ()
+    """The first one is the default; (): it is typed."""
+    preset: str = ""
+    """What stands in it at first."""
+    common: bool = False
+    """In sight without being asked for."""
+    empty: str = "default"
+    """What it means when nothing stands in it."""
+
+
+def presets(fields: Iterable[Field]) -> dict[str, str]:
+    """What stands in them at first."""
+    return {field.name: field.choices[0] if field.choices else field.preset for field in fields}
+
+
+def next_choice(field: Field, word: str, step: int) -> str:
+    """Round and round."""
+    place = field.choices.index(word) if word in field.choices else 0
+    return field.choices[(place + step) % len(field.choices)]
+
+
+class Form(ChoiceView):
+    """Posts `Changed` whenever a value is another one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="a form: the choice before"),
+        Binding("right", "change(1)", "Next", id="form.next", show=False, tooltip="a form: the next choice"),
+        Binding("backspace", "erase", "Erase", id="form.erase", show=False, tooltip="a form: erase a character"),
+        Binding("ctrl+u,delete", "clear", "Clear", id="form.clear", show=False, tooltip="a form: back to the default"),
+    ]
+
+    class Changed(Message):
+        """A value is another one."""
+
+    def __init__(self, fields: Sequence[Field], *, ascii_only: bool, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._by_name = {field.name: field for field in fields}
+        self.words = presets(fields)
+        """Name of a field → what stands in it."""
+        self.problems: Mapping[str, str] = {}
+        self._fresh = True
+        """The next character replaces what stands there."""
+
+    @property
+    def shown(self) -> Sequence[Field]:
+        """Those that are in sight."""
+        return tuple(self._by_name.values())
+
+    @property
+    def chosen(self) -> Field:
+        """That the cursor stands on."""
+        index = self.index
+        return self._by_name[self._keys[index]] if index is not None else next(iter(self._by_name.values()))
+
+    @property
+    def types(self) -> bool:
+        """Characters are typed into the chosen field; they are no keys."""
+        return self.has_focus and not self.chosen.choices
+
+    def show(self, problems: Mapping[str, str]) -> None:
+        """Draw it with what is wrong beside the fields."""
+        self.problems = problems
+        self.set_keys([field.name for field in self.shown])
+        self.redraw()
+
+    def choice_changed(self, index: int) -> None:
+        self._fresh = True
+
+    def redraw(self) -> None:
+        found = self.shown
+        self.show_drawn(len(found), lambda index: self._line_of_field(found[index]), None, self.index)
+
+    def _line_of_field(self, field: Field) -> SpanLine:
+        cells = self.scrollable_content_region.width
+        typing = self.has_focus and field is self.chosen and not field.choices
+        word = clean(self.words[field.name])
+        if field.choices:
+            left, right = ("<", ">") if self.ascii_only else ("◂", "▸")
+            value, style = f"{left} {word} {right}", ""
+        else:
+            value, style = word + (("_" if self.ascii_only else "▏") if typing else ""), "title"
+            if not value:
+                value, style = field.empty, "dim"
+        problem = self.problems.get(field.name, "")
+        beside, tone = (problem, "bad") if problem else (field.example, "dim")
+        room = max(1, cells - LABEL - 3)
+        wanted = min(max(VALUE, width(value) + 1), max(1, room))
+        if self.ascii_only:
+            value, beside = ascii_text(value), ascii_text(clean(beside))
+        return (
+            (f" {fit(field.label, LABEL)} ", ""),
+            (fit(value, wanted), style),
+            (" " + fit(clean(beside), max(0, room - wanted)), tone),
+        )
+
+    # -------------------------------------------------------------------------------------------------- keys
+
+    def set_word(self, name: str, word: str) -> None:
+        """As if it were typed."""
+        if self.words[name] != word:
+            self.words[name] = word
+            self.redraw()
+            self.post_message(self.Changed())
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """What is typed is no key."""
+        return self.types and character is not None and character.isprintable()
+
+    async def _on_key(self, event: events.Key) -> None:
+        if self.types and event.is_printable and event.character is not None:
+            event.stop()
+            event.prevent_default()
+            self._type(event.character)
+            return
+        # at once, not when the key has come back to the app: what was typed ahead comes next, and belongs there
+        for binding in self._bindings.key_to_bindings.get(event.key, ()):
+            event.stop()
+            event.prevent_default()
+            await self.run_action(binding.action)
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self.types:
+            event.stop()
+            self._type("".join(one for one in event.text.split("\n")[0] if one.isprintable()))
+
+    def _type(self, text: str) -> None:
+        name = self.chosen.name
+        before = "" if self._fresh else self.words[name]
+        self._fresh = False
+        self.set_word(name, (before + text)[:LONGEST])
+        self.redraw()
+
+    def action_change(self, step: int) -> None:
+        field = self.chosen
+        if field.choices:
+            self.set_word(field.name, next_choice(field, self.words[field.name], step))
+
+    def action_erase(self) -> None:
+        if not self.chosen.choices:
+            self._fresh = False
+            self.set_word(self.chosen.name, self.words[self.chosen.name][:-1])
+
+    def action_clear(self) -> None:
+        self._fresh = True
+        self.set_word(self.chosen.name, presets([self.chosen])[self.chosen.name])
+
+    def on_focus(self) -> None:
+        super().on_focus()
+        self._fresh = True
+        self.redraw()
+
+    def on_blur(self) -> None:
+        super().on_blur()
+        self.redraw()

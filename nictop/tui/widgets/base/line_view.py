@@ -1,0 +1,236 @@
+"""A scrolling view of lines that changes only what changed.
+
+Textual's `DataTable` and `Static` render everything again at each update; a live screen changes a few numbers per
+second. Here a line is a tuple of spans (text, style name), made only when it comes into view; lines are compared with
+what is on the screen, and only the regions of those that differ are refreshed. Text is drawn as it is, never as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.dom import DOMNode
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBarRender
+from textual.strip import Strip
+
+from nictop.model.facts import ascii_only as ascii_text
+
+Span = tuple[str, str]
+"""Text and the name of its style: one of `STYLES`, or "" for the widget's own."""
+SpanLine = tuple[Span, ...]
+
+STYLES = (
+    "dim",
+    "good",
+    "warn",
+    "bad",
+    "accent",
+    "title",
+    "in",
+    "out",
+    "user",
+    "system",
+    "irq",
+    "softirq",
+    "steal",
+    "guest",
+)
+"""Each is the class ``line--NAME`` of the style sheet; colours are given once, in nictop.tcss."""
+
+
+TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
+"""Tone of a fact → its style."""
+
+LINE_STYLES = ("header", "cursor", "cursor-blurred")
+"""Styles of whole lines, with a background of their own."""
+
+CURSOR_MARKS = ("▸", ">")
+"""Take the place of the blank that a line begins with: a terminal without colours shows the cursor too."""
+
+
+class PlainScrollBar(ScrollBarRender):
+    """A scroll bar of whole cells: no block eighths at its ends."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * 8
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * 8
+
+
+def _no_line(index: int) -> SpanLine:
+    return ()
+
+
+class LineView(ScrollView):
+    """Lines of spans, with a fixed header (optional), scrolling, and a cursor line (optional)."""
+
+    class Resized(Message):
+        """There is another number of cells to draw into."""
+
+        bubble = True
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.ascii_only = ascii_only
+        self._header: SpanLine | None = None
+        self._count = 0
+        self._line_of: Callable[[int], SpanLine] = _no_line
+        self._drawn: dict[int, SpanLine] = {}
+        self._cursor: int | None = None
+        self._styles: dict[str, Style] = {}
+        self._rows_taken: int | None = None
+
+    # ------------------------------------------------------------------------------------------------ content
+
+    @property
+    def lines(self) -> tuple[SpanLine, ...]:
+        """All lines, in view or not, for tests and for copying."""
+        return tuple(self._line(index) for index in range(self._count))
+
+    def show_lines(self, lines: Sequence[SpanLine], header: SpanLine | None = None, cursor: int | None = None) -> None:
+        """Replace the content by lines that exist already; see `show_drawn`."""
+        self.show_drawn(len(lines), lines.__getitem__, header, cursor)
+
+    def show_drawn(
+        self,
+        count: int,
+        line_of: Callable[[int], SpanLine],
+        header: SpanLine | None = None,
+        cursor: int | None = None,
+    ) -> None:
+        """Replace the content by `count` lines; refreshes those in view that differ. `line_of(index)` is called for
+        lines in view now, and for others when they are scrolled into it. `cursor` is the index of the marked line."""
+        before, self._drawn, self._line_of = self._drawn, {}, line_of
+        if header != self._header:
+            self._header = header
+            self.refresh()
+        if count != self._count:
+            self._count = count
+            self._fit_virtual_size()
+            self.refresh()
+        if cursor != self._cursor:
+            for marked in (self._cursor, cursor):
+                if marked is not None:
+                    self._refresh_line(marked)
+            self._cursor = cursor
+            if cursor is not None:
+                self._scroll_to_line(cursor)
+        top = self.scroll_offset.y
+        for index in range(top, min(count, top + self.size.height - self._header_height)):
+            if self._line(index) != before.get(index):
+                self._refresh_line(index)
+
+    def _line(self, index: int) -> SpanLine:
+        line = self._drawn.get(index)
+        if line is None:
+            line = self._drawn[index] = self._line_of(index)
+        return line
+
+    def take_rows(self, rows: int | None) -> None:
+        """Ask the layout for another height (None: the style sheet's), and only for another one: laying the screen out
+        again costs more than drawing it."""
+        if rows != self._rows_taken:
+            self._rows_taken = rows
+            self.styles.height = rows
+
+    @property
+    def _header_height(self) -> int:
+        return 0 if self._header is None else 1
+
+    def _fit_virtual_size(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, self._count + self._header_height)
+        self._scroll_update(self.virtual_size)  # Textual looks at its scroll bar only when the view has another size
+
+    def _refresh_line(self, index: int) -> None:
+        y = index + self._header_height - self.scroll_offset.y
+        if self._header_height <= y < self.size.height:
+            self.refresh(Region(0, y, self.size.width, 1))
+
+    def _scroll_to_line(self, index: int) -> None:
+        visible = max(1, self.size.height - self._header_height)
+        top = self.scroll_offset.y
+        if index < top:
+            self.scroll_to(y=index, animate=False)
+        elif index >= top + visible:
+            self.scroll_to(y=index - visible + 1, animate=False)
+
+    def line_at(self, y: int) -> int | None:
+        """Index of the line that is drawn at row `y` of the widget; None for the header and below the end."""
+        index = y - self._header_height + self.scroll_offset.y
+        return index if y >= self._header_height and 0 <= index < self._count else None
+
+    # ------------------------------------------------------------------------------------------------ drawing
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        if self._header is not None and y == 0:
+            return self._strip(self._header, width, self._style("header"))
+        index = y - self._header_height + self.scroll_offset.y
+        if not 0 <= index < self._count:
+            return Strip.blank(width, self._style(""))
+        line = self._line(index)
+        if index != self._cursor:
+            return self._strip(line, width, self._style(""))
+        marked = self._with_cursor(line)
+        return self._strip(marked, width, self._style("cursor" if self.has_focus else "cursor-blurred"))
+
+    def _with_cursor(self, line: SpanLine) -> SpanLine:
+        if not line or not line[0][0].startswith(" "):
+            return line
+        (first, style), *rest = line
+        return ((CURSOR_MARKS[self.ascii_only] + first[1:], style), *rest)
+
+    def _strip(self, line: SpanLine, width: int, base: Style) -> Strip:
+        if self.ascii_only:
+            line = tuple((ascii_text(text), name) for text, name in line)
+        segments = [Segment(text, base + self._style(name) if name else base) for text, name in line]
+        used = sum(cell_len(text) for text, _ in line)
+        return Strip(segments, used).adjust_cell_length(width, base)
+
+    def _style(self, name: str) -> Style:
+        """That of a class of the style sheet, or ("") of the widget itself; looked up once, as a look-up walks up the
+        whole tree."""
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self._look_up(name) if name else self.rich_style
+        return style
+
+    def _look_up(self, name: str) -> Style:
+        """As Textual does it for each of COMPONENT_CLASSES, which it does again for all of them, drawn or not, whenever
+        the focus moves or a class changes: that was a third of the CPU time of a key press."""
+        if name not in STYLES and name not in LINE_STYLES:
+            raise KeyError(name)
+        node = DOMNode(classes=f"line--{name}")
+        node._attach(self)
+        self.app.stylesheet.apply(node)
+        style = node.rich_style
+        if name in LINE_STYLES:
+            return style  # a span keeps the background of its line
+        return Style(color=style.color, bold=style.bold, dim=style.dim, reverse=style.reverse)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        before, self._styles = self._styles, {}
+        if any(self._style(name) != style for name, style in before.items()):
+            self.refresh()
+
+    def on_mount(self) -> None:
+        if self.ascii_only:
+            self.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # of this bar alone
+
+    def on_resize(self) -> None:
+        self._fit_virtual_size()
+        self.post_message(self.Resized())
+
+    def on_focus(self) -> None:
+        if self._cursor is not None:
+            self._refresh_line(self._cursor)
+
+    def on_blur(self) -> None:
+        if self._cursor is not None:
+            self._refresh_line(self._cursor)

@@ -1,0 +1,101 @@
+"""Lines of which one is chosen: the cursor stays on its line by key, wherever the line goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from nictop.tui.widgets.base.line_view import LineView
+
+
+class ChoiceView(LineView):
+    """Posts `Opened` on a second click; a subclass says what is chosen (`choice_changed`) and draws."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="choice.up", tooltip="the line above"),
+        Binding("down,j", "move(1)", "Down", show=False, id="choice.down", tooltip="the line below"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="choice.page-up", tooltip="a page up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="choice.page-down", tooltip="a page down"),
+        Binding("home,g", "edge(-1)", "First", show=False, id="choice.first", tooltip="the first line"),
+        Binding("end,G", "edge(1)", "Last", show=False, id="choice.last", tooltip="the last line"),
+    ]
+
+    class Opened(Message):
+        """The chosen line was asked for in full."""
+
+    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._keys: Sequence[str] = ()
+        self._key: str | None = None
+        self._wanted: str | None = None
+        self._moved = False
+        """Somebody has chosen; until then the widget does."""
+
+    @property
+    def index(self) -> int | None:
+        """Of the chosen line; None while there is none."""
+        return next((index for index, key in enumerate(self._keys) if key == self._key), None)
+
+    @property
+    def key(self) -> str | None:
+        """Of the chosen line, when somebody has chosen it; None: the widget did."""
+        return self._key if self._moved else None
+
+    def begin(self, key: str | None) -> None:
+        """The next lines are others altogether: choose the one with this key there, or (None) begin anew."""
+        self._keys, self._key, self._moved = (), None, key is not None
+        self._wanted = key
+
+    def set_keys(self, keys: Sequence[str]) -> None:
+        """These are the lines now. The cursor stays with its line, or with its place when the line is gone."""
+        before = self.index or 0
+        self._keys = keys
+        if self._wanted in keys:
+            self._choose(keys.index(self._wanted))
+        self._wanted = None if keys else self._wanted
+        if keys and (self.index is None or not self._moved):
+            self._choose(self.first_choice() if not self._moved else min(before, len(keys) - 1))
+
+    def first_choice(self) -> int:
+        """What is chosen until somebody moves."""
+        return 0
+
+    def choice_changed(self, index: int) -> None:
+        """Another line is chosen."""
+
+    def redraw(self) -> None:
+        """The cursor has moved."""
+
+    def choose_index(self, index: int) -> None:
+        """Choose a line as a key would; beyond the ends, the nearest one."""
+        if self._keys:
+            self._moved = True
+            self._choose(max(0, min(len(self._keys) - 1, index)))
+            self.redraw()
+
+    def _choose(self, index: int) -> None:
+        if self._keys[index] != self._key:
+            self._key = self._keys[index]
+            self.choice_changed(index)
+
+    def action_move(self, lines: int) -> None:
+        self.choose_index((self.index or 0) + lines)
+
+    def action_page(self, pages: int) -> None:
+        self.choose_index((self.index or 0) + pages * max(1, self.size.height - 2))
+
+    def action_edge(self, side: int) -> None:
+        self.choose_index(0 if side < 0 else len(self._keys) - 1)
+
+    def on_click(self, event: events.Click) -> None:
+        index = self.line_at(event.get_content_offset_capture(self).y)
+        if index is None or index >= len(self._keys):
+            return
+        again = index == self.index
+        self.choose_index(index)
+        if again:
+            self.post_message(self.Opened())

@@ -1,0 +1,1 @@
+"""A change: page and form."""

@@ -1,0 +1,260 @@
+"""One change in full: what would be done, then how long the host waits for it to be kept and what is seen meanwhile.
+
+ ✓ applied, and read back
+ vm1 takes it back by itself in 23 s      ████████████████░░░░░░
+ ✓ the host still answers   ✓ the finding is gone
+ ens224   in 9.41 Gb/s   out 21.3 Mb/s   drops 0/s
+── What was done ─────────────────────────────────────
+1. ethtool -L ens224 combined 4
+     now      combined 1
+     then     combined 4
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from nictop.changes.actions import as_command
+from nictop.changes.events import NOTHING_CHANGED
+from nictop.changes.job import Errand
+from nictop.changes.progress import Progress
+from nictop.changes.wording import SENTENCES, plan_lines
+from nictop.hosts.session import whole_seconds
+from nictop.model.facts import fit, width, wrap
+from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
+from nictop.rules import Fix
+from nictop.rules.wording import CONTINUED, command_lines
+from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.findings.page import INDENT
+from nictop.tui.widgets.findings.panel import plain
+
+MARKS = {"good": ("✓", "+"), "warn": ("▲", "!"), "bad": ("✖", "X"), "dim": ("·", "-")}
+"""Style → mark, and its ASCII form."""
+BAR = (("█", "░"), ("#", "."))
+"""What is left, and what has gone: as blocks, and in ASCII."""
+LONGEST_BAR = 40
+URGENT = 10.0
+"""Seconds left below which the countdown is a warning."""
+ENDS = {
+    "kept": "good",
+    "undone": "good",
+    "cancelled": "dim",
+    "refused": "warn",
+    "unreachable": "warn",
+    "unknown": "warn",
+    "failed": "bad",
+}
+"""How a change has ended → style."""
+MINDED = "     mind"
+
+
+class ChangePage:
+    """Draws one change, `cells` cells wide."""
+
+    def __init__(self, errand: Errand, progress: Progress, cells: int, *, ascii_only: bool) -> None:
+        self._errand, self._progress, self._cells, self._ascii_only = errand, progress, cells, ascii_only
+
+    def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
+        """`now`: CLOCK_MONOTONIC; `snapshot`: the newest picture of the host; `asks_twice`: the first yes was said, and
+        it needs another one."""
+        stage = self._progress.stage
+        if asks_twice:
+            return [*self._second_question(), *self._plan("What would be done")]
+        lines = list(self._head(now))
+        if stage == "asked":
+            return lines
+        if stage in ("applying", "applied", "undoing", "parted") and snapshot is not None:
+            lines += self._seen(snapshot)
+        if stage == "ended":
+            lines += self._ending()
+        return lines + self._plan(_plan_title(self._progress))
+
+    # ------------------------------------------------------------------------------------------------- its head
+
+    def _head(self, now: float) -> Iterator[SpanLine]:
+        host, progress = self._errand.host, self._progress
+        if progress.stage == "asked":
+            yield from self._said("dim", f"{host} reads what is there now")
+        elif progress.stage == "prepared":
+            yield from self._prepared()
+        elif progress.stage == "applying":
+            told = "applying" if progress.told == "apply" else "applying, to be undone then"
+            yield from self._said("dim", told)
+        elif progress.stage == "applied":
+            yield from self._said("good", "applied, and read back")
+            if progress.told == "apply":
+                yield from self._countdown(now)
+            else:
+                yield from self._said("dim", "told to keep it" if progress.told == "keep" else "told to undo it")
+        elif progress.stage == "undoing":
+            yield from self._said("warn", "being undone")
+        elif progress.stage == "parted":
+            yield from self._said("warn", f"{host} cannot be heard; it takes the change back by itself")
+            yield from self._countdown(now)
+        for trouble in progress.troubles if progress.stage != "ended" else ():
+            yield from self._said("warn", trouble)
+
+    def _prepared(self) -> Iterator[SpanLine]:
+        finding = self._errand.finding
+        if finding is not None:
+            yield from self._text(f"{finding.subject or finding.host} {finding.title}".strip(), "title")
+        for one in self._disturbed():
+            yield from self._said("warn", one)
+        wait = whole_seconds(self._progress.wish.keep_within)
+        text = f"Nothing is changed yet. When it is: {self._errand.host} takes it back by itself unless you keep it "
+        yield from self._text(f"{text}within {wait}, and as soon as the connection is lost.", "")
+        if self._errand.fix.note:
+            yield from self._text(self._errand.fix.note, "dim")
+
+    def _disturbed(self) -> tuple[str, ...]:
+        """What it may interrupt, each once."""
+        return tuple(dict.fromkeys(text for action in self._progress.plan for text in action.disturbs))
+
+    def _second_question(self) -> Iterator[SpanLine]:
+        yield from self._said("bad", f"this may cut {self._errand.host} off")
+        for one in self._disturbed():
+            yield from self._text(one, "warn", "   ")
+        text = "If it does, the host takes the change back by itself, without being asked. Type yes to do it all the "
+        yield from self._text(f"{text}same.", "")
+
+    def _countdown(self, now: float) -> Iterator[SpanLine]:
+        deadline = self._progress.deadline
+        if deadline is None:
+            return
+        left = max(0.0, deadline - now)
+        words = f"{self._errand.host} takes it back by itself in {math.ceil(left)} s"
+        text = f" {plain(words, self._ascii_only)}  "
+        length = min(LONGEST_BAR, self._cells - width(text) - 1)
+        style = "warn" if left < URGENT else ""
+        if length < 8:
+            yield from self._text(words, style)
+            return
+        full = min(length, math.ceil(length * left / self._progress.wish.keep_within))
+        there, gone = BAR[self._ascii_only]
+        yield ((text, style), (there * full, style or "accent"), (gone * (length - full), "dim"))
+
+    # ------------------------------------------------------------------------------------------------ what is seen
+
+    def _seen(self, snapshot: Snapshot) -> Iterator[SpanLine]:
+        """Whether it has helped, and what the links carry meanwhile."""
+        progress = self._progress
+        if progress.stage == "applied":
+            if progress.still_heard:
+                yield from self._said("good", "the host still answers")
+            else:
+                yield from self._said("dim", "the host is listened to")
+            yield from self._helped()
+        subjects = {one.subject for one in progress.plan} | {self._errand.subject}
+        links = [link for link in snapshot.links.values() if link.name in subjects]
+        for link in links:
+            now = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
+            values: list[tuple[str, str]] = []
+            if now is not None:
+                values = [("in", units.bits_per_second(now.rx_bits)), ("out", units.bits_per_second(now.tx_bits))]
+                values += [("drops", units.per_second(_sum(now.rx_dropped, now.tx_dropped, now.rx_missed)))]
+                values += [("errors", units.per_second(_sum(now.rx_errors, now.tx_errors)))]
+            name = plain(link.name, self._ascii_only)
+            spans: list[Span] = [(f" {name}  ", "title")]
+            for what, value in values:
+                spans += [(f" {what} ", "dim"), (f"{plain(value, self._ascii_only):<10}", "")]
+            yield tuple(spans)
+
+    def _helped(self) -> Iterator[SpanLine]:
+        progress = self._progress
+        if self._errand.proof is not None:
+            proof = progress.proof
+            if proof is None:
+                yield from self._said("dim", "the check looks as soon as the host has been read again")
+            else:
+                yield from self._said("good" if proof.proven else "warn", proof.text)
+        elif self._errand.finding is not None:
+            verdict = progress.verdict
+            if verdict is None:
+                yield from self._said("dim", "the rule looks again as soon as it has new readings")
+            elif verdict.text:
+                yield from self._said("warn", f"whether the finding is gone cannot be told: {verdict.text}")
+            elif verdict.gone:
+                yield from self._said("good", "the finding is gone")
+            else:
+                yield from self._said("warn", "the finding is still there")
+
+    # ------------------------------------------------------------------------------------------------------ its end
+
+    def _ending(self) -> Iterator[SpanLine]:
+        progress, errand = self._progress, self._errand
+        outcome = progress.outcome or "unknown"
+        yield from self._said(ENDS[outcome], f"{SENTENCES[outcome]}{f': {progress.text}' if progress.text else ''}")
+        for trouble in progress.troubles:
+            if trouble not in progress.text:
+                yield from self._text(trouble, "dim", "   ")
+        if outcome == "kept" and (progress.proof is not None or progress.verdict is not None):
+            yield from self._helped()
+        if outcome not in NOTHING_CHANGED:
+            yield from self._text("It is in the log: nictop changes", "dim", "   ")
+        if outcome == "kept" and errand.lasting:
+            yield self._rule("Gone after the next reboot; to make it last")
+            for fix in errand.lasting:
+                yield from draw_fix(fix, self._cells, ascii_only=self._ascii_only)
+
+    # --------------------------------------------------------------------------------------------------- its parts
+
+    def _plan(self, title: str) -> list[SpanLine]:
+        if not self._progress.plan:
+            return []
+        lines: list[SpanLine] = [self._rule(title)]
+        is_there = self._progress.stage == "applied" or self._progress.outcome == "kept"
+        goes_on = False
+        for text in plan_lines(self._progress.plan, max(24, self._cells - 2), done=is_there):
+            is_command = text[:1].isdigit() or goes_on
+            goes_on = is_command and text.endswith(CONTINUED)
+            style = "accent" if is_command else "warn" if text.startswith(MINDED) else ""
+            lines.append(((f" {plain(text, self._ascii_only)}", style),))
+        return lines
+
+    def _said(self, style: str, text: str) -> Iterator[SpanLine]:
+        """A sentence behind the mark of its style."""
+        mark = MARKS[style][self._ascii_only]
+        for number, part in enumerate(wrap(plain(text, self._ascii_only), max(10, self._cells - 4))):
+            yield ((f" {mark if number == 0 else ' '} ", style), (part, style if style != "good" else ""))
+
+    def _text(self, text: str, style: str, indent: str = " ") -> Iterator[SpanLine]:
+        for part in wrap(plain(text, self._ascii_only), max(10, self._cells - len(indent) - 1)):
+            yield ((f"{indent}{part}", style),)
+
+    def _rule(self, title: str) -> SpanLine:
+        return rule_line(title, self._cells)
+
+
+def _plan_title(progress: Progress) -> str:
+    if progress.stage == "prepared":
+        return "What would be done"
+    return "What was done" if progress.stage == "applied" or progress.outcome == "kept" else "What was to be done"
+
+
+def rule_line(title: str, cells: int) -> SpanLine:
+    text = fit(f" ── {title} ", min(cells, width(title) + 5))
+    return (text, "accent"), ("─" * max(0, cells - width(text) - 1), "dim")
+
+
+def draw_fix(fix: Fix, cells: int, *, ascii_only: bool) -> Iterator[SpanLine]:
+    """What it does, and its commands."""
+    for part in wrap(plain(fix.title, ascii_only), max(10, cells - 2)):
+        yield ((f" {part}", "title"),)
+    for one in fix.commands:
+        for part in command_lines(plain(one, ascii_only), max(10, cells - len(INDENT) - 1), where=fix.where):
+            yield ((INDENT + part, "accent"),)
+    if fix.note:
+        for part in wrap(plain(fix.note, ascii_only), max(10, cells - 4)):
+            yield ((f"   {part}", ""),)
+
+
+def _sum(*values: float | None) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def commands_of(progress: Progress) -> tuple[str, ...]:
+    """The actions as shell lines, for copying."""
+    return tuple(as_command(one) for one in progress.wish.actions)

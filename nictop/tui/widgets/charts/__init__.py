@@ -1,0 +1,1 @@
+"""Charts of characters: plot, sparkline, bars, stacked."""

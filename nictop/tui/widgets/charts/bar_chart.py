@@ -1,0 +1,211 @@
+"""Set-ups beside each other, the points of a sweep or the two sides of a comparison: a bar of goodput for each, and
+below it bars of what each host paid for it.
+
+ length │ goodput: █ to the lowest run ▒ to the median ░ to the highest ┊ ceiling
+    512 │██████████▒▒░░                              ┊  1.23 Gb/s  13 %
+        │━━━━━━━━━━━━━━━━━━━━━━━                        0.71 cores per Gb/s, server b
+     4K │█████████████████████████████▒░             ┊  6.02 Gb/s  64 %
+        │━━━━━━━                                        0.22 cores per Gb/s, server b
+        0              2.5             5              7.5             10 Gb/s
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.facts import clean
+from nictop.model.facts import width as cells
+from nictop.model.text import units
+from nictop.report.runs.points import Point, figures
+from nictop.traffic.analysis.comparison import Spread
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.charts.plot import Canvas, value_ticks
+from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.traffic.legend import cut, plain
+from nictop.tui.widgets.traffic.legend import shown as drawn
+from nictop.tui.widgets.traffic.viewport import HIGHEST, SMALLEST_SHARE, Scale
+
+EIGHTHS = "▏▎▍▌▋▊▉█"
+SPREAD, SPREAD_ASCII = ("█", "▒", "░"), ("#", "=", "-")
+"""Marks of a bar up to the lowest run, to the median, to the highest one."""
+COST_MARKS = ("━", "~")
+CEILING_MARKS = ("┊", "!")
+GOODPUT_STYLE, COST_STYLE = "in", "warn"
+WITH_VALUES, WITH_HOSTS = 36, 90
+"""Cells from which on numbers stand beside the bars, and with them the host that paid."""
+SHORTEST_BAR = 8
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What all lines have in common."""
+
+    name: int
+    bar: int
+    words: int
+    """Cells of these three."""
+    top: float
+    """Bits per second where the bars end."""
+    ascii_only: bool
+
+    @property
+    def margin(self) -> Span:
+        """Before a bar without a name."""
+        return " " * (self.name + 2), ""
+
+
+def draw_points(
+    points: Sequence[Point], width: int, rows: int, *, names: Sequence[str] = (), ascii_only: bool = False
+) -> list[SpanLine]:
+    """A line for each point and, as far as there are rows, for its hosts, those that paid most. `names`: of the points,
+    else what was varied tells them apart. None is wider than `width`."""
+    if width < 1 or not points:
+        return []
+    called = [clean(name) for name in names] or [figures(point)[0] for point in points]
+    most = max((known.highest for known in (point.goodput for point in points) if known is not None), default=0.0)
+    ceilings = [_ceiling(point) for point in points]
+    highest = max((one for one in ceilings if one is not None), default=0.0)
+    shown = highest > 0 and (most <= 0 or most >= SMALLEST_SHARE * highest)
+    top = nice_ceiling(min(HIGHEST, max(1.0, most, highest if shown else 0.0)))
+    costs = _highest_costs(points)
+    frame = _frame(called, points, width, top, ascii_only=ascii_only)
+    payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
+    lines: list[SpanLine] = [_head(frame, any(shown and one for one in ceilings))]
+    for name, point, ceiling in zip(called, points, ceilings, strict=False):
+        lines.append(_goodput_line(name, point, frame, ceiling if shown else None))
+        for role, host, known in point.costs:
+            if (role, host) not in payers:
+                continue
+            words = f"{role} {clean(host)}" if width >= WITH_HOSTS else role
+            lines.append(_cost_line(words, known, frame, nice_ceiling(max(costs.values(), default=0.0))))
+    lines.append(_axis(frame, width))
+    return [cut(line, width) for line in lines]
+
+
+def _highest_costs(points: Sequence[Point]) -> dict[tuple[str, str], float]:
+    """(role, host) → the most that it paid anywhere."""
+    found: dict[tuple[str, str], float] = {}
+    for point in points:
+        for role, host, known in point.costs:
+            found[role, host] = max(found.get((role, host), 0.0), known.highest if known is not None else 0.0)
+    return found
+
+
+def _ceiling(point: Point) -> float | None:
+    """Of its first run: all of them went the same way."""
+    known = [run.result.ceiling.goodput for run in point.runs if run.result.ceiling is not None]
+    return next((one for one in known if one is not None and 0 < one < math.inf), None)
+
+
+def _frame(names: Sequence[str], points: Sequence[Point], width: int, top: float, *, ascii_only: bool) -> Frame:
+    name = min(max(cells(plain(one, ascii_only)) for one in names), max(3, width // 4))
+    hosts = max((cells(f"{role} {clean(host)}") for point in points for role, host, _ in point.costs), default=0)
+    words = 0 if width < WITH_VALUES else 20 if width < WITH_HOSTS else max(27, min(14 + hosts, width // 3))
+    bar = width - name - words - 3
+    if bar < SHORTEST_BAR:
+        words, bar = 0, max(1, width - name - 3)
+    return Frame(name, bar, words, top, ascii_only)
+
+
+def _head(frame: Frame, with_ceiling: bool) -> SpanLine:
+    low, middle, high = SPREAD_ASCII if frame.ascii_only else SPREAD
+    spans: list[Span] = [frame.margin, ("goodput", "dim")]
+    for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
+        spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
+    spans += [(f"  {CEILING_MARKS[frame.ascii_only]}", "title"), (" ceiling", "dim")] if with_ceiling else []
+    return (*spans, (f"  {COST_MARKS[frame.ascii_only]}", COST_STYLE), (" CPU per Gb/s", "dim"))
+
+
+def _goodput_line(name: str, point: Point, frame: Frame, ceiling: float | None) -> SpanLine:
+    label: Span = (f" {drawn(name, frame.name, frame.ascii_only, 'right')} ", "title")
+    known = point.goodput
+    if known is None:
+        words = f"no result: {point.failed} of {len(point.runs)} runs failed"
+        return label, (drawn(words, frame.bar + frame.words, frame.ascii_only), "bad")
+    marks = bar_cells(known, frame.top, frame.bar, ascii_only=frame.ascii_only)
+    spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]
+    if frame.words:
+        words = f" {units.bits_per_second(known.median):>9}"
+        words += f" {units.percentage(point.of_ceiling):>6}" if point.of_ceiling is not None else ""
+        spans.append((words, "title"))
+        spans += [(f" {point.failed} failed", "warn")] if point.failed else []
+    return tuple(spans)
+
+
+def _with_ceiling(marks: str, ceiling: float | None, frame: Frame) -> list[Span]:
+    """A bar with the ceiling in the cell in which it lies."""
+    if ceiling is None:
+        return [(marks, GOODPUT_STYLE)]
+    place = min(len(marks) - 1, int(ceiling / frame.top * len(marks)))
+    mark: Span = (CEILING_MARKS[frame.ascii_only], "title")
+    return [(marks[:place], GOODPUT_STYLE), mark, (marks[place + 1 :], GOODPUT_STYLE)]
+
+
+def bar_cells(known: Spread, top: float, width: int, *, ascii_only: bool = False) -> str:
+    """A bar in `width` cells, each part up to the nearest cell. A single value ends in eighths of a cell, and what is
+    not nothing has at least the smallest mark."""
+    low, middle, high = SPREAD_ASCII if ascii_only else SPREAD
+    scale = width / top if top > 0 else 0.0
+    if known.highest <= 0 or not scale:
+        return " " * width
+    if known.lowest == known.highest and not ascii_only:
+        eighths = max(1, min(8 * width, round(8 * known.median * scale)))
+        full, rest = divmod(eighths, 8)
+        return f"{low * full}{EIGHTHS[rest - 1] if rest else ''}".ljust(width)
+    ends = [round(value * scale) for value in (known.lowest, known.median, known.highest)]
+    ends[2] = max(1, ends[2])
+    first, second, third = (min(width, end) for end in ends)
+    return (low * first + middle * (second - first) + high * (third - second)).ljust(width)
+
+
+def _cost_line(words: str, known: Spread | None, frame: Frame, top: float) -> SpanLine:
+    """`top`: cores per Gb/s where the bar ends."""
+    if known is None:
+        return (
+            frame.margin,
+            (" " * frame.bar, ""),
+            (drawn(f" {units.UNKNOWN} {words}", frame.words, frame.ascii_only), "dim"),
+        )
+    marks = max(1, min(frame.bar, round(known.median / top * frame.bar))) if known.median > 0 else 0
+    bar: Span = ((COST_MARKS[frame.ascii_only] * marks).ljust(frame.bar), COST_STYLE)
+    told = f"{units.significant(known.median)} cores" if known.median < 999 else units.quantity(known.median, "cores")
+    return frame.margin, bar, (drawn(f" {told:>10} {words}", frame.words, frame.ascii_only), "dim")
+
+
+def _axis(frame: Frame, width: int) -> SpanLine:
+    """Round values below the bars, the last one with its unit."""
+    scale, left = Scale(frame.top, None), frame.name + 2
+    canvas = Canvas(width, 1)
+    free = 0
+    for value in value_ticks(frame.top, max(3, frame.bar // 5)):
+        words = scale.label(value) + (f" {scale.unit}" if value == frame.top else "")
+        x = min(left + round(value / frame.top * frame.bar), width - len(words))
+        if x >= free:
+            canvas.write(x, 0, words, "dim")
+            free = x + len(words) + 1
+    return canvas.row(0)
+
+
+class PointChart(LineView):
+    """`draw_points` of the set-ups of an experiment; more of them than there are rows scroll."""
+
+    can_focus = False
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._points: tuple[Point, ...] = ()
+        self._names: tuple[str, ...] = ()
+
+    def show(self, points: Sequence[Point], names: Sequence[str] = ()) -> None:
+        """`names`: of the points, where what was varied does not tell them apart."""
+        self._points, self._names = tuple(points), tuple(names)
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        width, rows = self.scrollable_content_region.width, self.size.height
+        self.show_lines(draw_points(self._points, width, rows, names=self._names, ascii_only=self.ascii_only))

@@ -1,0 +1,109 @@
+"""Where the CPU time of one host went over time: a small chart whose every cell is the kind of work that fills it.
+
+Pure functions. Each kind has the texture (ASCII: the letter) that the strip of processors gives it, besides its colour.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from nictop.traffic.analysis.cpu_load import Busy
+from nictop.tui.widgets.base.line_view import Span
+from nictop.tui.widgets.charts.plot import Box, Canvas
+from nictop.tui.widgets.charts.sparkline import nice_ceiling
+from nictop.tui.widgets.cpu.strip import KINDS, LETTERS, TEXTURES
+from nictop.tui.widgets.traffic.viewport import LONGEST_GAP, USUAL_WINDOW, Sight
+
+Shares = tuple[float, ...]
+"""Of all cores, in the order of `KINDS`: shares of 1."""
+
+GUTTER = 6
+"""Cells at the left for the scale."""
+SMALLEST_TOP = 0.1
+"""Share of all cores that the chart reaches up to at least: an idle host looks idle."""
+
+
+def shares(busy: Busy) -> Shares:
+    cores = busy.cores or 1
+    return (
+        busy.user / cores,
+        busy.system / cores,
+        busy.softirq / cores,
+        busy.irq / cores,
+        busy.steal / cores,
+        busy.guest / cores,
+    )
+
+
+def columns(series: Sequence[Busy], sight: Sight, width: int) -> list[Shares | None]:
+    """The mean of each column, or the window in which it lies where windows are longer; None: nothing is known."""
+    step = sight.span / width
+    if step < USUAL_WINDOW:
+        times = [busy.time for busy in series]
+        return [_covering(series, times, sight.begin + (number + 0.5) * step) for number in range(width)]
+    found: list[Shares | None] = []
+    times = [busy.time - USUAL_WINDOW / 2 for busy in series]
+    low = bisect_left(times, sight.begin)
+    for number in range(width):
+        high = bisect_left(times, sight.begin + (number + 1) * step, low)
+        found.append(_mean(series[low:high]))
+        low = high
+    return found
+
+
+def _mean(windows: Sequence[Busy]) -> Shares | None:
+    if len(windows) < 2:
+        return shares(windows[0]) if windows else None
+    every = [shares(busy) for busy in windows]
+    return tuple(sum(kind) / len(every) for kind in zip(*every, strict=True))
+
+
+def _covering(series: Sequence[Busy], times: Sequence[float], time: float) -> Shares | None:
+    index = bisect_left(times, time)
+    if index == len(times):
+        return None
+    before = times[index - 1] if index else times[index] - USUAL_WINDOW
+    begin = before if times[index] - before <= LONGEST_GAP else times[index] - USUAL_WINDOW
+    return shares(series[index]) if time > begin else None
+
+
+def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: Sight, *, ascii_only: bool) -> None:
+    """The chart with its scale in the cells of `box`."""
+    width = box.columns - GUTTER
+    if width < 1 or box.rows < 1:
+        return
+    stacks = columns(series, sight, width)
+    most = max((sum(one) for one in stacks if one is not None), default=0.0)
+    top = min(1.0, nice_ceiling(max(most, SMALLEST_TOP)))
+    bar, mark = ("|", "+") if ascii_only else ("│", "┤")
+    for row in range(box.rows):
+        words = f"{100 * top:g} %" if row == 0 else ""
+        canvas.write(box.left, box.top + row, f"{words:>{GUTTER - 1}}{mark if words else bar}", "dim")
+    for number, stack in enumerate(stacks):
+        for row, (text, style) in enumerate(stack_cells(stack, box.rows, top, ascii_only=ascii_only)):
+            canvas.put(box.left + GUTTER + number, box.top + box.rows - 1 - row, text, style)
+
+
+def stack_cells(stack: Shares | None, rows: int, top: float, *, ascii_only: bool) -> list[Span]:
+    """One column of `rows` cells from below. A cell belongs to the kind that reaches its middle; work is never
+    invisible, and a column of which nothing is known is empty."""
+    total = sum(stack) if stack is not None else 0.0
+    if stack is None:
+        return []
+    if total <= 0:
+        return [("_" if ascii_only else "·", "dim")]
+    marks = LETTERS if ascii_only else TEXTURES
+    filled = max(1, min(rows, round(total / top * rows)))
+    kinds = [_kind_at(stack, (row + 0.5) / filled * total) for row in range(filled)]
+    return [(marks[kind], kind) for kind in kinds]
+
+
+def _kind_at(stack: Shares, level: float) -> str:
+    """The kind at this height of a stack."""
+    height = 0.0
+    for kind, share in zip(KINDS, stack, strict=True):
+        height += share
+        if level <= height:
+            return kind
+    return KINDS[max(range(len(KINDS)), key=lambda index: stack[index])]

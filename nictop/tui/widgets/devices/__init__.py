@@ -1,0 +1,1 @@
+"""Devices of a host, their detail, and the overview of all hosts."""

@@ -1,0 +1,180 @@
+"""All NICs of all hosts: the table, the filter, and what belongs to the chosen NIC on other hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widgets import Input
+
+from nictop.hosts.session import Followed
+from nictop.model.devices.netdevs import End
+from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.devices.pairs import Pairs, pairs, peers
+from nictop.model.devices.row_filter import row_filter
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, wrap
+from nictop.model.facts.pairs import netdev_names, pair_facts
+from nictop.model.snapshot import Snapshot
+from nictop.rules import Diagnosis
+from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.while_open import WhileOpen
+from nictop.tui.widgets.devices.overview_table import OverviewTable
+
+HINT = "filter: ens3  driver:virtio  drops>0  !host:pve  address:192.0.2.0/24"
+MOST_FACTS = 6
+"""Rows for what belongs to the chosen NIC."""
+
+
+def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> dict[End, str]:
+    """The worst finding about each netdev, or about its PCI function."""
+    by_address = {
+        (one.host, link.pci_address): ifindex
+        for one in snapshots
+        for ifindex, link in one.links.items()
+        if link.pci_address is not None
+    }
+    found: dict[End, str] = {}
+    for finding in diagnosis.findings if diagnosis is not None else ():
+        ifindex = finding.ifindex
+        if ifindex is None:
+            ifindex = by_address.get((finding.host, finding.subject))
+        if ifindex is not None:
+            end = End(finding.host, ifindex)
+            found[end] = min(found.get(end, finding.severity), finding.severity, key=WORST_FIRST.index)
+    return found
+
+
+class OverviewView(WhileOpen, Container):
+    """Draws when it is told to; derives pairs only when links have changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            id="overview.filter",
+            key_display="/",
+            priority=True,
+            tooltip="overview: which NICs",
+        ),
+    ]
+
+    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._ascii_only = ascii_only
+        self._rows: tuple[NicRow, ...] = ()
+        self._links: tuple[object, ...] = ()
+        self._pairs = Pairs()
+        self._names: dict[End, str] = {}
+        self.virtual = False
+        """Whether netdevs without a device are listed, too."""
+
+    def compose(self) -> ComposeResult:
+        yield OverviewTable(ascii_only=self._ascii_only, id="nics")
+        yield Entry(placeholder=HINT, ascii_only=self._ascii_only, id="nic-filter")
+        yield LineView(ascii_only=self._ascii_only, id="nic-facts")
+
+    def on_mount(self) -> None:
+        self.query_one(Entry).display = False
+        self.query_one("#nic-facts").can_focus = False
+
+    @property
+    def chosen(self) -> NicRow | None:
+        return self.query_one(OverviewTable).chosen
+
+    def show(
+        self, hosts: Sequence[Followed], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
+    ) -> None:
+        """Draw the hosts as they are in `pictures`, one of each."""
+        links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
+        if len(links) != len(self._links) or any(
+            one is not other for one, other in zip(links, self._links, strict=True)
+        ):
+            self._links, self._pairs, self._names = links, pairs(pictures), netdev_names(pictures)
+        self._rows = overview(
+            [HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)],
+            severities=severities(diagnosis, pictures),
+            peers=peers(self._pairs),
+            virtual=self.virtual,
+            before=self._rows,
+        )
+        self._draw()
+
+    def _draw(self) -> None:
+        wanted = row_filter(self.query_one(Entry).value)
+        rows, table = wanted.accepted(self._rows), self.query_one(OverviewTable)
+        table.show(rows)
+        title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
+        if table.border_title != f"All NICs: {title}":
+            table.border_title = f"All NICs: {title}"
+        self._draw_facts()
+
+    def _draw_facts(self) -> None:
+        """Complaints about the filter come first: without them an empty table is a riddle."""
+        view, row = self.query_one("#nic-facts", LineView), self.chosen
+        cells = max(10, view.scrollable_content_region.width - 2)
+        complaints = row_filter(self.query_one(Entry).value).complaints
+        lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
+        if row is not None and row.end.ifindex == NO_NIC:
+            said = row.snapshot.message or ("no NIC" if row.snapshot.inventory is not None else "nothing heard yet")
+            lines += [((f" {part}", "dim"),) for part in self._wrapped(f"{row.end.host}: {said}", cells)]
+        elif row is not None:
+            lines += [
+                ((f" {part}", TONES[fact.tone]),)
+                for fact in pair_facts(row.end, self._pairs, self._names)
+                for part in self._wrapped(f"{_title(row)} {fact.text}", cells)
+            ]
+            if not lines:
+                lines = [((f" {clean(_title(row))}: nothing on the other hosts is known to belong to it", "dim"),)]
+        lines = lines[:MOST_FACTS]
+        view.take_rows(max(1, len(lines)) + view.gutter.height)
+        view.show_lines(lines)
+
+    def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
+        return wrap(ascii_text(clean(text)) if self._ascii_only else text, cells)
+
+    def on_overview_table_chosen(self) -> None:
+        self._draw_facts()
+
+    # --------------------------------------------------------------------------------------------------- filter
+
+    def action_filter(self) -> None:
+        entry = self.query_one(Entry)
+        entry.display = True
+        self.screen.set_focus(entry)  # at once: what is typed next belongs to it
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The key of the filter is handled before any other, so that what follows it is typed into the filter; there
+        it is a character."""
+        return action != "filter" or not self.is_open or not self.query_one(Entry).has_focus
+
+    def end_filter(self) -> bool:
+        """Take the filter away; whether there was one."""
+        entry = self.query_one(Entry)
+        there = entry.display
+        entry.value, entry.display = "", False
+        self.screen.set_focus(self.query_one(OverviewTable))
+        return there
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The filter stays; an empty one goes."""
+        event.stop()
+        self.query_one(Entry).display = bool(event.value.strip())
+        self.screen.set_focus(self.query_one(OverviewTable))
+
+
+def _title(row: NicRow) -> str:
+    return f"{row.end.host} {row.link.name if row.link is not None else ''}"
+
+
+def _number(rows: Sequence[NicRow]) -> str:
+    return str(sum(row.end.ifindex != NO_NIC for row in rows))

@@ -1,0 +1,136 @@
+"""Every NIC of every host on one line, in an order that does not move by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from nictop.model.columns.overview import BY_KEY, Order, OverviewColumn, arranged, ordered_by, visible_columns
+from nictop.model.devices.overview import NicRow
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, width
+from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
+from nictop.tui.widgets.base.list_view import ChoiceView
+
+SORTED = {False: ("▴", "^"), True: ("▾", "v")}
+"""Ascending or descending → mark behind the title, and that of an ASCII console."""
+TEXTS = ("host", "name", "profile", "address", "peer")
+"""Columns that share the cells that are left, as far as their text needs them."""
+NOTHING = " no NIC passes the filter"
+
+
+class OverviewTable(ChoiceView):
+    """Posts `Chosen` when the cursor stands on another line, `Opened` on a second click."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
+        Binding("S", "reverse", "Reverse", id="overview.reverse", show=False, tooltip="overview: the other way round"),
+    ]
+
+    class Chosen(Message):
+        """Another line."""
+
+    class Opened(ChoiceView.Opened):
+        """The chosen NIC is to be shown on its host."""
+
+    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self.order = Order()
+        self._rows: tuple[NicRow, ...] = ()
+        self._all: Sequence[NicRow] = ()
+        self._columns: tuple[tuple[OverviewColumn, int], ...] = ()
+
+    @property
+    def chosen(self) -> NicRow | None:
+        index = self.index
+        return None if index is None else self._rows[index]
+
+    def show(self, rows: Sequence[NicRow]) -> None:
+        """Draw these, in the present order; the cursor stays with its NIC."""
+        self._all = rows
+        self._rows = arranged(rows, self.order)
+        self.set_keys([f"{row.end.ifindex} {row.end.host}" for row in self._rows])
+        self.redraw()
+
+    def choice_changed(self, index: int) -> None:
+        self.post_message(self.Chosen())
+
+    def redraw(self) -> None:
+        self._columns = self._layout()
+        if self._rows:
+            self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
+        else:
+            self.show_lines([((NOTHING, "dim"),)], self._header_line())
+
+    def _layout(self) -> tuple[tuple[OverviewColumn, int], ...]:
+        """Columns and their cells: what is left over goes to texts that are cut without it."""
+        cells = self.scrollable_content_region.width
+        columns = visible_columns(cells)
+        room = cells - sum(column.width + 1 for column in columns)
+        result = []
+        for column in columns:
+            wanted = column.width
+            if column.key in TEXTS and room > 0:
+                longest = max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
+                wanted += max(0, min(room, longest - column.width))
+                room -= wanted - column.width
+            result.append((column, wanted))
+        return tuple(result)
+
+    def _header_line(self) -> SpanLine:
+        mark = SORTED[self.order.descending][self.ascii_only]
+        titles = [
+            fit(column.title + (mark if column.key == self.order.column else ""), cells, column.align)
+            for column, cells in self._columns
+        ]
+        return ((" " + " ".join(titles), ""),)
+
+    def _row_line(self, index: int) -> SpanLine:
+        row = self._rows[index]
+        spans: list[Span] = []
+        for column, cells in self._columns:
+            text, tone = column.cell(row)
+            shown = fit(ascii_text(clean(text)) if self.ascii_only else text, cells, column.align)
+            spans.append((" " + shown, TONES[tone]))
+        return tuple(spans)
+
+    # --------------------------------------------------------------------------------------------------- order
+
+    def sort_by(self, column: str, *, descending: bool) -> None:
+        """As the values are now; "": by host."""
+        self.order = ordered_by(self._all, column, descending=descending)
+        self.show(self._all)
+
+    def action_sort(self, step: int) -> None:
+        """The next column in sight, then by host again; numbers and severities begin with the greatest."""
+        keys = ["", *(column.key for column, _ in self._columns)]
+        place = keys.index(self.order.column) if self.order.column in keys else 0
+        self._sort_first(keys[(place + step) % len(keys)])
+
+    def action_reverse(self) -> None:
+        self.sort_by(self.order.column, descending=not self.order.descending)
+
+    def _sort_first(self, key: str) -> None:
+        column = BY_KEY.get(key)
+        self.sort_by(key, descending=column is not None and (column.align == "right" or key in ("link", "finding")))
+
+    def on_click(self, event: events.Click) -> None:
+        """A title sorts by its column; a second time, the other way round."""
+        offset = event.get_content_offset_capture(self)
+        if offset.y > 0:
+            super().on_click(event)
+            return
+        event.prevent_default()
+        left = 0
+        for column, cells in self._columns:
+            if left <= offset.x <= left + cells:
+                if column.key == self.order.column:
+                    self.action_reverse()
+                else:
+                    self._sort_first(column.key)
+                return
+            left += cells + 1

@@ -1,0 +1,1 @@
+"""Findings: panel, list, page of one."""

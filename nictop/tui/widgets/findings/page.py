@@ -1,0 +1,136 @@
+"""One finding in full: what was seen and where, why it matters, what to type and where, and how to undo it.
+
+▲ warning  ens224 is run by "Wired connection 1", a profile NetworkManager made up
+── Seen ──────────────────────────────────────────────
+profile       Wired connection 1   NetworkManager: Settings.Connection
+── Why ───────────────────────────────────────────────
+NetworkManager made it because no profile matches this NIC …
+── What to type ──────────────────────────────────────
+▸ 1 rename the profile to the interface   on alma-load-001, survives a reboot
+      nmcli con mod uuid cb81f911-… connection.id ens224
+"""
+
+from __future__ import annotations
+
+from nictop.model.facts import fit, width, wrap
+from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
+from nictop.rules.wording import (
+    SEVERITY_WORDS,
+    SKIPPED,
+    command_lines,
+    fixes_to_type,
+    place_words,
+    severity_mark,
+    subject_words,
+)
+from nictop.tui.widgets.base.line_view import CURSOR_MARKS, TONES, LineView, SpanLine
+from nictop.tui.widgets.findings.panel import plain
+
+INDENT = "      "
+WIDEST_LABEL = 24
+
+
+def draw_finding(
+    finding: Finding, cells: int, *, marked: int = 0, several_hosts: bool = False, ascii_only: bool = False
+) -> list[SpanLine]:
+    """The page, `cells` cells wide. `marked`: which of the fixes that are commands the key y copies."""
+    words = SEVERITY_WORDS[finding.severity]
+    tone = TONES[words.tone]
+    mark = f" {severity_mark(finding.severity, ascii_only=ascii_only)} {words.word}  "
+    title = plain(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}", ascii_only)
+    lines: list[SpanLine] = []
+    for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
+        lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))
+    if finding.evidence:
+        lines += [_rule("Seen", cells), *_evidence(finding.evidence, cells, ascii_only)]
+    if finding.why:
+        lines += [_rule("Why", cells), *_text(finding.why, cells, ascii_only)]
+    if finding.fixes:
+        lines += [_rule("What to type" if fixes_to_type(finding) else "What to do", cells)]
+        commands = fixes_to_type(finding)
+        chosen = commands[marked] if marked < len(commands) else None
+        for fix in finding.fixes:
+            lines += _fix(finding, fix, cells, fix is chosen, ascii_only)
+    return lines + _explanation(finding.rule, cells, ascii_only)
+
+
+def draw_skipped(
+    skipped: Skipped, cells: int, *, several_hosts: bool = False, ascii_only: bool = False
+) -> list[SpanLine]:
+    """The page of a skipped check."""
+    subject = subject_words(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
+    title = plain(f"{skipped.rule} {subject}".rstrip(), ascii_only)
+    mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
+    lines: list[SpanLine] = [((f" {mark} {SKIPPED.word}  ", "dim"), (fit(title, cells - 20), "title"))]
+    lines += [_rule("Reason", cells), *_text(skipped.reason, cells, ascii_only)]
+    return lines + _explanation(skipped.rule, cells, ascii_only)
+
+
+def _rule(title: str, cells: int) -> SpanLine:
+    text = f" ── {title} "
+    return (text, "accent"), ("─" * max(0, cells - len(text) - 1), "dim")
+
+
+def _text(text: str, cells: int, ascii_only: bool, indent: str = " ", style: str = "") -> list[SpanLine]:
+    return [((f"{indent}{part}", style),) for part in wrap(plain(text, ascii_only), cells - len(indent) - 1)]
+
+
+def _evidence(evidence: tuple[Evidence, ...], cells: int, ascii_only: bool) -> list[SpanLine]:
+    """What, its value, and where it was read."""
+    label = min(WIDEST_LABEL, max(width(plain(one.what, ascii_only)) for one in evidence), max(4, cells // 3))
+    lines: list[SpanLine] = []
+    for one in evidence:
+        value, source = plain(one.value, ascii_only), plain(one.source, ascii_only)
+        first = f" {fit(plain(one.what, ascii_only), label)}  "
+        parts = wrap(f"{value} ({source})" if source else value, cells - len(first) - 1)
+        lines += [
+            ((first if number == 0 else " " * width(first), "dim"), (part, "")) for number, part in enumerate(parts)
+        ]
+    return lines
+
+
+def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, ascii_only: bool) -> list[SpanLine]:
+    mark = CURSOR_MARKS[ascii_only] if chosen else " "
+    place = plain(place_words(finding, fix), ascii_only)
+    title = plain(fix.title, ascii_only)
+    lines: list[SpanLine] = []
+    if width(title) + width(place) + 6 <= cells:
+        lines.append(((f" {mark} ", "accent"), (title, "title"), (f"  {place}", "dim")))
+    else:
+        parts = wrap(title, cells - 4)
+        lines += [((f" {mark if n == 0 else ' '} ", "accent"), (part, "title")) for n, part in enumerate(parts)]
+        lines += _text(place, cells, ascii_only, "   ", "dim")
+    lines += _shell(fix.commands, fix, cells, ascii_only, "accent")
+    if fix.note:
+        lines += _text(fix.note, cells, ascii_only, "   ")
+    if fix.undo:
+        lines += [(("   to undo it:", "dim"),), *_shell(fix.undo, fix, cells, ascii_only, "")]
+    return lines
+
+
+def _shell(commands: tuple[str, ...], fix: Fix, cells: int, ascii_only: bool, style: str) -> list[SpanLine]:
+    room = cells - len(INDENT) - 1
+    parts = [part for one in commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    return [((INDENT + part, style),) for part in parts]
+
+
+def _explanation(name: str, cells: int, ascii_only: bool) -> list[SpanLine]:
+    """How the rule knows: its own page, which follows last."""
+    rule = RULES.get(name)
+    lines: list[SpanLine] = [_rule(f"The rule {name}", cells)]
+    if rule is None:
+        return lines
+    for paragraph in rule.explanation.split("\n\n"):
+        lines += _text(" ".join(paragraph.split()), cells, ascii_only, style="dim")
+    return lines
+
+
+class FindingPage(LineView):
+    """`draw_finding` of the chosen finding; scrolls with the usual keys."""
+
+    def scroll_to_mark(self) -> None:
+        """Bring the fix that the key y copies into sight."""
+        mark = f" {CURSOR_MARKS[self.ascii_only]} "
+        index = next((index for index, line in enumerate(self.lines) if line and line[0][0] == mark), None)
+        if index is not None and not self.scroll_offset.y <= index < self.scroll_offset.y + self.size.height - 2:
+            self.scroll_to(y=max(0, index - 1), animate=False)

@@ -1,0 +1,158 @@
+"""The findings, always in sight: the worst one in full, with the command that repairs it, then one line for each other.
+
+▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up
+    nmcli con mod uuid cb81f911-8a04-3da2-956a-0864d8c11ae5 connection.id ens224
+· ens256 one queue on four CPUs                                        5: all 4
+"""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, width, wrap
+from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.wording import (
+    CONTINUED,
+    PLACES,
+    SEVERITY_WORDS,
+    checks_words,
+    command_lines,
+    count_words,
+    fixes_to_type,
+    severity_mark,
+    subject_words,
+    verdict_words,
+)
+from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
+
+MOST_ROWS = {"-tall": 6, "-medium": 4, "-short": 2}
+"""Rows of text, by the class that the screen has for its height."""
+WAITING = " waiting for the inventory: nothing checked yet"
+INDENT = "    "
+ELLIPSIS = " …"
+
+
+def draw_findings(
+    diagnosis: Diagnosis | None, cells: int, rows: int, *, several_hosts: bool = False, ascii_only: bool = False
+) -> list[SpanLine]:
+    """At most `rows` lines of `cells` cells: the worst finding and its first command as a whole if there is room, then
+    the next ones; the last line says how many more there are."""
+    if diagnosis is None:
+        return [((fit(WAITING, cells), "dim"),)]
+    if not diagnosis.findings:
+        said, tone = verdict_words(diagnosis, ascii_only=ascii_only)
+        return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_words(diagnosis)})", max(0, cells - 2)), "dim"))]
+    worst, *others = diagnosis.findings
+    title, commands = _title(worst, cells, several_hosts, ascii_only), _commands(worst, cells, ascii_only)
+    if len(title) + len(commands) > rows:
+        title = [finding_line(worst, cells, several_hosts=several_hosts, ascii_only=ascii_only)]
+    lines = [*title, *_cut_short(commands, rows - len(title), cells)]
+    shown = others[: rows - len(lines)]
+    lines += [finding_line(one, cells, several_hosts=several_hosts, ascii_only=ascii_only) for one in shown]
+    hidden = len(others) - len(shown)
+    return [*lines[:-1], _with_more(lines[-1], hidden, cells)] if hidden else lines
+
+
+def finding_line(
+    finding: Finding, cells: int, *, several_hosts: bool, ascii_only: bool, word: bool = False
+) -> SpanLine:
+    """One finding on one line; `word`: with its severity in letters."""
+    mark = _mark(finding, ascii_only)
+    spans: list[Span] = [mark]
+    if word:
+        spans.append((f"{SEVERITY_WORDS[finding.severity].word:<9}", mark[1]))
+    room = max(0, cells - sum(len(text) for text, _ in spans))
+    subject = plain(subject_words(finding, several_hosts=several_hosts), ascii_only) + " "
+    shown = fit(subject, min(room, width(subject)))
+    return (*spans, (shown, "title"), (fit(plain(finding.title, ascii_only), room - width(shown)), ""))
+
+
+def plain(text: str, ascii_only: bool) -> str:
+    """Clean text as it will be drawn, so that its width is known."""
+    return ascii_text(clean(text)) if ascii_only else clean(text)
+
+
+def _mark(finding: Finding, ascii_only: bool) -> Span:
+    tone = TONES[SEVERITY_WORDS[finding.severity].tone]
+    return f" {severity_mark(finding.severity, ascii_only=ascii_only)} ", tone
+
+
+def _title(finding: Finding, cells: int, several_hosts: bool, ascii_only: bool) -> list[SpanLine]:
+    mark = _mark(finding, ascii_only)
+    text = plain(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}", ascii_only)
+    parts = wrap(text, cells - len(mark[0]))
+    return [(mark if number == 0 else (" " * len(mark[0]), ""), (part, "title")) for number, part in enumerate(parts)]
+
+
+def _commands(finding: Finding, cells: int, ascii_only: bool) -> list[str]:
+    fix = next(iter(fixes_to_type(finding)), None)
+    if fix is None:
+        return []
+    room = cells - len(INDENT)
+    lines = [part for one in fix.commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    if fix.where == "here":
+        return lines
+    place = f"# {PLACES[fix.where]}"  # a comment to a shell: it may be copied with the rest
+    beside = f"{lines[0]}  {place}"
+    return [beside, *lines[1:]] if len(lines) == 1 and width(beside) <= room else [place, *lines]
+
+
+def _cut_short(commands: list[str], rows: int, cells: int) -> list[SpanLine]:
+    """As many lines as there are rows. What is cut ends with an ellipsis: half a command must not look like a whole
+    one."""
+    shown = commands[: max(0, rows)]
+    if shown and len(shown) < len(commands):
+        rest = " ".join(one.removesuffix(CONTINUED).strip() for one in commands[len(shown) - 1 :])
+        room = max(0, cells - len(INDENT) - len(ELLIPSIS))
+        shown[-1] = fit(rest, min(room, width(rest))).rstrip("… ") + ELLIPSIS
+    return [((INDENT + one, "accent"),) for one in shown]
+
+
+def _with_more(line: SpanLine, hidden: int, cells: int) -> SpanLine:
+    """The last line, with the number of findings that have no room at its right end."""
+    said = f" +{hidden} more: 5 "
+    room = cells - len(said)
+    if room < len(said):
+        return line
+    spans: list[Span] = []
+    for text, style in line:
+        shown = text if width(text) <= room else fit(text, room)
+        room -= width(shown)
+        spans.append((shown, style))
+    return (*spans, (" " * room, ""), (said, "accent"))
+
+
+def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:
+    """The finding that the panel shows in full, and the fix whose command stands there."""
+    worst = diagnosis.findings[0] if diagnosis is not None and diagnosis.findings else None
+    fix = next(iter(fixes_to_type(worst)), None) if worst is not None else None
+    return (worst, fix) if worst is not None and fix is not None else None
+
+
+def panel_title(diagnosis: Diagnosis | None) -> str:
+    """``Findings: 1 critical · 2 warnings``"""
+    said = count_words(diagnosis.findings) if diagnosis is not None else ""
+    return f"Findings: {said}" if said else "Findings"
+
+
+class FindingsPanel(LineView):
+    """Draws the newest diagnosis into as few rows as it needs. Posts `Opened` on a click."""
+
+    can_focus = False
+
+    class Opened(Message):
+        """All findings are asked for."""
+
+    def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
+        most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
+        cells = self.scrollable_content_region.width
+        lines = draw_findings(diagnosis, cells, most, several_hosts=several_hosts, ascii_only=self.ascii_only)
+        self.take_rows(len(lines) + self.gutter.height)
+        title = plain(panel_title(diagnosis), self.ascii_only)
+        if self.border_title != title:
+            self.border_title = title
+        self.show_lines(lines)
+
+    def on_click(self) -> None:
+        self.post_message(self.Opened())

@@ -1,0 +1,1 @@
+"""Lines at the top and bottom: hosts, status, position in a recording."""

@@ -1,0 +1,77 @@
+"""Several hosts in one line: which there are, how they are, and which of them the screen is about.
+
+● vm1  [● vm2]  ◌ pve reconnecting in 4 s  +3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nictop.hosts.session import Followed, Standing
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, width
+from nictop.tui.widgets.base.line_view import Span
+
+MARKS = {
+    "connecting": ("◌", "o"),
+    "live": ("●", "*"),
+    "silent": ("◌", "o"),
+    "overloaded": ("●", "*"),
+    "lost": ("◌", "o"),
+    "failed": ("✖", "X"),
+}
+"""How a host is: its mark, and that of an ASCII console."""
+STYLES = {"connecting": "dim", "live": "good", "silent": "warn", "overloaded": "warn", "lost": "warn", "failed": "bad"}
+LONGEST_NAME = 24
+"""Cells of a name in the line; the hosts screen has all of it."""
+MORE = 5
+"""Cells for the number of hosts that have no room at one side."""
+
+
+def host_mark(standing: Standing, *, ascii_only: bool) -> Span:
+    """The mark of a host, in its colour."""
+    return MARKS[standing][ascii_only], STYLES[standing]
+
+
+def draw_hosts(
+    hosts: Sequence[Followed], chosen: str, cells: int, now: float, interval: float, *, ascii_only: bool
+) -> list[Span]:
+    """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
+    both ends say how many are out of sight."""
+    items = [_item(host, host.name == chosen, now, interval, ascii_only) for host in hosts]
+    sizes = [sum(width(text) for text, _ in item) for item in items]
+    if sum(sizes) <= cells:
+        return [span for item in items for span in item]
+    here = next((index for index, host in enumerate(hosts) if host.name == chosen), 0)
+    first, last = here, here + 1
+    room = cells - 2 * MORE - sizes[here]
+    while last < len(items) and sizes[last] <= room:
+        room -= sizes[last]
+        last += 1
+    while first > 0 and sizes[first - 1] <= room:
+        first -= 1
+        room -= sizes[first]
+    spans = [span for item in items[first:last] for span in item]
+    before = [(f" +{first}", "dim")] if first else []
+    after = [(f" +{len(items) - last} ", "dim")] if last < len(items) else []
+    return _cut([*before, *spans, *after], cells)
+
+
+def _item(host: Followed, is_chosen: bool, now: float, interval: float, ascii_only: bool) -> list[Span]:
+    standing = host.standing(now, interval)
+    mark, style = host_mark(standing, ascii_only=ascii_only)
+    name = ascii_text(clean(host.name)) if ascii_only else clean(host.name)
+    name = fit(name, min(width(name), LONGEST_NAME))
+    words = "" if standing == "live" else f" {host.standing_words(now, interval)}"
+    left, right = ("[", "]") if is_chosen else (" ", " ")
+    return [(f" {left}", "title"), (mark, style), (f" {name}", "title" if is_chosen else ""), (words, style),
+            (right, "title")]  # fmt: skip
+
+
+def _cut(spans: Sequence[Span], cells: int) -> list[Span]:
+    kept: list[Span] = []
+    for text, style in spans:
+        shown = text if width(text) <= cells else fit(text, cells)
+        cells -= width(shown)
+        kept.append((shown, style))
+    return kept

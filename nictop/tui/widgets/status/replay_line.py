@@ -1,0 +1,104 @@
+"""Where the playback of a recording is, on one line, and below it what there is to say of the recording.
+
+▶ 14:03:20  14:02:11 ━━━━━━━━━━╋╋╋╋━━━●────────── 14:03:23  ×2  demo.nictop
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit, wrap
+from nictop.model.facts import width as cells
+from nictop.replay.position import Place, wall_words
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+
+MARKS = {"playing": ("▶", ">"), "paused": ("▮", "="), "end": ("■", "#"), "newest": ("●", "*")}
+"""State → mark, and that of consoles without it."""
+WORDS = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
+BAR = ("━", "─", "╋", "┼", "●"), ("=", "-", "#", "+", "O")
+"""Past, to come, a run in either, here."""
+SHORTEST_BAR, LONGEST_BAR = 8, 200
+LONG_DAY = 86400.0
+"""Seconds from which on the edges are told with their dates."""
+MOST_ROWS = 2
+"""Of what there is to say."""
+NARROW = 60
+"""Cells below which there is no room for the name of the file."""
+
+
+def draw_place(place: Place, width: int, *, ascii_only: bool = False) -> SpanLine:
+    """One line of at most `width` cells; what matters least is left out first."""
+    mark = MARKS[place.state][ascii_only]
+    left: list[Span] = [(f" {mark} ", "accent"), (wall_words(place.wall + place.now), "title")]
+    if WORDS[place.state]:
+        left.append((f" {WORDS[place.state]}", "warn" if place.state == "paused" else "dim"))
+    right = f" {'x' if ascii_only else '×'}{place.speed:g} "
+    date = place.end - place.begin >= LONG_DAY
+    first, last = (wall_words(place.wall + edge, date=date) for edge in (place.begin, place.end))
+    name = f" {clean(os.path.basename(place.path))} " if width >= NARROW else ""
+    used = sum(cells(text) for text, _ in left) + cells(right)
+    room = width - used - len(first) - len(last) - 4
+    if room - cells(name) >= 2 * SHORTEST_BAR:
+        room -= cells(name)
+        right = f"{right}{name}"
+    if room < SHORTEST_BAR:
+        return _fitted((*left, (right, "dim")), width)
+    bar = draw_bar(place, min(room, LONGEST_BAR), ascii_only=ascii_only)
+    return _fitted((*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim")), width)
+
+
+def draw_bar(place: Place, width: int, *, ascii_only: bool = False) -> SpanLine:
+    """The whole recording in `width` cells: what has been, what is to come, runs, and here."""
+    past, future, run_past, run_future, here = BAR[ascii_only]
+    span = max(place.end - place.begin, 1e-9)
+
+    def cell(moment: float) -> int:
+        return min(width - 1, max(0, int((moment - place.begin) / span * width)))
+
+    at = cell(place.now)
+    runs = {index for begin, end in place.runs for index in range(cell(begin), cell(end) + 1)}
+    spans: list[Span] = []
+    for index in range(width):
+        if index == at:
+            spans.append((here, "title"))
+        elif index in runs:
+            spans.append((run_past if index < at else run_future, "accent"))
+        else:
+            spans.append((past, "good") if index < at else (future, "dim"))
+    return tuple(spans)
+
+
+def _fitted(spans: SpanLine, width: int) -> SpanLine:
+    room, shown = width, []
+    for text, style in spans:
+        part = text if cells(text) <= room else fit(text, max(0, room))
+        shown.append((part, style))
+        room -= cells(part)
+    return tuple(shown)
+
+
+class ReplayLine(LineView):
+    """Not there while the hosts are live."""
+
+    can_focus = False
+
+    def __init__(self, *, ascii_only: bool, place: Callable[[], Place] | None, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._place = place
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.display = self._place is not None
+
+    def redraw(self) -> None:
+        """Look where it is."""
+        if self._place is None or not self.size.width:
+            return
+        place, width = self._place(), self.size.width
+        lines: list[SpanLine] = [draw_place(place, width, ascii_only=self.ascii_only)]
+        said = ascii_text(clean(place.says)) if self.ascii_only else clean(place.says)
+        lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MOST_ROWS]] if said else []
+        self.take_rows(len(lines))
+        self.show_lines(lines)

@@ -1,0 +1,1 @@
+"""A run: chart, legend, hosts, form, results."""

@@ -1,0 +1,119 @@
+"""The chart of a run as a widget: draws what is new, keeps a cursor, stands still when it is told to.
+
+Takes a `RunPicture`; `run_drawing` draws it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.message import Message
+
+from nictop.traffic.live.run_view import RunPicture
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.traffic.chart_drawing import draw_run, ingredients, layout_of
+from nictop.tui.widgets.traffic.viewport import View, chosen_host, enlarged, sight_of
+
+__all__ = ["RunChart", "View"]
+
+
+class RunChart(LineView):
+    """`draw_run` of a run that goes on or is over, in as many cells as it has; with a cursor, and frozen if wished."""
+
+    can_focus = False
+
+    class Looked(Message):
+        """Something else is in sight: the cursor, the host or the part of the run. `RunChart.shown` and `RunChart.time`
+        say what."""
+
+        bubble = True
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._newest: RunPicture | None = None
+        self._frozen: RunPicture | None = None
+        self.view = View()
+        self._drawn_of: tuple[object, ...] | None = None
+
+    @property
+    def shown(self) -> RunPicture | None:
+        """The picture that is drawn: the newest one, or that of the moment when it was frozen."""
+        return self._frozen if self._frozen is not None else self._newest
+
+    @property
+    def time(self) -> float | None:
+        """Under the cursor, on the axis of the run; None: there is no cursor."""
+        return self.view.cursor
+
+    @property
+    def frozen(self) -> bool:
+        return self._frozen is not None
+
+    def show(self, picture: RunPicture | None) -> None:
+        """Draw this run; another one than before is seen whole, without a cursor."""
+        before = self._newest.result if self._newest is not None else None
+        if picture is None or (before is not None and picture.result is not before):
+            self._frozen, self.view = None, replace(self.view, cursor=None, span=None)
+        self._newest = picture
+        if self._frozen is None:
+            self._draw()
+
+    def freeze(self, frozen: bool) -> None:
+        """Keep the picture as it is, or go on with the newest one."""
+        self._frozen = self._newest if frozen else None
+        self._look(self.view)
+
+    def move(self, columns: int) -> None:
+        """The cursor by so many columns, from the newest value when there is none yet."""
+        picture = self.shown
+        arrivals = [flow.arrivals for flow in picture.flows if flow.arrivals] if picture is not None else []
+        if picture is None or not arrivals:
+            return
+        first = min(some[0].time - some[0].seconds for some in arrivals)
+        last = max(some[-1].time for some in arrivals)
+        step = sight_of(picture, self.view).span / layout_of(len(picture.flows), *self._cells()).columns
+        cursor = self.view.cursor
+        moved = last - step / 2 if cursor is None else cursor + columns * step
+        self._look(replace(self.view, cursor=max(first + step / 2, min(last - step / 2, moved))))
+
+    def leave(self) -> None:
+        """No cursor: the newest is in sight again."""
+        self._look(replace(self.view, cursor=None))
+
+    def enlarge(self, steps: int) -> None:
+        """Half as much of the run in sight for each step, or (below 0) twice as much."""
+        if self.shown is not None:
+            self._look(replace(self.view, span=enlarged(self.shown, self.view, steps)))
+
+    def next_cpu(self) -> None:
+        """The CPU line goes round the hosts: all cores of each, then its hottest one."""
+        picture = self.shown
+        host = chosen_host(picture, self.view) if picture is not None else None
+        if picture is None or host is None:
+            return
+        if not self.view.hottest:
+            self._look(replace(self.view, host=host.host, hottest=True))
+            return
+        names = [one.host for one in picture.hosts]
+        after = names[(names.index(host.host) + 1) % len(names)]
+        self._look(replace(self.view, host=after, hottest=False))
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _look(self, view: View) -> None:
+        self.view = view
+        self._draw()
+        self.post_message(self.Looked())
+
+    def _cells(self) -> tuple[int, int]:
+        return self.size.width, self.size.height
+
+    def _draw(self) -> None:
+        picture, cells = self.shown, self._cells()
+        of = (cells, *ingredients(picture, self.view)) if picture is not None else None
+        if of is not None and of == self._drawn_of:
+            return
+        self._drawn_of = of
+        lines = draw_run(picture, self.view, *cells, ascii_only=self.ascii_only) if picture is not None else []
+        self.show_lines(lines)

@@ -1,0 +1,249 @@
+"""A run over time: goodput as an area under the ceiling, CPU of one host as a line, one axis for all.
+
+ Gb/s  █ a → b 9.38 Gb/s  ⠒ CPU of b 55 % of 4                        %
+       ┄┄ ceiling 9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps
+   10 ┤                                                               ├100
+      │┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄│
+    5 ┤█████████████████████████████⠤⠤⠔⠒⠒⠤                            ├ 50
+    0 ┤██████████████████████████████████                             ├  0
+       0         2         4         6         8         10 s
+
+Pure functions. Each of two directions has a plot of its own, one above the other: they are told apart without colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.facts import width as cells
+from nictop.traffic.live.run_view import Moment, RunPicture, moment, whole
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.charts.plot import (
+    Box,
+    Canvas,
+    along,
+    draw_area,
+    draw_line,
+    line_values,
+    means,
+    time_ticks,
+    time_words,
+    value_ticks,
+)
+from nictop.tui.widgets.traffic.legend import (
+    CEILING_MARKS,
+    CEILING_STYLE,
+    CPU_STYLE,
+    FLOW_STYLES,
+    draw_ceiling_words,
+    draw_legend,
+    shown,
+)
+from nictop.tui.widgets.traffic.viewport import Scale, Sight, View, chosen_host, cpu_line, scale_of, sight_of
+
+LEFT_AXIS, RIGHT_AXIS = 6, 5
+"""Cells that the axes take."""
+WITH_AXIS, WITH_BOTH_AXES = 40, 56
+"""Cells from which on there is room for them."""
+WITH_LINES = 3
+"""Rows of a plot from which on lines leave something of the area to be seen."""
+SECONDS_ALONE = 180
+"""Seconds in sight up to which times are told in seconds."""
+TWO_HEADS = 9
+"""Rows from which on the ceiling has a line of its own above the plot."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where everything stands in so many cells."""
+
+    heads: int
+    left: int
+    columns: int
+    right: int
+    plots: tuple[tuple[int, int], ...]
+    """(row, rows) of each direction."""
+    foot: bool
+    """There is a time axis below."""
+
+    def box(self, number: int) -> Box:
+        return Box(self.left, *self.plots[number][:1], self.columns, self.plots[number][1])
+
+
+def layout_of(flows: int, width: int, height: int) -> Layout:
+    """The plots get what the words leave; as soon as there are too few rows for two of them there is one."""
+    heads = 0 if height < 2 else 2 if height >= TWO_HEADS else 1
+    foot = height - heads >= 3
+    rows = max(0, height - heads - foot)
+    left = LEFT_AXIS if width >= WITH_AXIS else 0
+    right = RIGHT_AXIS if width >= WITH_BOTH_AXES else 0
+    count = flows if flows and rows >= 2 * flows else 1
+    plots, row = [], heads
+    for number in range(count):
+        part = rows // count + (number < rows % count)
+        plots.append((row, part))
+        row += part
+    return Layout(heads, left, max(1, width - left - right), right, tuple(plots), foot)
+
+
+def draw_run(picture: RunPicture, view: View, width: int, height: int, *, ascii_only: bool = False) -> list[SpanLine]:
+    """Exactly `height` lines, none wider than `width` cells."""
+    if width < 1 or height < 1:
+        return []
+    layout = layout_of(len(picture.flows), width, height)
+    sight = sight_of(picture, view)
+    columns = columns_of(picture, sight, layout)
+    drawing = Drawing(
+        picture, view, layout, sight, scale_of(picture, columns), Canvas(width, height), ascii_only=ascii_only
+    )
+    for number, values in enumerate(columns):
+        drawing.draw_plot(number, values)
+    drawing.draw_cursor()
+    if not any(flow.arrivals for flow in picture.flows):
+        drawing.draw_waiting()
+    if layout.foot:
+        drawing.draw_times()
+    return drawing.lines()
+
+
+def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
+    """All that the drawing depends on: while it is the same there is nothing to draw anew."""
+    host = chosen_host(picture, view)
+    return (
+        view,
+        sight_of(picture, view),
+        picture.plan,
+        picture.stage if not any(flow.arrivals for flow in picture.flows) else "",
+        picture.ceiling,
+        picture.result,
+        (host.host, host.series) if host is not None else None,
+        *((flow.sender, flow.receiver, flow.arrivals) for flow in picture.flows),
+    )
+
+
+def columns_of(picture: RunPicture, sight: Sight, layout: Layout) -> list[list[float | None]]:
+    """Bits per second of each plot; with fewer plots than directions, of all directions together."""
+    step = sight.span / layout.columns
+    found = [
+        means(
+            [(one.time, one.seconds, one.bits_per_second) for one in flow.arrivals], sight.begin, step, layout.columns
+        )
+        for flow in picture.flows
+    ]
+    if len(found) > len(layout.plots):
+        sums = ([value for value in values if value is not None] for values in zip(*found, strict=True))
+        return [[sum(known) if known else None for known in sums]]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """One picture while it is drawn."""
+
+    picture: RunPicture
+    view: View
+    layout: Layout
+    sight: Sight
+    scale: Scale
+    canvas: Canvas
+    ascii_only: bool
+
+    def draw_plot(self, number: int, values: Sequence[float | None]) -> None:
+        """The area of one direction, the ceiling and the CPU line over it, and the axes beside it."""
+        box, sight = self.layout.box(number), self.sight
+        step = sight.span / box.columns
+        own = FLOW_STYLES[number % len(FLOW_STYLES)]
+        styles = [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(box.columns)]
+        draw_area(self.canvas, values, box, self.scale.top, styles, ascii_only=self.ascii_only)
+        if self.scale.ceiling is not None and box.rows >= WITH_LINES:
+            self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
+        host = chosen_host(self.picture, self.view)
+        if host is not None and box.rows >= WITH_LINES:
+            count = line_values(box.columns, ascii_only=self.ascii_only)
+            line = along(cpu_line(host.series, self.view.hottest), sight.begin, sight.span / count, count)
+            draw_line(self.canvas, line, box, 1.0, CPU_STYLE, ascii_only=self.ascii_only)
+        self._draw_axes(box)
+
+    def _draw_ceiling(self, share: float, box: Box) -> None:
+        """A line at the ceiling; the top of the area is not painted over, what reaches above the line is."""
+        row = box.top + box.rows - 1 - min(box.rows - 1, max(0, int(share * box.rows - 1e-9)))
+        full = "#" if self.ascii_only else "█"
+        for x in range(box.left, box.left + box.columns):
+            above = self.canvas.at(x, row - 1) if row > box.top else " "
+            if self.canvas.at(x, row) == " " or (self.canvas.at(x, row) == full and above != " "):
+                self.canvas.put(x, row, CEILING_MARKS[self.ascii_only], CEILING_STYLE)
+
+    def _draw_axes(self, box: Box) -> None:
+        bar, left_mark, right_mark = ("|", "+", "+") if self.ascii_only else ("│", "┤", "├")
+        end = box.left + box.columns
+        for row in range(box.top, box.top + box.rows):
+            self.canvas.put(box.left - 1, row, bar, "dim")
+            if self.layout.right:
+                self.canvas.put(end, row, bar, "dim")
+        if self.layout.left:
+            for value in value_ticks(self.scale.top, box.rows):
+                label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
+                self.canvas.write(0, _row_of(value / self.scale.top, box), label + left_mark, "dim")
+        if self.layout.right:
+            for value in value_ticks(100.0, box.rows):
+                self.canvas.write(end, _row_of(value / 100, box), f"{right_mark}{value:>3g}", "dim")
+
+    def draw_cursor(self) -> None:
+        time, sight, layout = self.view.cursor, self.sight, self.layout
+        if time is None or not sight.begin <= time <= sight.end:
+            return
+        column = layout.left + min(layout.columns - 1, int((time - sight.begin) / sight.span * layout.columns))
+        for row in range(layout.heads, self.canvas.height - layout.foot):
+            self.canvas.put(column, row, "|" if self.ascii_only else "│", "title")
+
+    def draw_times(self) -> None:
+        """Round seconds below the plots; the last one has the unit."""
+        sight, layout, row = self.sight, self.layout, self.canvas.height - 1
+        ticks = time_ticks(sight.begin, sight.end, layout.columns)
+        free = 0
+        for time in ticks:
+            unit = " s" if sight.span <= SECONDS_ALONE and time == ticks[-1] else ""
+            words = time_words(time, sight.span) + unit
+            x = layout.left + min(layout.columns - 1, int((time - sight.begin) / sight.span * layout.columns))
+            x = min(x, self.canvas.width - len(words))
+            if x >= free:
+                self.canvas.write(x, row, words, "dim")
+                free = x + len(words) + 1
+
+    def lines(self) -> list[SpanLine]:
+        """All rows: legend and ceiling above the plots."""
+        lines = [self.canvas.row(row) for row in range(self.canvas.height)]
+        width, margin, layout = self.canvas.width, self.layout.left, self.layout
+        if layout.heads:
+            values = values_of(self.picture, self.view.cursor)
+            lines[0] = draw_legend(
+                self.picture, self.view, values, self.scale, width, margin=margin, ascii_only=self.ascii_only
+            )
+        if layout.heads > 1:
+            lines[1] = draw_ceiling_words(self.picture, self.scale, width, margin=margin, ascii_only=self.ascii_only)
+        return lines
+
+    def draw_waiting(self) -> None:
+        """What the run waits for, or why it failed, in the middle of the plots while nothing has arrived."""
+        result, layout = self.picture.result, self.layout
+        failure = result.failure if result is not None else None
+        words = failure.sentence if failure is not None else self.picture.stage or "nothing arrived"
+        room = max(0, layout.columns - 2)
+        text = shown(words, room, self.ascii_only)[:room]
+        row = layout.heads + max(0, self.canvas.height - layout.heads - layout.foot - 1) // 2
+        self.canvas.write(layout.left + 1, row, "".join(one if cells(one) == 1 else "?" for one in text), "title")
+
+
+def _row_of(share: float, box: Box) -> int:
+    """The row in which a value lies: 0 in the lowest, 1 in the highest."""
+    return box.top + box.rows - 1 - round(share * (box.rows - 1))
+
+
+def values_of(picture: RunPicture, time: float | None) -> Moment:
+    """Under the cursor; without one what counts of a run that is over, and the newest of one that goes on."""
+    if time is None:
+        over = whole(picture)
+        if over is not None:
+            return over
+    return moment(picture, time)

@@ -1,0 +1,182 @@
+"""Every host of a run: what its CPUs, its NIC and its connections did, now, under the cursor, or over the whole run.
+
+One line each where rows are few:
+ client a ens4   CPU  41 % of 4  CPU0  41 %  softirq   3 %  retransmits 3 rtt 310 µs cwnd 1.20 MiB ▂▂▃▃▃▃▃▃
+With more of them a chart of where the CPU time went, and beside it all that is known:
+ client a ens4   CPU  41 % of 4  hottest CPU0  41 % softirq 3 %
+ 100 %┤                          █user 3 ▓system 35 ▒softirq 3 ▚irq 0 ░steal 0 ▞guest 0
+      │▓▓▓▓▓▓▓▓▓▓▓▓▓▓            retransmits 3 rtt 310 µs cwnd 1.20 MiB  in 40.1 kpps out 812 kpps drops 0
+      │██████████████            queue 0 of 4 has 97 % on CPU 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nictop.model.facts import width as cells
+from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.live.run_view import HostMoment, Moment, RunPicture
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.charts.plot import Box, Canvas
+from nictop.tui.widgets.charts.sparkline import spark
+from nictop.tui.widgets.charts.stacked_chart import columns, draw_split
+from nictop.tui.widgets.traffic.chart_drawing import values_of
+from nictop.tui.widgets.traffic.host_text import (
+    ROLE_STYLES,
+    Part,
+    cpu_words,
+    host_label,
+    hottest_words,
+    network_parts,
+    softirq_words,
+    split_words,
+    steal_words,
+)
+from nictop.tui.widgets.traffic.legend import cut, plain, shown
+from nictop.tui.widgets.traffic.viewport import View, sight_of
+
+CHART_ROWS, MOST_ROWS = 3, 6
+"""Rows for each host from which on it has a chart, and that it takes at most."""
+WITH_CHART, CHART_SHARE = 64, 0.4
+"""Cells from which on there is room for one, and the part of them that it takes."""
+SMALLEST_SPARK, WIDEST_SPARK = 6, 24
+LONG_WORDS = 100
+"""Cells from which on a single line says more of the busiest core than its number."""
+
+
+def draw_hosts(picture: RunPicture, view: View, width: int, rows: int, *, ascii_only: bool = False) -> list[SpanLine]:
+    """All hosts in order, each with as many of the rows as it can use, at least one; none wider than `width`."""
+    if width < 1 or not picture.hosts:
+        return []
+    values = values_of(picture, view.cursor)
+    each = min(MOST_ROWS, rows // len(picture.hosts))
+    label = min(max(cells(host_label(one)) for one in values.hosts), max(8, width // 3))
+    lines: list[SpanLine] = []
+    for one in values.hosts:
+        if each >= CHART_ROWS and width >= WITH_CHART:
+            lines += _block(picture, view, one, values, (label, width, each), ascii_only=ascii_only)
+            continue
+        lines.append(_line(picture, view, one, values, (label, width), ascii_only=ascii_only))
+        if each > 1:
+            lead: Span = (" " * min(label + 2, width // 4), "")
+            parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), ascii_only)]
+            lines.append(_fitting(lead, parts, width, ascii_only))
+    return lines
+
+
+def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
+    """All that the drawing depends on: while it is the same there is nothing to draw anew."""
+    datagrams = picture.plan.protocol == "udp"
+    return (
+        view,
+        sight_of(picture, view),
+        picture.result,
+        *((flow.sender, flow.receiver, flow.sendings, flow.arrivals if datagrams else ()) for flow in picture.flows),
+        *((one.role, one.host, one.nic, one.series, one.packets, one.carrying, one.load) for one in picture.hosts),
+    )
+
+
+def _line(
+    picture: RunPicture, view: View, one: HostMoment, values: Moment, size: tuple[int, int], *, ascii_only: bool
+) -> SpanLine:
+    """The few numbers that tell most, and the CPU over time in what is left. `size`: cells of the label, and of all."""
+    label, width = size
+    lead: Span = (f" {shown(host_label(one), label, ascii_only)} ", ROLE_STYLES[one.host.role])
+    hottest = hottest_words(one.busy, brief=width < LONG_WORDS)
+    parts = [
+        cpu_words(one.busy),
+        hottest,
+        softirq_words(one.busy),
+        steal_words(one.busy),
+        *network_parts(one, values)[:1],
+    ]
+    line = _fitting(lead, parts, width - SMALLEST_SPARK - 1, ascii_only)
+    used = _cells(line)
+    room = min(WIDEST_SPARK, width - used - 1)
+    if room < SMALLEST_SPARK or not parts[0]:
+        return cut(line, width)
+    busy = [
+        sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(picture, view), room)
+    ]
+    return cut((*line, (" ", ""), (spark(busy, room, 1.0, ascii_only=ascii_only), "user")), width)
+
+
+def _block(
+    picture: RunPicture, view: View, one: HostMoment, values: Moment, size: tuple[int, int, int], *, ascii_only: bool
+) -> list[SpanLine]:
+    """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
+    cells of the label, and of all, and rows."""
+    label, width, rows = size
+    lead: Span = (f" {shown(host_label(one), label, ascii_only)} ", ROLE_STYLES[one.host.role])
+    network = network_parts(one, values)
+    parts = [cpu_words(one.busy), hottest_words(one.busy), steal_words(one.busy)]
+    head = _fitting(lead, parts, width, ascii_only)
+    longer = _fitting(lead, [*parts, *network[:1]], width, ascii_only)
+    if rows == CHART_ROWS and _cells(longer) > _cells(head):
+        head, network = longer, network[1:]
+    chart = int(width * CHART_SHARE)
+    canvas = Canvas(chart, rows - 1)
+    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(picture, view), ascii_only=ascii_only)
+    split = _split(one.busy, width - chart - 2, ascii_only)
+    texts = [[split], network] if rows == CHART_ROWS else [[split], network[:-1], network[-1:]]
+    if rows > CHART_ROWS + 1:
+        texts = [[split], *([part] for part in network)]
+    lines = [head]
+    for row in range(rows - 1):
+        beside = _fitting((" ", ""), texts[row], width - chart, ascii_only) if row < len(texts) else ()
+        lines.append((*canvas.row(row), *beside))
+    return lines
+
+
+def _cells(line: SpanLine) -> int:
+    return sum(cells(text) for text, _ in line)
+
+
+def _split(busy: Busy | None, width: int, ascii_only: bool) -> Part:
+    """All kinds of work, or only those that are there when all do not fit."""
+    words = split_words(busy, ascii_only)
+    return words if _cells(tuple(words)) <= width else split_words(busy, ascii_only, brief=True)
+
+
+def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, ascii_only: bool) -> SpanLine:
+    """The parts that fit, in their order, with a gap between two."""
+    line: list[Span] = [lead]
+    used = cells(lead[0])
+    for part in parts:
+        spans = [(plain(text, ascii_only), style) for text, style in part]
+        wanted = sum(cells(text) for text, _ in spans)
+        gap = 2 if len(line) > 1 else 1
+        if spans and used + gap + wanted <= width:
+            line += [(" " * gap, ""), *spans]
+            used += gap + wanted
+    return cut(tuple(line), max(0, width))
+
+
+class RunHosts(LineView):
+    """`draw_hosts` of a run; more hosts than there are rows scroll."""
+
+    can_focus = False
+
+    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
+        super().__init__(ascii_only=ascii_only, id=id)
+        self._picture: RunPicture | None = None
+        self._view = View()
+        self._drawn_of: tuple[object, ...] | None = None
+
+    def show(self, picture: RunPicture | None, time: float | None = None, span: float | None = None) -> None:
+        """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show the same."""
+        self._picture, self._view = picture, View(cursor=time, span=span)
+        self._draw()
+
+    def on_resize(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        cells, picture = (self.scrollable_content_region.width, self.size.height), self._picture
+        of = (cells, *ingredients(picture, self._view)) if picture is not None else None
+        if of is not None and of == self._drawn_of:
+            return
+        self._drawn_of = of
+        self.show_lines(
+            draw_hosts(picture, self._view, *cells, ascii_only=self.ascii_only) if picture is not None else []
+        )

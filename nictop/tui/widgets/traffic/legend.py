@@ -1,0 +1,121 @@
+"""The words above the chart of a run: what each mark stands for, with its value now or under the cursor.
+
+Pure functions. What does not fit is said shorter, and at last cut; nothing is ever wider than it may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from nictop.model.facts import ascii_only as ascii_text
+from nictop.model.facts import clean, fit
+from nictop.model.facts import width as cells
+from nictop.model.text import units
+from nictop.traffic.live.run_view import FlowMoment, Moment, RunPicture
+from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.charts.plot import LINE_ASCII, time_words
+from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
+
+FLOW_STYLES = ("in", "out")
+CPU_STYLE = "warn"
+CEILING_STYLE = "title"
+LINE_MARK, CEILING_MARKS = "⠒", ("┄", "-")
+WHOLE, UPPER, LOWER = ("█", "#"), ("▀", "^"), ("▄", "v")
+"""Marks of a direction: with characters of blocks, and in ASCII."""
+
+
+def draw_legend(
+    picture: RunPicture, view: View, values: Moment, scale: Scale, width: int, *, margin: int, ascii_only: bool
+) -> SpanLine:
+    """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
+    unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
+    lead: list[Span] = [(unit, "dim")]
+    if view.cursor is not None:
+        span = picture.ends - picture.begins
+        lead.append((f" at {time_words(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
+    for shortness in range(3):
+        spans = [*lead, *_flows(values.flows, shortness, ascii_only), *_cpu(picture, view, values, shortness)]
+        spans = [(plain(text, ascii_only), style) for text, style in spans]
+        used = sum(cells(text) for text, _ in spans)
+        if used <= width:
+            break
+    right = "%" if margin and width >= used + 2 else ""
+    return cut((*spans, (" " * max(0, width - used - 2), ""), (right, "dim")), width)
+
+
+def _flows(flows: Sequence[FlowMoment], shortness: int, ascii_only: bool) -> list[Span]:
+    spans: list[Span] = []
+    for number, one in enumerate(flows):
+        mark = (WHOLE if len(flows) == 1 else UPPER if number == 0 else LOWER)[ascii_only]
+        rate = units.bits_per_second(one.arrival.bits_per_second if one.arrival is not None else None)
+        spans.append((f" {mark} ", FLOW_STYLES[number % len(FLOW_STYLES)]))
+        if shortness == 0:
+            spans.append((f"{one.flow.words} ", ""))
+        elif shortness == 1 and len(flows) > 1:
+            spans.append((f"to {clean(one.flow.receiver)} ", ""))
+        spans.append((f"{rate:>9} ", "title"))
+    return spans
+
+
+def _cpu(picture: RunPicture, view: View, values: Moment, shortness: int) -> list[Span]:
+    host = chosen_host(picture, view)
+    if host is None:
+        return []
+    busy = next((one.busy for one in values.hosts if one.host.host == host.host), None)
+    share = f"{100 * cpu_share(busy, view.hottest):.0f} %" if busy is not None else units.UNKNOWN
+    what = (
+        f"CPU {busy.hottest} (hottest)"
+        if view.hottest and busy is not None
+        else "hottest CPU"
+        if view.hottest
+        else "CPU"
+    )
+    spans: list[Span] = [(f" {LINE_MARK} ", CPU_STYLE)]
+    spans.append((f"{what} of {clean(host.host)} " if shortness < 2 else "CPU ", ""))
+    spans.append((f"{share:>5}", "title"))
+    if shortness == 0 and busy is not None and not view.hottest:
+        spans.append((f" of {busy.cores}", "dim"))
+    return spans
+
+
+def draw_ceiling_words(picture: RunPicture, scale: Scale, width: int, *, margin: int, ascii_only: bool) -> SpanLine:
+    """The ceiling with its number, or why there is none."""
+    ceiling = picture.ceiling
+    if ceiling is None:
+        return ()
+    mark = CEILING_MARKS[ascii_only] * 2 if scale.ceiling is not None else "  "
+    words = ceiling.sentence
+    if ceiling.goodput is not None:
+        words = f"{'' if scale.ceiling is not None else 'above this scale: '}ceiling {words}"
+    room = max(0, width - margin - 4)
+    text = shown(words, min(room, cells(plain(clean(words), ascii_only))), ascii_only)
+    return cut(((" " * margin + f" {mark} ", CEILING_STYLE), (text, "")), width)
+
+
+def plain(text: str, ascii_only: bool) -> str:
+    """As it will be drawn, so that its width is known."""
+    text = text.replace(LINE_MARK, LINE_ASCII) if ascii_only else text
+    return ascii_text(text) if ascii_only else text
+
+
+def shown(text: str, width: int, ascii_only: bool, align: Literal["left", "right"] = "left") -> str:
+    """As it will be drawn, in exactly `width` cells."""
+    return plain(fit(plain(text, ascii_only), width, align), ascii_only)
+
+
+def cut(line: SpanLine, width: int) -> SpanLine:
+    """The part of a line that fits; a wide character that would stick out is left out."""
+    found: list[Span] = []
+    for text, style in line:
+        if cells(text) > width:
+            kept = ""
+            for character in text:
+                if cells(kept + character) > width:
+                    break
+                kept += character
+            return (*found, (kept, style)) if kept else tuple(found)
+        if text:
+            found.append((text, style))
+        width -= cells(text)
+    return tuple(found)

@@ -1,0 +1,136 @@
+"""What of a run is in sight, and on which scale: the part of its time axis, the top of its value axis, the CPU line.
+
+Pure functions; `RunChart` draws what they give.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nictop.model.text.units import SI_PREFIXES
+from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.live.host_view import HostPicture
+from nictop.traffic.live.run_view import RunPicture
+from nictop.tui.widgets.charts.plot import Vertex
+from nictop.tui.widgets.charts.sparkline import nice_ceiling
+
+LONGEST_GAP = 2.5
+"""Seconds between two readings of the CPUs beyond which nothing is known of the time between them."""
+USUAL_WINDOW = 1.0
+SMALLEST_SHARE = 0.05
+"""A run below this share of its ceiling is drawn on a scale of its own, or nothing of it would be seen."""
+HIGHEST = 1e30
+"""Bits per second that an axis reaches up to at most, whatever a generator writes."""
+SHORTEST_SIGHT, LONGEST_SIGHT = 2.0, 2 * 86400.0
+"""Seconds, when the chart is enlarged as far as it goes, and whatever times a generator writes."""
+
+
+@dataclass(frozen=True)
+class View:
+    """How somebody wants to see a run."""
+
+    host: str | None = None
+    """The host whose CPU is drawn; None: the receiver of the first direction."""
+    hottest: bool = False
+    """Its busiest core; False: all of its cores."""
+    span: float | None = None
+    """Seconds in sight; None: the whole run."""
+    cursor: float | None = None
+    """Time on the axis of the run; None: there is none, and the newest is in sight."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """The part of the axis that is in sight."""
+
+    begin: float
+    span: float
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.span
+
+
+def sight_of(picture: RunPicture, view: View) -> Sight:
+    """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
+    begin = picture.begins
+    end = min(max(picture.ends, begin + 1.0), begin + LONGEST_SIGHT)
+    if view.span is None or view.span >= end - begin:
+        return Sight(begin, end - begin)
+    newest = max((flow.arrivals[-1].time for flow in picture.flows if flow.arrivals), default=begin)
+    last = max(newest, begin + view.span)
+    if view.cursor is not None and view.cursor < last - view.span:
+        last = max(view.cursor, begin) + 0.75 * view.span
+    last = min(end, max(last, begin + view.span))
+    return Sight(last - view.span, view.span)
+
+
+def enlarged(picture: RunPicture, view: View, steps: int) -> float | None:
+    """Seconds in sight after so many steps in (above 0) or out: halves of the whole run; None: all of it."""
+    everything = sight_of(picture, View()).span
+    now = math.log2(everything / view.span) if view.span else 0.0
+    wanted = everything / 2 ** max(0, min(20, round(now) + steps))
+    return max(SHORTEST_SIGHT, wanted) if wanted < everything > SHORTEST_SIGHT else None
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The value axis."""
+
+    top: float
+    """Bits per second."""
+    ceiling: float | None
+    """Bits per second, when it is on this scale."""
+
+    @property
+    def power(self) -> int:
+        """1000 to this is what the labels are told in."""
+        return max(0, min(len(SI_PREFIXES) - 1, math.floor(math.log10(self.top) / 3 + 1e-9)))
+
+    @property
+    def unit(self) -> str:
+        return f"{SI_PREFIXES[self.power]}b/s"
+
+    def label(self, value: float) -> str:
+        """``7.5`` of 7.5e9."""
+        return f"{value / 1000.0**self.power:g}"
+
+
+def scale_of(picture: RunPicture, columns: Sequence[Sequence[float | None]]) -> Scale:
+    """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
+    most = max((value for one in columns for value in one if value is not None), default=0.0)
+    ceiling = picture.ceiling.goodput if picture.ceiling is not None else None
+    if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < SMALLEST_SHARE * ceiling:
+        return Scale(nice_ceiling(min(HIGHEST, max(1.0, most))) if most > 0 else 1e9, None)
+    return Scale(nice_ceiling(min(HIGHEST, max(most, ceiling))), ceiling)
+
+
+def chosen_host(picture: RunPicture, view: View) -> HostPicture | None:
+    """The host whose CPU is drawn."""
+    receiver = picture.flows[0].receiver if picture.flows else None
+    by_name = {one.host: one for one in picture.hosts}
+    found = by_name.get(view.host or "") or by_name.get(receiver or "")
+    return found or (picture.hosts[0] if picture.hosts else None)
+
+
+def cpu_share(busy: Busy, hottest: bool) -> float:
+    """Share of 1: of the busiest core, or of all cores."""
+    return busy.hottest_busy if hottest else busy.total / busy.cores if busy.cores else 0.0
+
+
+def cpu_line(series: Sequence[Busy], hottest: bool) -> list[Vertex]:
+    """A share is the mean of a window: it stands at the middle of it. Interrupted where nothing was read."""
+    line: list[Vertex] = []
+    before: float | None = None
+    for number, busy in enumerate(series):
+        if before is None or busy.time - before > LONGEST_GAP:
+            line += [None] if before is not None else []
+            before = busy.time - USUAL_WINDOW
+            line.append((before, cpu_share(busy, hottest)))
+        line.append(((before + busy.time) / 2, cpu_share(busy, hottest)))
+        before = busy.time
+        if number + 1 == len(series) or series[number + 1].time - busy.time > LONGEST_GAP:
+            line.append((busy.time, cpu_share(busy, hottest)))
+    return line

@@ -1,0 +1,63 @@
+"""A rule that has not looked at counters is believed at once: then counters must not matter to what it says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.changes.events import Verdict
+from nictop.changes.finding_watch import FindingWatch, diagnose_noticing
+from nictop.rules import RULES, Finding, Rule, Watched, diagnose
+from tests.support.rule_cases import RULES as CASES
+from tests.support.rule_cases import watched
+
+FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "bases")
+
+
+def hosts_of(path: Path) -> list[list[Watched]]:
+    """Those of each case of a file."""
+    cases: dict[str, Any] = json.loads(path.read_text())
+    return [[watched(said) for said in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case]
+
+
+def without_counters(host: Watched) -> Watched:
+    return Watched(replace(host.snapshot, counters=None, before=None, rates=None, vf_base=None), ())
+
+
+def what_is_found(hosts: list[Watched], rule: Rule) -> list[tuple[str, str]]:
+    return [(one.host, one.subject) for one in diagnose(hosts, [rule]).findings]
+
+
+def test_what_is_believed_at_once_does_not_depend_on_counters() -> None:
+    """All rules, about all hosts of all cases; some rules do look, and some do not."""
+    assert FILES
+    seen: Counter[bool] = Counter()
+    for path in FILES:
+        rule = RULES[path.stem]
+        for hosts in hosts_of(path):
+            said, counted = diagnose_noticing(hosts, [rule])
+            seen[counted] += 1
+            assert said.findings == diagnose(hosts, [rule]).findings
+            if not counted:
+                blind = what_is_found([without_counters(host) for host in hosts], rule)
+                assert blind == [(one.host, one.subject) for one in said.findings], path.stem
+    assert seen[True] > 50 and seen[False] > 50, seen
+
+
+@pytest.mark.parametrize(("rule", "at_once"), [("profile_is_generated", True), ("frames_arrive_damaged", False)])
+def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(rule: str, at_once: bool) -> None:
+    (path,) = (path for path in FILES if path.stem == rule)
+    case = json.loads(path.read_text())["fires"][0]
+    host = watched(case["hosts"][0])
+    found: Finding = diagnose([host], [RULES[rule]]).findings[0]
+    inventory = host.inventory
+    watch = FindingWatch(found, inventory.time)
+    alone = replace(host.snapshot, counters=None, before=None, rates=None, state="live")
+    assert watch.take(alone) == (Verdict(False) if at_once else None)
+    assert watch.take(alone) is None
+    assert FindingWatch(found, inventory.time + 1.0).take(alone) is None

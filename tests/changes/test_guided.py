@@ -1,0 +1,261 @@
+"""Guided jobs: only what the NIC can do, as actions that the probe takes, and a check that can fail."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nictop.changes.actions import Action, Actions, actions_of
+from nictop.changes.change import Change, Wish
+from nictop.changes.events import Event, Prepared, StillHeard
+from nictop.changes.guided import SetUp, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided_address import AddressWish
+from nictop.changes.script import script
+from nictop.errors import NictopError
+from nictop.probe.records import Link
+from nictop.rules import Watched
+from nictop.wire.local import LocalSource, probe_command
+from tests.changes.carrying import carry
+from tests.changes.test_real_change import REAL
+from tests.support import managed_host
+from tests.support.findings import host_of_case
+from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.rule_cases import watched
+
+needs_networkmanager = pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
+STATIC = AddressWish("192.0.2.10/24")
+DHCP = AddressWish(None)
+UUID = "77777777-7777-3777-8777-777777777777"
+
+
+def actions(job: SetUp) -> tuple[Action, ...]:
+    meant = actions_of(job.fix)
+    assert isinstance(meant, Actions) and not meant.blanks, meant
+    assert script("vm1", job.title, job.fix, lasting=job.lasting).startswith("#!/bin/sh\n")
+    return meant.actions
+
+
+def refusal(job: Any, *words: Any) -> str:
+    with pytest.raises(NictopError) as caught:
+        job(*words)
+    return caught.value.message
+
+
+def link_of(host: Watched, name: str) -> Link:
+    return host.links_by_name[name]
+
+
+def generated() -> tuple[Watched, Link]:
+    """A guest whose ens224 is run by "Wired connection 1"."""
+    host = watched(host_of_case("profiles", "profile_is_generated"))
+    return host, link_of(host, "ens224")
+
+
+# ------------------------------------------------------------------------------------------------------------ addresses
+
+
+def test_a_made_up_profile_is_renamed_bound_and_given_the_address() -> None:
+    job = give_address(*generated(), STATIC)
+    modify, up = actions(job)
+    assert modify[:5] == ("nmcli", "con", "mod", "uuid", UUID)
+    values = dict(zip(modify[5::2], modify[6::2], strict=True))
+    assert values["connection.id"] == "ens224"
+    unbound = host_of_case("profiles", "profile_is_generated")
+    unbound["networkmanager"]["profiles"][UUID]["interface_name"] = None
+    host = watched(unbound)
+    bound = actions(give_address(host, link_of(host, "ens224"), STATIC))[0]
+    assert bound[bound.index("connection.interface-name") + 1] == "ens224"
+    assert (values["ipv4.method"], values["ipv4.addresses"], values["ipv4.gateway"]) == ("manual", "192.0.2.10/24", "")
+    assert values["ipv4.never-default"] == "yes", "no default route unless asked"
+    assert up == ("nmcli", "con", "up", "uuid", UUID, "ifname", "ens224")
+    assert "'Wired connection 1'" in job.fix.undo[0] and "ipv4.method auto" in job.fix.undo[0]
+    assert job.fix.persistent
+
+
+def test_a_new_profile_is_added_and_brought_up() -> None:
+    host, link = generated()
+    add, up = actions(give_address(host, link, replace(DHCP, new_profile=True)))
+    assert add[:9] == ("nmcli", "con", "add", "type", "ethernet", "ifname", "ens224", "con-name", "ens224")
+    values = dict(zip(add[9::2], add[10::2], strict=True))
+    assert values["ipv4.method"] == "auto" and values["ipv4.never-default"] == "yes"
+    assert up == ("nmcli", "con", "up", "ens224")
+
+
+def test_a_gateway_is_for_a_default_route() -> None:
+    host, link = generated()
+    routed = AddressWish("192.0.2.10/24", "192.0.2.1", default_route=True)
+    values = actions(give_address(host, link, routed))[0]
+    assert values[values.index("ipv4.gateway") + 1] == "192.0.2.1"
+    assert values[values.index("ipv4.never-default") + 1] == "no"
+    six = actions(give_address(host, link, AddressWish("2001:db8::10/64", new_profile=True)))[0]
+    assert six[six.index("ipv6.addresses") + 1] == "2001:db8::10/64" and six[six.index("ipv4.method") + 1] == "disabled"
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        (AddressWish("192.0.2.10"), "prefix length"),
+        (AddressWish("192.0.2.0/24"), "network or its broadcast"),
+        (AddressWish("192.0.2.255/24"), "network or its broadcast"),
+        (AddressWish("192.0.2.10/33"), "192.0.2.10/33"),
+        (AddressWish("\x1b[2J"), "x1b"),
+        (AddressWish("192.0.2.10/24", "192.0.2.1"), "default route"),
+        (AddressWish("192.0.2.10/24", "198.51.100.1", default_route=True), "not in 192.0.2.0/24"),
+        (AddressWish(None, "192.0.2.1", default_route=True), "DHCP"),
+        (AddressWish("fe80::1%eth0/64"), ""),
+    ],
+)
+def test_addresses_that_cannot_be(wish: AddressWish, why: str) -> None:
+    said = refusal(give_address, *generated(), wish)
+    assert why in said and said.isprintable()
+
+
+@given(st.text(max_size=30), st.text(max_size=20), st.booleans())
+@settings(max_examples=50)
+def test_any_text_is_an_address_or_refused(address: str, gateway: str, routed: bool) -> None:
+    try:
+        job = give_address(*generated(), AddressWish(address, gateway, routed))
+    except NictopError as error:
+        assert error.message.isprintable()
+    else:
+        assert actions(job)
+
+
+def test_who_else_manages_the_nic_is_respected() -> None:
+    hypervisor = watched({"base": "hypervisor"})
+    assert "NetworkManager does not run" in refusal(give_address, hypervisor, hypervisor.links[0], STATIC)
+    host = watched(host_of_case("profiles", "link_is_unmanaged"))
+    manager = host.inventory.networkmanager
+    assert manager is not None
+    unmanaged = next(link for link in host.links if not manager.devices[link.ifindex].managed)
+    assert "does not manage" in refusal(give_address, host, unmanaged, STATIC)
+
+
+# ---------------------------------------------------------------------------------------------- queues, VFs, interrupts
+
+
+def test_queues() -> None:
+    host = watched(host_of_case("virtio", "multiqueue_is_not_used"))
+    link = link_of(host, "enp1s0")
+    job = use_queues(host, link, 4)
+    assert actions(job) == (("ethtool", "-L", "enp1s0", "combined", "4"),)
+    assert job.fix.undo == ("ethtool -L enp1s0 combined 1",) and job.lasting[0].persistent
+    for wrong in (0, -1, 5, 10**9):
+        assert "1 to 4" in refusal(use_queues, host, link, wrong), wrong
+    assert "already" in refusal(use_queues, host, link, 1)
+    assert not job.proof(host.snapshot).proven
+    assert job.proof(watched({"base": "kvm-guest"}).snapshot).proven
+
+
+def test_queues_of_a_driver_that_has_two_kinds() -> None:
+    host = watched({"base": "vmware-guest"})
+    job = use_queues(host, link_of(host, "ens192"), 2)
+    assert actions(job) == (("ethtool", "-L", "ens192", "rx", "2", "tx", "2"),)
+
+
+def test_virtual_functions_only_from_none() -> None:
+    none = {"0000:3b:00.0": {"sriov": {"total_vfs": 64, "num_vfs": 0, "virtual_functions": []}}}
+    bare = {"base": "hypervisor", "configuration": [], "pci": none}
+    host = watched(bare)
+    function = host.functions["0000:3b:00.0"]
+    job = make_vfs(host, function, 4)
+    assert actions(job) == (("write", "/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4"),)
+    assert job.fix.undo == ("echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs",)
+    assert [one.persistent for one in job.lasting] == [True] and 'sriov_numvfs}="4"' in job.lasting[0].commands[0]
+    for wrong in (0, 65):
+        assert "1 to 64" in refusal(make_vfs, host, function, wrong), wrong
+    busy = watched({"base": "hypervisor"})
+    assert "all would go" in refusal(make_vfs, busy, busy.functions["0000:3b:00.0"], 4)
+    assert "offers no" in refusal(make_vfs, busy, busy.functions["0000:3b:02.0"], 4)
+    assert not job.proof(host.snapshot).proven
+    two = make_vfs(host, function, 2)
+    assert two.proof(busy.snapshot).proven
+
+
+def test_both_directions_of_a_queue_go_to_one_of_the_chosen_cpus() -> None:
+    """virtio_net: an interrupt for its configuration, then input and output of each queue in turns. One CPU after the
+    other would leave half of them without a receiving queue."""
+    config = {"actions": ["virtio1-config"], "pci_address": "0000:01:00.0", "allowed_cpus": "0", "effective_cpus": "0"}
+    host = watched({"base": "kvm-guest", "interrupts": {"23": config}})
+    link = link_of(host, "enp1s0")
+    job = spread_interrupts(host, link, (2, 3))
+    cpus = {
+        one.number: str(2 + int(name.partition("put.")[2]) % 2)
+        for one in host.interrupts_of_function["0000:01:00.0"]
+        for name in one.actions
+        if "put." in name
+    }
+    done = actions(job)
+    assert len(cpus) == 8 and len(host.interrupts_of_function["0000:01:00.0"]) == 9
+    assert done == tuple(("write", f"/proc/irq/{number}/smp_affinity_list", cpu) for number, cpu in cpus.items())
+    assert len(job.fix.undo) == len(done)
+    for wrong in ((), (4,), (-1,), (0, 99)):
+        assert "not CPUs" in refusal(spread_interrupts, host, link, wrong), wrong
+    assert not job.proof(host.snapshot).proven
+    moved = {str(number): {"allowed_cpus": cpu, "effective_cpus": cpu} for number, cpu in cpus.items()}
+    assert job.proof(watched({"base": "kvm-guest", "interrupts": moved}).snapshot).proven
+
+
+def test_interrupts_that_no_name_explains_go_round() -> None:
+    plain = watched({"base": "kvm-guest"})
+    numbers = [one.number for one in plain.interrupts_of_function["0000:01:00.0"]]
+    host = watched({"base": "kvm-guest", "interrupts": {str(number): {"actions": ["x"]} for number in numbers}})
+    done = actions(spread_interrupts(host, link_of(host, "enp1s0"), (2, 3)))
+    assert done == tuple(
+        ("write", f"/proc/irq/{number}/smp_affinity_list", str(2 + place % 2)) for place, number in enumerate(numbers)
+    )
+
+
+# ------------------------------------------------------------------------------------------------ a real NetworkManager
+
+
+def changing(manager: PrivateNetworkManager) -> LocalSource:
+    words = probe_command(sys.executable, "--interval", "0.2", "--eager", "--allow-changes")
+    return LocalSource(0.2, command=[*manager.prefix, *words], name="here")
+
+
+def keep(event: Event, change: Change) -> None:
+    if isinstance(event, Prepared):
+        change.apply(twice=True)
+    if isinstance(event, StillHeard):
+        change.keep()
+
+
+@needs_networkmanager
+async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
+    with private_networkmanager("ens4") as manager:
+        manager.wait_for(lambda: manager.device_state("ens4") >= 40)
+        before = managed_host.watched(manager)
+        job = give_address(before, link_of(before, "ens4"), STATIC)
+        assert not job.proof(before.snapshot).proven
+        carried = await carry(
+            changing(manager), keep, Wish("here", actions(job), job.title, keep_within=300.0), limits=REAL
+        )
+        assert carried.end.outcome == "kept", carried.events
+        assert "192.0.2.10/24" in manager.run(["ip", "address", "show", "dev", "ens4"])
+        shown = manager.run(["nmcli", "-g", "ipv4.method,ipv4.never-default", "con", "show", "ens4"])
+        assert shown.split() == ["manual", "yes"]
+        assert job.proof(managed_host.watched(manager).snapshot).proven
+
+
+@needs_networkmanager
+async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
+    with private_networkmanager("ens4") as manager:
+        manager.wait_for(lambda: manager.device_state("ens4") >= 40)
+        before, profiles = managed_host.watched(manager), manager.profiles()
+        job = give_address(before, link_of(before, "ens4"), replace(STATIC, new_profile=True))
+        wish = Wish("here", actions(job), job.title, keep_within=5.0)
+        carried = await carry(
+            changing(manager),
+            lambda event, change: change.apply(twice=True) if isinstance(event, Prepared) else None,
+            wish,
+            limits=REAL,
+        )
+        assert carried.end.outcome == "undone", carried.events
+        assert manager.profiles() == profiles
+        assert "192.0.2.10" not in manager.run(["ip", "address", "show", "dev", "ens4"])

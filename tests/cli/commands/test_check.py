@@ -1,0 +1,300 @@
+"""``nictop check``: exit codes, formats, and pages of rules; no terminal, page or shell obeys a name of a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+
+import pytest
+
+from nictop.cli.main import main
+from nictop.model.facts import ascii_only, width
+from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, reaches
+from nictop.report.findings.markdown import check_markdown
+from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
+from nictop.rules import RULES, Diagnosis, Evidence, Severity, Skipped, Watched, diagnose
+from nictop.rules.finding import Cause
+from nictop.wire.source import SourceState
+from tests.cli.commands.test_report import check as matches_schema
+from tests.cli.test_main import run
+from tests.support.findings import RENAME, finding, host_of_case, lines_of_case
+from tests.support.rule_cases import watched
+from tests.support.sources import ScriptedSource
+
+HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
+
+
+def sick() -> tuple[Watched, ...]:
+    return (watched(host_of_case("profiles", "profile_is_generated")),)
+
+
+def healthy() -> tuple[Watched, ...]:
+    return (watched({"base": "kvm-guest"}),)
+
+
+def hostile() -> Diagnosis:
+    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE, "```"), undo=(HOSTILE,), note=HOSTILE)
+    found = finding(
+        host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,)
+    )
+    return Diagnosis((found,), (Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
+
+
+# ------------------------------------------------------------------------------------------------------------ text
+
+
+def test_text_says_what_was_seen_why_and_what_to_type() -> None:
+    text = check_text(sick(), diagnose(sick()), 120)
+    lines = [line.strip() for line in text.splitlines()]
+    assert lines[0].startswith("vmware-guest · VMware guest · 4 CPUs · Linux 6.12.0 · rates over 10.0 s")
+    assert '▲ warning ens224 is run by "Wired connection 1", a profile NetworkManager made up' in lines
+    assert any(line.startswith("seen") and "Wired connection 1" in line for line in lines)
+    assert any(line.startswith("type") and line.endswith("survives a reboot)") for line in lines)
+    assert any(line.startswith("nmcli con mod uuid 7777") for line in lines)
+    assert "to undo it:" in lines
+    assert lines[-1] == f"1 warning ({len(RULES)} checks)"
+    assert text.endswith("\n") and not text.endswith("\n\n")
+
+
+def test_text_of_a_healthy_host() -> None:
+    text = check_text(healthy(), diagnose(healthy()), 80)
+    assert f"✓ No problems found ({len(RULES)} checks)\n" in text
+
+
+def test_text_lists_what_could_not_look_by_reason() -> None:
+    said = Diagnosis((), tuple(Skipped(rule, "guest", "", "needs root: /dev/kmsg") for rule in ("one", "two")))
+    assert "--skipped" in check_text(healthy(), said, 80)
+    text = check_text(healthy(), said, 80, skipped=True)
+    assert "skipped: needs root: /dev/kmsg" in text
+    assert text.split()[-2:] == ["one,", "two"]
+    assert text.count("needs root: /dev/kmsg") == 1
+
+
+@pytest.mark.parametrize("room", [-1, 40, 60, 80, 120, 200, 999])
+def test_text_keeps_to_the_width(room: int) -> None:
+    limit = max(40, min(200, room))
+    for hosts, said in ((sick(), diagnose(sick())), (healthy(), hostile()), ((*sick(), *healthy()), hostile())):
+        text = check_text(hosts, said, room, skipped=True)
+        lines = [line for line in text.splitlines() if width(line) > limit]
+        assert all(" " not in line.strip().removesuffix(" \\") for line in lines), "single words of commands alone"
+        assert room < 60 or lines == []
+
+
+def test_several_hosts_are_told_apart() -> None:
+    hosts = (*sick(), *healthy())
+    assert "guest ens224 is run by" in check_text(hosts, diagnose(hosts), 120)
+
+
+def test_nothing_hostile_reaches_the_terminal() -> None:
+    text = check_text(healthy(), hostile(), 120, skipped=True)
+    assert all(character == "\n" or character.isprintable() for character in text)
+    assert "ev\\x1b[2J\\u202eil[/x]\\x0a" in text
+
+
+def test_ascii() -> None:
+    text = ascii_only(check_text(sick(), diagnose(sick()), 80, ascii_only=True))
+    assert text.isascii()
+    assert "! warning ens224" in text
+
+
+# -------------------------------------------------------------------------------------------------------- Markdown
+
+
+def test_markdown_has_chapters_and_fences() -> None:
+    text = check_markdown(sick(), diagnose(sick()))
+    assert '### ▲ warning: ens224 is run by "Wired connection 1", a profile NetworkManager made up' in text
+    assert "```\nnmcli con mod uuid 7777" in text
+    assert text.count("```") % 2 == 0
+    assert "| seen | value | read from |" in text
+
+
+def test_nothing_hostile_is_markdown_or_html() -> None:
+    text = check_markdown(healthy(), hostile(), skipped=True)
+    outside, fence = [], ""
+    for line in text.splitlines():
+        if len(line) >= 3 and set(line) == {"`"} and (not fence or len(line) >= len(fence)):
+            fence = "" if fence else line
+        elif not fence:
+            outside.append(line)
+    assert not fence
+    prose = "\n".join(outside)
+    assert "<b>" not in prose.replace("\\<b\\>", "")
+    assert "[/x]" not in prose.replace("\\[/x\\]", "")
+    assert all(line.count("|") - line.count("\\|") == 4 for line in outside if line.startswith("| ev"))
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+# ------------------------------------------------------------------------------------------------------------ JSON
+
+
+def test_json_is_what_the_schema_says() -> None:
+    schema = json.loads(check_schema())
+    assert schema["$ref"] == "#/$defs/CheckDocument"
+    assert set(schema["$defs"]["CheckDocument"]["properties"]) == set(CheckDocument.__dataclass_fields__)
+    for hosts, said in ((sick(), diagnose(sick())), (healthy(), hostile()), ((), Diagnosis((), ()))):
+        text = check_json(hosts, said)
+        assert text.isascii()
+        matches_schema(json.loads(text), schema, schema["$defs"])
+
+
+def test_json_keeps_names_as_they_are() -> None:
+    document = json.loads(check_json(healthy(), hostile()))
+    assert document["findings"][0]["subject"] == HOSTILE
+    assert document["skipped"][0]["reason"] == HOSTILE
+    assert document["counts"] == {"critical": 0, "warning": 1, "info": 0}
+    assert document["rules"] == len(RULES)
+    assert document["hosts"][0]["root"] is True
+    assert document["hosts"][0]["seconds"] == pytest.approx(10)
+
+
+# ------------------------------------------------------------------------------------------------------ exit codes
+
+
+@pytest.mark.parametrize(
+    ("severity", "fails"),
+    [("critical", ("critical", "warning", "info")), ("warning", ("warning", "info")), ("info", ("info",))],
+)
+def test_the_threshold(severity: Severity, fails: tuple[str, ...]) -> None:
+    said = Diagnosis((finding(severity=severity),), ())
+    assert [one for one in ("critical", "warning", "info") if reaches(said, one)] == list(fails)
+    assert not reaches(Diagnosis((), ()), "info")
+
+
+CAUSES = {"no_answer": (4, 4), "rights": (0, 4), "not_watched": (0, 4)}
+"""Why a check was skipped → exit codes without and with --strict, when there is no finding."""
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
+def test_skipped_checks_have_an_exit_code_of_their_own(
+    scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, cause: Cause, strict: bool
+) -> None:
+    said = Diagnosis((), (Skipped("a_rule", "guest", "", "it does not answer", cause),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    assert main(["check", *(["--strict"] if strict else [])]) == CAUSES[cause][strict]
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("warning", 1), ("critical", 4)])
+def test_findings_come_before_skipped_checks(
+    scripted: ScriptedSource, monkeypatch: pytest.MonkeyPatch, fail_on: str, code: int
+) -> None:
+    said = Diagnosis((finding(severity="warning"),), (Skipped("a_rule", "guest", "", "it does not answer"),))
+    monkeypatch.setattr("nictop.rules.diagnose", lambda hosts: said)
+    assert main(["check", "--fail-on", fail_on]) == code
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> ScriptedSource:
+    """A source in the place of the local probe, whose host has "Wired connection 1" and a warning for it."""
+    source = ScriptedSource("guest")
+    source.say(*lines_of_case("profiles", "profile_is_generated"))
+    monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
+    return source
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("critical", 0), ("warning", 1), ("info", 1)])
+def test_exit_codes(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], fail_on: str, code: int) -> None:
+    assert main(["check", "--fail-on", fail_on]) == code
+    streams = capsys.readouterr()
+    assert "1 warning" in streams.out
+    assert streams.err == ""
+    assert scripted.closed
+
+
+@pytest.mark.parametrize(("form", "first"), [("json", "{"), ("markdown", "## nictop check"), ("text", "guest · ")])
+def test_formats(scripted: ScriptedSource, capsys: pytest.CaptureFixture[str], form: str, first: str) -> None:
+    assert main(["check", "--format", form]) == 1
+    assert capsys.readouterr().out.startswith(first)
+
+
+def test_it_watches_every_link_with_a_device_for_as_long_as_it_is_told(
+    scripted: ScriptedSource, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--watch", "5", "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["hosts"][0]["seconds"] == pytest.approx(5)
+    (request,) = scripted.requests
+    assert request.watch is not None
+    assert len(request.watch) == 2
+
+
+def test_a_host_that_is_lost_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = ScriptedSource("guest")
+    source.say(SourceState("lost", "the probe ended with signal 9", 2.0))
+    monkeypatch.setattr("nictop.wire.local.LocalSource", lambda *_, **__: source)
+    assert main(["check"]) == 3
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert "signal 9" in streams.err
+
+
+def test_this_host_for_real() -> None:
+    done = run("check", "--format", "json", "--watch", "1", "--fail-on", "critical")
+    document = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert done.returncode == (1 if document["counts"]["critical"] else 0)
+    assert document["hosts"][0]["host"] == os.uname().nodename
+    assert document["hosts"][0]["seconds"] >= 0.9
+    failed = [one for one in document["skipped"] if one["reason"].startswith("the rule failed")]
+    assert failed == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("check", "--watch", "0.5"), "'0.5' is not a number of seconds from 1 to 60"),
+        (("check", "--format", "xml"), "invalid choice: 'xml'"),
+        (("check", "--fail-on", "never"), "invalid choice: 'never'"),
+        (("check", "--explain", "profile_is_generate"), "perhaps profile_is_generated"),
+        (("check", "--explain", "\x1b[2Jzzzz"), "there is no rule"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert said in streams.err
+    assert "\x1b" not in streams.err
+
+
+# --------------------------------------------------------------------------------------------------- pages of rules
+
+
+def test_explain_prints_the_page_of_a_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--explain", "profile_is_generated"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("profile_is_generated  (profiles and names; ")
+    squeezed = " ".join(page.split())
+    assert " ".join(RULES["profile_is_generated"].explanation.split()) in squeezed
+
+
+def test_explain_alone_lists_all_rules(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--explain"]) == 0
+    listed = capsys.readouterr().out
+    assert [name for name in RULES if f"  {name}  (" not in listed] == []
+    assert listed == rule_list(120)
+
+
+@pytest.mark.parametrize("room", [40, 80, 120])
+def test_pages_keep_to_the_width(room: int) -> None:
+    for rule in RULES.values():
+        assert max(width(line) for line in rule_page(rule, room).splitlines() if not line.startswith(" ")) <= room
+    assert all(width(line) <= room or "  (" in line for line in rule_list(room).splitlines()[:-1])
+
+
+def test_unknown_rules_are_named_with_their_neighbours() -> None:
+    with pytest.raises(UnknownRule) as error:
+        rule_named("generated")
+    assert "profile_is_generated" in error.value.hint
+    with pytest.raises(UnknownRule) as error:
+        rule_named("qqqqqq")
+    assert "lists all rules" in error.value.hint
+
+
+def test_the_table_has_every_rule_once() -> None:
+    table = rule_table()
+    assert [name for name in RULES if table.count(f"| `{name}` |") != 1] == []
+    assert all(line.count("|") - line.count("\\|") == 4 for line in table.splitlines() if line.startswith("|"))

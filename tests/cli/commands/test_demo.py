@@ -1,0 +1,179 @@
+"""``nictop demo``: what is in it, that it shows every panel, and that it runs where nothing but Python is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.commands.demo import FILE, START
+from nictop.cli.recorded import recorded_answers
+from nictop.hosts.observe import Unreachable
+from nictop.recording.reader import Recording
+from nictop.replay.run_index import run_marks
+from tests.cli.test_main import ROOT, TIMEOUT, run
+from tests.support.terminal import OnTerminal
+
+LARGEST = 300_000
+"""Bytes: it comes with every installation."""
+DEMO = str(files("nictop.recording").joinpath(FILE))
+WIDE, NARROW = (120, 36), (80, 24)
+
+
+# ----------------------------------------------------------------------------------------------------- what is in it
+
+
+def test_it_is_small_and_whole() -> None:
+    assert os.path.getsize(DEMO) < LARGEST
+    with Recording.open(DEMO) as recording:
+        assert recording.closed and recording.damages == 0
+        assert len(recording.hosts) == 2
+        assert recording.end - recording.begin > 2 * START
+
+
+def test_it_has_what_the_screens_are_there_for() -> None:
+    for moment in (f"+{START:g}", "end"):
+        for answer in recorded_answers(DEMO, moment):
+            assert not isinstance(answer, Unreachable)
+            snapshot, _ = answer
+            drivers = {one.ethtool.driver.driver for one in snapshot.links.values() if one.ethtool.driver}
+            assert {"vmxnet3", "igb", "igbvf", "virtio_net"} <= drivers
+            inventory = snapshot.inventory
+            assert inventory is not None
+            assert "Wired connection 1" in repr(inventory)
+            assert any(one.physical_function is not None for one in snapshot.pci)
+    with Recording.open(DEMO) as recording:
+        assert all(one.is_whole and one.end is not None for one in run_marks(recording))
+        assert len(run_marks(recording)) >= 1
+
+
+def test_it_is_about_the_guests_alone() -> None:
+    """Nothing in it tells of the machine that recorded it, or of other networks than the guests' own."""
+    told = []
+    with Recording.open(DEMO) as recording:
+        for name in recording.hosts:
+            reader = recording.reader(name, recording.begin)
+            while (heard := reader.next()) is not None:
+                told.append(repr(heard.item))
+    text = "\n".join(told)
+    found = set(re.findall(r"\b(?:\d{1,3}\.){3}\d{1,3}\b", text))
+    own = ("10.0.2.", "10.78.0.", "127.0.0.", "0.0.0.0", "255.")
+    assert [one for one in found if not one.startswith(own) and not _is_version(one, text)] == []
+    assert not re.search(r"/work\b|/tmp/|/home/|BEGIN [A-Z ]*PRIVATE KEY|https?://", text)
+
+
+def _is_version(word: str, text: str) -> bool:
+    """``1.9.0.0-k-NAPI``"""
+    return f"{word}-" in text
+
+
+# ---------------------------------------------------------------------------------------------------- where it runs
+
+
+def environment(**more: str) -> dict[str, str]:
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**keep, "TERM": "xterm-256color", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", **more}
+
+
+def look(command: Sequence[str], cwd: Path, size: tuple[int, int], surroundings: Mapping[str, str]) -> str:
+    """Open the demo, look at findings and the run, and leave; everything that was drawn."""
+    with OnTerminal(command, cwd, surroundings, size) as screen:
+        screen.until("ens192")
+        screen.until("Demo, recorded on")
+        screen.type("5")
+        screen.until("4 warnings · ")
+        screen.type("t")
+        screen.until("it begins at")
+        screen.type("\r")
+        screen.until("Gb/s")
+        screen.type("q")
+        assert screen.ended() == 0
+        return screen.text
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+def test_it_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
+    surroundings = environment(PYTHONPATH=str(ROOT))
+    drawn = look([sys.executable, "-m", "nictop", "demo"], tmp_path, size, surroundings)
+    assert "Traceback" not in drawn
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_needs_nothing_that_only_linux_has(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.elsewhere", "demo"]
+    drawn = look(command, tmp_path, WIDE, environment(PYTHONPATH=str(ROOT)))
+    assert "Traceback" not in drawn and "not Linux" not in drawn
+
+
+def test_live_hosts_need_linux() -> None:
+    """The same surroundings refuse what would read the host."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.elsewhere", "show"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nictop: needs Linux, this system is darwin\n"
+
+
+def test_from_a_wheel_in_an_empty_environment(tmp_path: Path) -> None:
+    """The libraries are those of this environment; nictop itself comes out of the wheel."""
+    python = _environment_with_the_wheel(tmp_path)
+    where = subprocess.run(
+        [python, "-c", "import nictop; print(nictop.__file__)"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=True,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    assert where.stdout.startswith(str(tmp_path))
+    drawn = look([str(Path(python).parent / "nictop"), "demo"], tmp_path / "elsewhere", WIDE, environment())
+    assert "Traceback" not in drawn
+
+
+def _environment_with_the_wheel(folder: Path) -> str:
+    (folder / "elsewhere").mkdir()
+    built = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(folder), str(ROOT)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment(PIP_DISABLE_PIP_VERSION_CHECK="1"),
+    )
+    wheels = list(folder.glob("nictop-*.whl"))
+    if not wheels:
+        if "hatchling" in built.stderr and "No matching distribution" in built.stderr:
+            pytest.skip("hatchling cannot be got here: no wheel can be built")
+        raise AssertionError(built.stderr)
+    venv.create(folder / "venv", with_pip=False)
+    python = folder / "venv" / "bin" / "python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheels[0])],
+        timeout=TIMEOUT,
+        check=True,
+        env=environment(PIP_DISABLE_PIP_VERSION_CHECK="1"),
+    )
+    (packages,) = (folder / "venv").glob("lib/python3*/site-packages")
+    (packages / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return str(python)
+
+
+def test_a_pipe_is_told_so() -> None:
+    done = run("demo")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("nictop: stdout is not a terminal")

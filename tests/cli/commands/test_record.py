@@ -1,0 +1,307 @@
+"""``nictop record``, and ``show`` and ``check`` of what it has written: with the real probe, as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from nictop.cli.main import main
+from nictop.cli.recorded import NOTHING_KNOWN
+from nictop.recording.file.frames import HEADER, HEADER_SIZE, PREFIX, RecordingError, pack, parse_header
+from nictop.recording.file.header import RecordingHeader
+from nictop.recording.reader import Recording
+from nictop.recording.time_spec import moment
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.namespaces import ROOT
+from tests.support.probe import LIMIT, alive, wait_until
+from tests.support.recordings import Told, a_host, everything, lines, record
+
+BEGIN = 1000.25
+HOSTILE = "ev\x1b[2J\u202eil[x]"
+
+
+def nictop(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nictop", *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ record
+
+
+def test_this_host_is_recorded_and_shown(tmp_path: Path) -> None:
+    done = nictop("record", "r", "--time", "2", "--interval", "0.2", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    name = os.uname().nodename
+    assert done.stderr.startswith(f"{name} live · ") and done.stderr.count("\n") == 1
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert recording.hosts == (name,) and recording.closed
+        heard = lines(everything(recording, name))
+        times = [line.counters.time for line in heard if line.counters is not None]
+        assert len(times) >= 5 and times == sorted(times)
+        assert recording.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        assert recording.begin <= recording.end <= recording.begin + 10.0
+    shown = json.loads(nictop("show", "r", "--format", "json", cwd=tmp_path).stdout)["hosts"]
+    assert [host["hello"]["hostname"] for host in shown] == [name]
+    assert "lo" in {one["name"] for one in shown[0]["inventory"]["links"]} and shown[0]["rates"]["links"]
+    checked = nictop("check", "r", "--format", "json", cwd=tmp_path)
+    assert checked.returncode in (0, 1)
+    assert json.loads(checked.stdout)["rules"] > 50
+
+
+def test_ctrl_c_ends_it_with_a_closed_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--interval", "0.1"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            wait_until(lambda: probes_of(process.pid))
+            wait_until((tmp_path / "r").exists)
+            probes = probes_of(process.pid)
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert stdout == "" and stderr.count("\n") <= 2
+    assert process.returncode in (0, 3)  # 3: it came before the first word of the probe
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert recording.closed
+    wait_until(lambda: not any(map(alive, probes)))
+
+
+def probes_of(pid: int) -> list[int]:
+    """Children of a process, which may not have any thread to ask yet."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
+    outside, inside = pty.openpty()
+    command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--time", "2"]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=inside) as process:
+        os.close(inside)
+        said = b""
+        try:
+            while part := os.read(outside, 4096):
+                said += part
+        except OSError:  # nobody holds the other side any more
+            pass
+        finally:
+            os.close(outside)
+    assert process.returncode == 0
+    assert said.count(b"\n") == 1 and said.count(b"\r") >= 3
+    assert b"live" in said.rpartition(b"\r")[0]
+
+
+def test_no_host_that_answers_is_exit_code_3(tmp_path: Path) -> None:
+    done = nictop("record", str(tmp_path / "r"), "dead=127.0.0.1:1", "--time", "5")
+    assert done.returncode == 3
+    assert "no host was reached" in done.stderr and "refuses the connection" in done.stderr
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert recording.hosts == ("dead",) and lines(everything(recording, "dead")) == []
+
+
+def test_one_of_two_is_enough(tmp_path: Path) -> None:
+    done = nictop("record", str(tmp_path / "r"), "local", "dead=127.0.0.1:1", "--time", "2")
+    assert done.returncode == 0 and "1 of 2 hosts live" in done.stderr
+    shown = nictop("show", str(tmp_path / "r"))
+    assert shown.returncode == 3 and "dead · unreachable" in shown.stdout
+
+
+def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+    (tmp_path / "r").write_text("precious")
+    done = nictop("record", str(tmp_path / "r"), "--time", "1")
+    assert done.returncode == 2 and "exists already" in done.stderr and "--force" in done.stderr
+    assert (tmp_path / "r").read_text() == "precious"
+    assert nictop("record", str(tmp_path / "r"), "--time", "1", "--force").returncode == 0
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert recording.closed
+
+
+def test_a_word_that_is_no_host_leaves_no_file(tmp_path: Path) -> None:
+    done = nictop("record", str(tmp_path / "r"), "a b")
+    assert done.returncode == 2 and "is no host" in done.stderr
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_file_that_is_removed_ends_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), "--interval", "0.1"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+        try:
+            wait_until(lambda: probes_of(process.pid))
+            (tmp_path / "r").unlink()
+            _, stderr = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+    assert process.returncode == 2 and "was removed while it was being written" in stderr
+
+
+# ------------------------------------------------------------------------------------------------------- show, check
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    told = a_host("a", 700)
+    renamed = inventory(link(1, "lo"), link(2, "later"), time=1400.0)
+    told += [("a", renamed, 1400.5), ("b", hello(), 1200.0)]
+    record(tmp_path / "r", sorted(told, key=lambda one: one[2]))
+    return tmp_path / "r"
+
+
+def shown(file: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(["show", str(file), "--format", "json", *arguments])
+    return code, capsys.readouterr().out
+
+
+def test_the_end_and_any_moment_before(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for at, name, time in (
+        ((), "later", 1700.0 - 0.15),
+        (("--at", "+100"), "ens192", 1099.85),
+        (
+            ("--at", "end"),
+            "later",
+            1699.85,
+        ),
+    ):
+        code, out = shown(file, *at, capsys=capsys)
+        a, b = json.loads(out)["hosts"]
+        assert code == 3 and b == {"host": "b", "unreachable": NOTHING_KNOWN}
+        assert [one["name"] for one in a["inventory"]["links"]] == ["lo", name]
+        assert a["counters"]["time"] == pytest.approx(time)
+        second = round(time - BEGIN - 0.6)
+        assert a["rates"]["links"]["2"]["tx_bits"] == pytest.approx(second * 1_000_000)
+
+
+def test_check_of_a_moment(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["check", str(file), "--at", "+300", "--format", "json"])
+    document = json.loads(capsys.readouterr().out)
+    assert code == 3
+    assert [host["host"] for host in document["hosts"]] == ["a"]
+    assert document["unreachable"] == [{"host": "b", "unreachable": NOTHING_KNOWN}]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--at", "+9999"], "+9999 is not in the recording"),
+        (["--at", "yesterday"], "'yesterday' is no moment"),
+        (["--at", "25:00:00"], "is no moment"),
+        (["--at", "1999-01-01"], "is not in the recording"),
+        (["--at", "+1e9"], "is no moment"),
+        (["other"], "a recording stands alone"),
+    ],
+)
+def test_what_is_no_moment_is_usage(
+    file: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["show", str(file), *words]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and said in captured.err
+
+
+def test_a_moment_without_a_recording_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--at", "end"]) == 2
+    assert "--at wants a recording" in capsys.readouterr().err
+    assert main(["show", f"{tmp_path}/none"]) == 2
+    assert "cannot be read: No such file" in capsys.readouterr().err
+    (tmp_path / "text").write_text("hello")
+    assert main(["check", f"{tmp_path}/text"]) == 2
+    assert "is no recording of nictop" in capsys.readouterr().err
+
+
+def test_a_name_that_commands_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told: list[Told] = [(HOSTILE, item, time) for _, item, time in a_host("a", 5)]
+    told.append((HOSTILE, inventory(link(2, HOSTILE), time=1006.0), 1006.0))
+    record(tmp_path / HOSTILE, told)
+    for command in (["show"], ["check"], ["check", "--format", "markdown"]):
+        main([*command, f"{tmp_path}/{HOSTILE}"])
+        main([*command, f"{tmp_path}/{HOSTILE}", "--at", HOSTILE])
+        captured = capsys.readouterr()
+        assert captured.out and captured.err
+        for text in captured:
+            assert "\x1b" not in text and "\u202e" not in text
+
+
+def set_clocks(path: Path, monotonic: float, wall: float) -> None:
+    """Write other clocks into the header of a recording."""
+    data = path.read_bytes()
+    first = parse_header(data[len(PREFIX) : len(PREFIX) + HEADER_SIZE])
+    assert first is not None
+    header = pack(HEADER, msgspec.json.encode(RecordingHeader("0", 1, monotonic, wall, "")))
+    path.write_bytes(PREFIX + header + data[len(PREFIX) + first.size :])
+
+
+ABSURD_CLOCKS = [
+    *((BEGIN, wall) for wall in (1e300, -1e300, 1e18, 1e15, 253402300799.0, -62135596800.0, -1e11, 5e-324)),
+    *((monotonic, 1.7e9) for monotonic in (1e300, -1e300, 1e18)),
+]
+"""CLOCK_MONOTONIC and seconds since the epoch: beyond the years 1 to 9999, at their edges, beyond time_t."""
+
+
+@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
+@pytest.mark.parametrize("at", ["end", "+1", "+99", "14:03:20", "2026-11-21T14:03:20", "0001-01-01", "9998-12-31"])
+def test_a_recording_whose_time_of_day_is_absurd(
+    tmp_path: Path, monotonic: float, wall: float, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end and seconds from the beginning do not need it; a time of day is answered by a sentence."""
+    record(tmp_path / "r", a_host("a", 5))
+    set_clocks(tmp_path / "r", monotonic, wall)
+    code = main(["show", str(tmp_path / "r"), "--at", at])
+    captured = capsys.readouterr()
+    if at in ("end", "+1"):
+        assert code == 0 and "ens192" in captured.out and captured.err == ""
+    else:
+        assert code == 2 and captured.out == "" and captured.err.startswith("nictop: ")
+        assert "is not in the recording" in captured.err or "time of day" in captured.err
+
+
+@pytest.mark.parametrize(("monotonic", "wall"), ABSURD_CLOCKS)
+def test_a_report_of_a_recording_whose_time_of_day_is_absurd(
+    tmp_path: Path, monotonic: float, wall: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(tmp_path / "r", a_host("a", 5))
+    set_clocks(tmp_path / "r", monotonic, wall)
+    assert main(["report", str(tmp_path / "r"), "--output", str(tmp_path / "page.html")]) == 0, capsys.readouterr().err
+    assert main(["check", str(tmp_path / "r")]) in (0, 1)
+
+
+def test_moments_of_the_day(tmp_path: Path) -> None:
+    """Also beyond midnight: the first such time after the recording began is meant."""
+    begin = datetime(2026, 3, 14, 23, 59, 30)
+    record(tmp_path / "r", [("a", hello(), BEGIN), ("a", counters(BEGIN, {}), BEGIN + 7200.0)])
+    set_clocks(tmp_path / "r", BEGIN, begin.timestamp())
+    with Recording.open(str(tmp_path / "r")) as recording:
+        places = {
+            "+0": 0.0,
+            "+61.5": 61.5,
+            "23:59:30": 0.0,
+            "23:59:31": 1.0,
+            "00:00:30": 60.0,
+            "0:01": 90.0,
+            "2026-03-15T01:59:30": 7200.0,
+            "2026-03-15 01:59:00": 7170.0,
+            "end": 7200.0,
+        }
+        assert {text: moment(text, recording) - BEGIN for text in places} == pytest.approx(places, abs=2e-3)
+        for text in ("23:59:20", "2026-03-14T23:59:00", "03:00"):
+            with pytest.raises(RecordingError, match="is not in the recording"):
+                moment(text, recording)

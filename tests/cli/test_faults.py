@@ -1,0 +1,163 @@
+"""A fault of nictop itself, and anything that a terminal may send: never a traceback, never exit code 0 for a fault."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual._xterm_parser import XTermParser
+from textual.message import Message
+
+from nictop.cli import main as cli
+from nictop.cli.main import EXIT_FAULT, main
+from nictop.tui.app import NictopApp
+from nictop.tui.driver import TerminalDriver
+from tests.cli.commands.test_demo import environment
+from tests.cli.test_main import ROOT
+from tests.support.terminal import OnTerminal
+
+NICTOP = [sys.executable, "-m", "nictop"]
+
+CTRL_C = b"\x03"
+FAULTS = {
+    "a key": "LiveScreen.action_help = fails",
+    "a watcher": "LivePicture._take_hosts = fails",
+    "a timer": "StatusLine.refresh_cost = fails",
+    "a message": "LivePicture.on_line_view_resized = fails",
+    "drawing": "DeviceTable.render_line = fails",
+    "a worker": "NictopApp._show_live = fails_later",
+    "mounting": "LivePicture.on_mount = fails",
+    "composing": "LivePicture.compose = fails",
+    "the input thread": "TerminalDriver.run_input_thread = fails",
+    "opening": "opening._run = fails",
+}
+PROGRAM = """
+import sys
+from nictop.tui import run as opening
+from nictop.tui.app import NictopApp
+from nictop.tui.driver import TerminalDriver
+from nictop.cli.main import main
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.live.view import LivePicture
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.status.status_line import StatusLine
+
+def fails(*given, **named):
+    secret = "a local variable"
+    raise ValueError("this went wrong \\x1b[31m")
+
+async def fails_later(app):
+    fails()
+
+{fault}
+sys.exit(main(["demo"]))
+"""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_ends_it_with_a_sentence_and_the_terminal_as_it_was(fault: str, tmp_path: Path) -> None:
+    program = PROGRAM.format(fault=FAULTS[fault])
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
+    with OnTerminal([sys.executable, "-c", program], tmp_path, variables, (80, 24)) as screen:
+        before, modes = termios.tcgetattr(screen.descriptor), list[object]()
+        if fault == "a key":
+            screen.until("ens192")
+            screen.type("?")
+        assert screen.ended(modes) == EXIT_FAULT
+        assert modes == before
+    assert "nictop: stopped by a fault of nictop itself (ValueError: this went wrong" in " ".join(screen.text.split())
+    assert "Traceback" not in screen.text and "a local variable" not in screen.text
+    if fault != "opening":
+        assert screen.said.rindex(b"\x1b[?1049l") > screen.said.rindex(b"\x1b[?1049h"), "the alternate screen is left"
+        assert screen.said.rindex(b"\x1b[?25h") > screen.said.rindex(b"\x1b[?25l"), "the cursor is shown"
+    (file,) = (tmp_path / "nictop").iterdir()
+    assert str(file) in "".join(screen.text.split())
+    assert "ValueError: this went wrong" in file.read_text() and "in fails" in file.read_text()
+    assert "a local variable" not in file.read_text().replace('secret = "a local variable"', "")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_fault_of_a_command_has_an_exit_code_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 would mean findings, and 0 that there are none."""
+
+    def fails(_: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "\x1b[31m"))
+    monkeypatch.setattr(cli, "_run", fails)
+    assert main(["check"]) == EXIT_FAULT
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("nictop: stopped by a fault of nictop itself (ZeroDivisionError)\n")
+    assert "Traceback" not in said.err and "\x1b" not in said.err
+
+
+def test_where_no_file_can_be_written_the_traceback_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(cli, "_run", lambda _: 1 // 0)
+    assert main(["check"]) == EXIT_FAULT
+    said = capsys.readouterr().err
+    assert "please report it with these lines" in said and "ZeroDivisionError" in said.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff",
+        b"\xc3\x28\x80\x80",
+        b"\xf0\x9f",
+        b"\x1b[:5A",
+        b"\x1b[97:65;2u",
+        b"\x1b[11690490;38F",
+        b"\x1b[191453634935R",
+        b"\x1b[999999999999999999999999999999u",
+        b"\x1b[?2026;2$y\x1b[<0;0M",
+        bytes(range(128, 256)),
+    ],
+    ids=repr,
+)
+def test_what_a_terminal_sends_ends_nothing(sent: bytes, tmp_path: Path) -> None:
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
+    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+        screen.until("ens192")
+        screen.send(sent)
+        screen.type("?")
+        screen.until("keys and marks")
+        screen.send(sent + CTRL_C)  # from every screen; a second q may still go to the help that is being closed
+        assert screen.ended() == 0
+    assert "Traceback" not in screen.text and "fault" not in screen.text
+    assert not (tmp_path / "nictop").exists()
+
+
+class Reading(TerminalDriver):
+    """The reading half alone."""
+
+    def __init__(self, take: Callable[[Message], None]) -> None:
+        self._debug = False
+        self.process_message = take  # type: ignore[assignment, method-assign]
+
+
+@given(st.lists(st.text("\x1b[]?;:0123456789<>mMuRtcABCDFHIOPSyz~$\x07\\ é") | st.text(), max_size=8))
+def test_any_text_is_read_and_keys_behind_it_too(texts: list[str]) -> None:
+    heard: list[Message] = []
+    driver = Reading(heard.append)
+    parser = XTermParser(False)
+    for text in texts:
+        parser = driver._take(parser, text)
+    parser = driver._take(XTermParser(False), "q")
+    assert getattr(heard[-1], "key", "") == "q"
+
+
+def test_the_application_reads_its_terminal_so() -> None:
+    assert NictopApp(lambda host, ask: None, ()).get_driver_class() is TerminalDriver  # type: ignore[arg-type, return-value]
+    assert os.environ.get("TEXTUAL_DRIVER") is None

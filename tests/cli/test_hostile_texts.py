@@ -1,0 +1,185 @@
+"""Whatever a host puts into its texts, no character that a terminal obeys or an eye misses comes out: not on the
+screen, in what commands print, in reports, in labels of metrics or in commands that are copied.
+
+Recorded hosts, and those of the cases of the rules, with such a character in many of their texts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, TypeVar, Union
+
+import pytest
+
+from nictop.changes.shell_words import parse_line
+from nictop.hosts.observe import Answer, Unreachable
+from nictop.metrics.collector import HostCollector, finding_samples
+from nictop.probe.records import Hello, Inventory, Line
+from nictop.report.facts.host import show_json, show_text
+from nictop.report.facts.hosts import hosts_json, hosts_text
+from nictop.report.findings.check import check_json, check_text
+from nictop.report.findings.markdown import check_markdown
+from nictop.report.html.page import html_page
+from nictop.report.markdown import markdown_page
+from nictop.report.page import report_of
+from nictop.rules import RULES, Diagnosis, Watched, diagnose
+from nictop.rules.fixes.commands import word
+from nictop.wire.source import SourceState
+from tests.metrics.answers import told
+from tests.support.arbitrary import fields_of, fits
+from tests.support.reports import RECORDED, WALL, recorded_answer
+from tests.support.rule_cases import RULES as CASES
+from tests.support.rule_cases import complete, heard, watched_after
+from tests.support.screen import several, wait_until
+
+T = TypeVar("T")
+
+OBEYED = ("\x1b[2J", "\x1b]52;c;eA==\a", "\x9b31m", "\x90x\x9c", "\r", "\n", "\t", "\b", "\0", "\x7f", "\u2028", "\x85")
+BIDI = ("\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069")
+UNSEEN = ("\u200b", "\u200d", "\ufeff", "\xad", "\xa0", "\u3000", "\ue000", "\U000e0041", "\U000e0101", "\u2800")
+CHARACTERS = (*OBEYED, *BIDI, *UNSEEN)
+KEYS = (
+    *("1", "enter", "escape", "down", "2", "3", "4", "enter", "escape"),
+    *("5", "enter", "s", "c", "escape", "h", "0", "t"),
+)
+"""To all pages about hosts."""
+
+
+def spoiled(value: T, kind: Any, random: Random, share: float) -> T:
+    """`value` with one of `CHARACTERS` in about `share` of its texts; `kind`: its type."""
+    changed: Any = value
+    origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        kind = next((one for one in members if fits(value, one)), None)
+        origin, members = typing.get_origin(kind), typing.get_args(kind)
+    if isinstance(value, str):
+        if kind is str and random.random() < share:
+            place = random.choice((0, len(value) // 2, len(value)))
+            changed = value[:place] + random.choice(CHARACTERS) + value[place:]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        hints = fields_of(type(value))
+        changed = dataclasses.replace(
+            value, **{name: spoiled(getattr(value, name), one, random, share) for name, one in hints.items()}
+        )
+    elif origin is tuple and isinstance(value, tuple):
+        kinds = [members[0]] * len(value) if members[-1] is Ellipsis else members
+        changed = tuple(spoiled(one, of, random, share) for one, of in zip(value, kinds, strict=True))
+    elif origin is dict and isinstance(value, dict):
+        changed = {
+            spoiled(key, members[0], random, share): spoiled(one, members[1], random, share)
+            for key, one in value.items()
+        }
+    return changed  # type: ignore[no-any-return]
+
+
+def spoiled_lines(lines: Sequence[Line], random: Random, share: float) -> list[Line]:
+    return [
+        dataclasses.replace(
+            line,
+            hello=spoiled(line.hello, Hello | None, random, share),
+            inventory=spoiled(line.inventory, Inventory | None, random, share),
+        )
+        for line in lines
+    ]
+
+
+def assert_harmless(text: str) -> None:
+    assert {character for character in text if not character.isprintable()} <= {"\n"}
+    assert not set(text) & set("".join(UNSEEN))
+
+
+def assert_harmless_everywhere(hosts: Sequence[Watched], diagnosis: Diagnosis) -> None:
+    texts: list[Callable[[], str]] = [
+        lambda: check_text(hosts, diagnosis, 100, skipped=True),
+        lambda: check_markdown(hosts, diagnosis, skipped=True),
+        lambda: check_json(hosts, diagnosis),
+    ]
+    for text in texts:
+        assert_harmless(text())
+    for finding in diagnosis.findings:
+        for fix in finding.fixes:
+            for line in (*fix.commands, *fix.undo):
+                assert_harmless(line)
+                assert "\n" not in line
+
+
+# ----------------------------------------------------------------------------------------------------------- rules
+
+
+def test_findings_and_commands_of_every_rule() -> None:
+    random = Random(16)
+    spoke: set[str] = set()
+    failed: list[tuple[str, str]] = []
+    for path in sorted(CASES.glob("*/*.json")):
+        if path.parent.name == "bases":
+            continue
+        hosts = []
+        for number, host in enumerate(json.loads(path.read_text())["fires"][0]["hosts"]):
+            name = complete(host).get("name", f"host-{number}")
+            hosts.append(watched_after(spoiled_lines(heard(host), random, 0.1), name))
+        diagnosis = diagnose(hosts)
+        spoke |= {finding.rule for finding in diagnosis.findings}
+        failed += [(one.rule, one.reason) for one in diagnosis.skipped if one.reason.startswith("the rule failed")]
+        assert_harmless_everywhere(hosts, diagnosis)
+    assert not failed
+    assert len(spoke) > len(RULES) / 2, "rules that find nothing prove nothing"
+
+
+@pytest.mark.parametrize("character", CHARACTERS, ids=ascii)
+def test_a_name_in_a_command_is_written_out(character: str) -> None:
+    """What is shown is what is copied, and a shell makes the name of it again."""
+    for name in (character, f"a{character}b", f"it's\\{character}"):
+        line = word(name)
+        assert_harmless(line)
+        assert parse_line(line).words == (name,)
+
+
+# --------------------------------------------------------------------------------------------------------- outlets
+
+
+@pytest.mark.parametrize("recording", RECORDED)
+def test_what_commands_print_and_reports(recording: str) -> None:
+    random = Random(recording)
+    snapshot, window = recorded_answer(recording, spoiled("guest", str, random, 1))
+    assert snapshot.inventory is not None
+    inventory = spoiled(snapshot.inventory, Inventory, random, 0.7)
+    links = {link.ifindex: link for link in inventory.links}
+    snapshot = dataclasses.replace(
+        snapshot, inventory=inventory, links=links, hello=spoiled(snapshot.hello, Hello | None, random, 0.7)
+    )
+    answers: list[Answer] = [(snapshot, window), Unreachable("".join(CHARACTERS), "".join(CHARACTERS))]
+    report = report_of(answers, (), wall=WALL)
+    for text in (
+        show_text(snapshot, 120), show_json(snapshot), hosts_text(answers, 120), hosts_json(answers),
+        html_page(report), markdown_page(report),
+    ):  # fmt: skip
+        assert_harmless(text)
+    host = Watched(snapshot, window.parts)
+    diagnosis = diagnose([host])
+    assert_harmless_everywhere([host], diagnosis)
+    labels = told([*HostCollector(snapshot.host).samples(snapshot, 0.5), *finding_samples(snapshot.host, diagnosis)])
+    assert labels
+    for _, values in labels:
+        for _, value in values:
+            assert_harmless(value)
+
+
+async def test_every_page_of_the_screen() -> None:
+    random = Random(16)
+    cases = json.loads((CASES / "profiles" / "profile_is_generated.json").read_text())["fires"]
+    lines = spoiled_lines(heard(cases[0]["hosts"][0]), random, 0.7)
+    async with several("one", "two") as (screen, hosts):
+        for source in (hosts["one"], hosts["two"]):
+            source.say(*lines, SourceState("live", "".join(CHARACTERS)))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None)
+        for key in KEYS:
+            await screen.press(key)
+            assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # blank cells of the charts
+        hosts["one"].say(SourceState("lost", "".join(CHARACTERS), 1.0))
+        await screen.press("escape", "1")
+        assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))

@@ -1,0 +1,283 @@
+"""The command line as a user or a script meets it: a process, its streams and its exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nictop
+from nictop.__main__ import obstacle
+from nictop.cli.main import main
+
+ROOT = Path(nictop.__file__).parent.parent
+NICTOP = (sys.executable, "-m", "nictop")
+TIMEOUT = 60
+
+
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """nictop in a pipe."""
+    return subprocess.run(
+        [*NICTOP, *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+    )
+
+
+def called(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, which saves its start: for tests of what is said, and of the exit code."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(3)]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            patch.setattr(sys, name, stream)
+        code = main(arguments)
+    said = []
+    for stream in streams[1:]:
+        stream.seek(0)
+        said.append(stream.read())
+    return subprocess.CompletedProcess(arguments, code, *said)
+
+
+# -------------------------------------------------------------------------------------------- before anything runs
+
+
+@pytest.mark.parametrize(
+    ("platform", "version", "sentence"),
+    [
+        ("linux", (3, 10, 0), ""),
+        ("linux2", (3, 13, 1), ""),
+        ("darwin", (3, 12, 0), "nictop: needs Linux, this system is darwin"),
+        ("win32", (2, 7, 18), "nictop: needs Linux, this system is win32"),
+        ("linux", (3, 9, 18), "nictop: needs Python 3.10 or newer, this is Python 3.9.18"),
+        ("linux", (2, 7, 18), "nictop: needs Python 3.10 or newer, this is Python 2.7.18"),
+    ],
+)
+def test_obstacles(platform: str, version: tuple[int, ...], sentence: str) -> None:
+    assert obstacle(platform, version) == sentence
+
+
+@pytest.mark.parametrize(
+    ("platform", "command", "runs"),
+    [
+        ("darwin", "demo", True),
+        ("freebsd14", "replay", True),
+        ("darwin", "show", False),
+        ("darwin", "vm1", False),
+        ("win32", "demo", False),
+    ],
+)
+def test_recordings_are_shown_on_every_unix(platform: str, command: str, runs: bool) -> None:
+    assert (obstacle(platform, (3, 12, 0), command) == "") is runs
+
+
+def old_pythons() -> list[str]:
+    """Interpreters older than 3.10 that are on this machine and really start (a pyenv shim may not)."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    folders += sorted(str(folder) for folder in Path.home().glob(".pyenv/versions/*/bin"))
+    found: dict[str, str] = {}
+    for name in ("python2.7", *(f"python3.{minor}" for minor in range(4, 10))):
+        for interpreter in filter(None, (shutil.which(name, path=folder) for folder in folders)):
+            done = subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False)
+            if done.stdout == b"1\n":
+                found[name] = interpreter
+                break
+    return list(found.values())
+
+
+def test_a_python_that_is_too_old_says_so_in_one_sentence() -> None:
+    interpreters = old_pythons()
+    if not interpreters:
+        pytest.skip("no Python older than 3.10 here")
+    for interpreter in interpreters:
+        done = subprocess.run(
+            [interpreter, "-B", "-m", "nictop", "show"], capture_output=True, timeout=30, check=False, cwd=ROOT
+        )
+        lines = done.stderr.decode().splitlines()
+        assert (done.returncode, done.stdout, len(lines)) == (2, b"", 1), interpreter
+        assert lines[0].startswith("nictop: needs Python 3.10 or newer, this is Python "), interpreter
+
+
+def test_missing_libraries_are_named() -> None:
+    """``-S`` takes site-packages away; the records alone do not need them."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "nictop", "show", "--schema"],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("nictop: the Python module msgspec is missing\n")
+
+
+# ------------------------------------------------------------------------------------------------- usage and texts
+
+
+def test_version() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"nictop {nictop.__version__}\n", "")
+
+
+def test_help_has_examples() -> None:
+    done = run("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    for expected in ("examples:", "nictop show --format json", "--interval SECONDS", "--ascii", "--version"):
+        assert expected in done.stdout
+    assert "--schema" in run("show", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--interval", "0.05"), "'0.05' is not a number of seconds from 0.1 to 60"),
+        (("--interval", "61"), "'61' is not a number of seconds from 0.1 to 60"),
+        (("--interval", "nan"), "'nan' is not a number of seconds from 0.1 to 60"),
+        (("--interval", "x"), "'x' is not a number of seconds from 0.1 to 60"),
+        (("show", "--interval", "-1"), "is not a number of seconds from 0.1 to 60"),
+        (("show", "--format", "xml"), "invalid choice: 'xml'"),
+        (("user@",), "'user@' is no host: the host is missing"),
+        (("vm1", "--format", "json"), "unrecognized arguments: --format json"),
+        (("--nonsense",), "unrecognized arguments: --nonsense"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    streams = capsys.readouterr()
+    assert streams.out == ""
+    assert said in streams.err
+    assert "Traceback" not in streams.err
+
+
+@pytest.mark.parametrize("arguments", [(), ("--interval", "0.1"), ("--interval", "60", "--ascii")])
+def test_the_live_screen_needs_a_terminal(arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nictop: stdout is not a terminal\n  for scripts and pipes: nictop show [--format json]\n"
+
+
+def test_the_live_screen_needs_a_keyboard_too() -> None:
+    outer, inner = pty.openpty()
+    try:
+        done = subprocess.run(
+            NICTOP,
+            stdin=subprocess.DEVNULL,
+            stdout=inner,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT,
+            check=False,
+            cwd=ROOT,
+        )
+    finally:
+        os.close(inner)
+        os.close(outer)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"nictop: stdin is not a terminal\n")
+
+
+# ------------------------------------------------------------------------------------------------------------ show
+
+
+def test_show_as_json_is_this_host() -> None:
+    done = run("show", "--format", "json", "--interval", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    assert document["hello"]["hostname"] == os.uname().nodename
+    assert document["hello"]["kernel"] == os.uname().release
+    names = {link["name"]: link for link in document["inventory"]["links"]}
+    for name in os.listdir("/sys/class/net"):
+        folder = Path("/sys/class/net", name)
+        if folder.is_dir():
+            assert names[name]["ifindex"] == int((folder / "ifindex").read_text())
+            assert names[name]["mtu"] == int((folder / "mtu").read_text())
+    assert 0.05 < document["rates"]["elapsed"] < 20
+    loopback = str(names["lo"]["ifindex"])
+    assert loopback in document["rates"]["links"]
+    for shares in document["rates"]["cpus"].values():
+        assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_show_as_text_is_this_host() -> None:
+    done = run("show", "--interval", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(os.uname().nodename)
+    assert any(line.split()[:2] == ["└", "lo"] for line in lines)
+    assert max(len(line) for line in lines[1:]) <= 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [(("show", "--ascii"), {}), (("--ascii", "show"), {}), (("show",), {"PYTHONIOENCODING": "ascii"})],
+)
+def test_show_in_ascii(arguments: tuple[str, ...], environment: dict[str, str]) -> None:
+    done = run(*arguments, "--interval", "0.1", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
+    assert any(line.split()[:2] == ["`", "lo"] for line in done.stdout.splitlines())
+
+
+def test_schema_needs_no_probe() -> None:
+    done = run("show", "--schema")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["$ref"] == "#/$defs/ShowDocument"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("show", "--schema"), ("show", "--format", "json", "--interval", "0.1"), ("--help",)]
+)
+def test_a_reader_that_leaves_is_no_error(arguments: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [*NICTOP, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT,
+            check=False,
+            cwd=ROOT,
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_said() -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*NICTOP, "show", "--schema"], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT, check=False, cwd=ROOT
+        )
+    assert done.returncode == 2
+    assert done.stderr == b"nictop: cannot write to stdout: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [("show", "--schema"), ("check", "--explain"), ("show",)])
+def test_closed_stdout_is_said(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" >&-', "sh", *NICTOP, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 2
+    assert done.stderr == b"nictop: stdout is closed\n"

@@ -1,0 +1,41 @@
+"""What is known before an inventory is complete: it does not end a look at a host, and is not judged too early."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from nictop.hosts.observe import observe
+from nictop.probe.inventory.collect import MACHINE, MANAGERS
+from nictop.probe.records import Line
+from nictop.wire.local import LocalSource
+from nictop.wire.source import SourceState
+from tests.model.hosts import HELLO, counters, inventory, link_counters
+from tests.support.sources import ScriptedSource
+
+
+def reading(second: int) -> Line:
+    return Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)}))
+
+
+async def test_a_look_ends_with_the_whole_inventory_and_counts_from_its_first_part_on() -> None:
+    source = ScriptedSource()
+    whole = inventory()
+    links = dataclasses.replace(whole, pending=(*MACHINE, *MANAGERS))
+    machine = dataclasses.replace(whole, pending=MANAGERS)
+    source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
+    source.say(Line(inventory=machine), *map(reading, range(3, 9)))
+    look = asyncio.ensure_future(observe(source, interval=60.0, seconds=3.0))
+    while not source.said_all:  # noqa: ASYNC110  a source of a test tells nobody
+        await asyncio.sleep(0)
+    assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
+    source.say(Line(inventory=whole))
+    snapshot, window = await look
+    assert snapshot.inventory is whole
+    assert window.seconds >= 3.0 and window.parts[0].elapsed == 1.0
+
+
+async def test_a_real_host_is_complete() -> None:
+    snapshot, window = await observe(LocalSource(0.1, parts=True), interval=0.1, seconds=0.3)
+    assert snapshot.inventory is not None and not snapshot.inventory.pending
+    assert window.parts

@@ -1,0 +1,67 @@
+"""``nictop replay``: what it refuses with a sentence, and that it opens where and as fast as it is told."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.main import main
+from tests.cli.commands.test_demo import environment
+from tests.cli.test_main import ROOT, run
+from tests.support.recordings import a_host, record
+from tests.support.terminal import OnTerminal
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "a.nictop"
+    record(made, a_host("vm1", 60))
+    return made
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "101", "fast", "nan", "inf", ""])
+def test_a_speed_that_is_none(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", "a.nictop", "--speed", speed]) == 2
+    assert "is not a speed from 0.1 to 100" in capsys.readouterr().err
+
+
+def test_a_pipe_is_told_what_to_do(path: Path) -> None:
+    done = run("replay", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nictop show FILE --at TIME" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "sentence"),
+    [
+        ("absent", (), "No such file or directory"),
+        ("empty", (), "is empty"),
+        ("foreign", (), "is no recording of nictop"),
+        ("folder", (), "is not a regular file"),
+        ("a.nictop", ("--at", "+900"), "is not in the recording"),
+        ("a.nictop", ("--at", "soon"), "is no moment"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(name: str, words: tuple[str, ...], sentence: str, path: Path) -> None:
+    (path.parent / "empty").touch()
+    (path.parent / "foreign").write_bytes(os.urandom(5000))
+    (path.parent / "folder").mkdir()
+    command = [sys.executable, "-m", "nictop", "replay", name, *words]
+    with OnTerminal(command, path.parent, environment(PYTHONPATH=str(ROOT)), (80, 24)) as screen:
+        assert screen.ended() == 2
+        assert sentence in screen.text
+        assert "Traceback" not in screen.text
+
+
+def test_it_opens_where_it_is_told(path: Path) -> None:
+    command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
+    with OnTerminal(command, path.parent, environment(PYTHONPATH=str(ROOT), TZ="UTC"), (80, 24)) as screen:
+        screen.until("ens192")
+        screen.until("×5")
+        screen.until("at the end")
+        screen.type("q")
+        assert screen.ended() == 0
+        assert "Traceback" not in screen.text

@@ -1,0 +1,370 @@
+"""Runs, experiments and kept results as text, Markdown and JSON: what must be read first stands first, and nothing that
+came from a machine or a file can steer a terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.devices.ceiling import Ceiling
+from nictop.model.devices.netdevs import End
+from nictop.model.facts import ascii_only, width
+from nictop.report.runs.comparison import comparison_text, figure_rows
+from nictop.report.runs.json import (
+    KeptDocument,
+    TrafficDocument,
+    compare_json,
+    compare_schema,
+    kept_json,
+    kept_schema,
+    traffic_json,
+    traffic_schema,
+)
+from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
+from nictop.report.runs.points import points
+from nictop.report.runs.sentences import moment_words, result_sentences
+from nictop.report.runs.text import experiment_text, kept_text, run_text
+from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
+from nictop.traffic.analysis.path_proof import Carried, HostProof, Proof
+from nictop.traffic.experiment.steps import Experiment
+from nictop.traffic.generators.intervals import Total
+from nictop.traffic.plan.plan import Place
+from nictop.traffic.results.result import Result, SocketFigures
+from nictop.traffic.results.selection import Kept, KeptRuns
+from nictop.traffic.run.failures import Failure
+from tests.cli.commands.test_report import check as matches_schema
+from tests.test_borders import loaded_by
+from tests.traffic.plans import PLAN
+from tests.traffic.runs import FACTS, flow, load, result
+
+HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
+ASKED = Experiment(
+    "experiment", (), "sweep", "length", label="first", notes=("the built-in generator carries all runs",)
+)
+VLAN_FAILED = Proof("failed", "b: ens5 carried 0 B of the run; ens4 (other) carried 5.82 GiB")
+
+
+def kept(made: Result, number: int = 1, **more: object) -> Kept:
+    whole = Kept(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+def sweep() -> list[Kept]:
+    """Three runs each of two message sizes; one of the second failed."""
+    found = []
+    for number in range(6):
+        made = result(2.0 + number)
+        if number == 5:
+            made = result(failure=Failure("stall", "nothing arrived any more"), flows=())
+        value = "4K" if number < 3 else "1M"
+        found.append(kept(made, number + 1, kind="sweep", group=value, variable="length", value=value))
+    return found
+
+
+def hostile() -> Result:
+    seen = Carried(End(HOSTILE, 3), HOSTILE, "other", 1.0, 2.0)
+    proof = Proof("failed", HOSTILE, (HostProof(HOSTILE, "failed", None, HOSTILE),), (seen,))
+    return result(
+        plan=replace(PLAN, client=Place(HOSTILE, 4, HOSTILE), server=Place(HOSTILE, 5, HOSTILE), congestion=HOSTILE),
+        flows=(flow(5.0, sender=HOSTILE, receiver=HOSTILE, sent=Total(True, True, 10.0, 5e9)),),
+        hosts=(load(HOSTILE), load(HOSTILE, "server", steal=2.0)),
+        sockets=(SocketFigures(HOSTILE, 31, 1448, 10, 0.1, 0.1, HOSTILE),),
+        ceiling=Ceiling(9e9, 8e5, HOSTILE),
+        proof=proof,
+        failure=Failure("timeout", HOSTILE, (HOSTILE, "```"), HOSTILE),
+        bottleneck=HOSTILE,
+        facts={"client nic": HOSTILE, "server nic": HOSTILE, HOSTILE: HOSTILE},
+        notes=(HOSTILE,),
+    )
+
+
+def hostile_comparison() -> list[Kept]:
+    words = {"value": HOSTILE, "variable": "setup", "label": HOSTILE}
+    return [kept(hostile(), number, kind="compare", group="AB"[number % 2], **words) for number in range(4)]
+
+
+# ------------------------------------------------------------------------------------------------------ the sentences
+
+
+def test_one_of_a_thing_is_no_several() -> None:
+    lost = Total(False, False, 10.0, 1e9, packets=1, lost=1)
+    figures = SocketFigures("a", None, None, 1, 0.0, 0.0)
+    made = result(flows=(flow(1.0, received=lost, retransmits=1),), sockets=(figures,))
+    made = replace(made, flows=(replace(made.flows[0], sent=Total(True, True, 10.0, 1e9, retransmits=1)),))
+    told = {one.kind: one.text for one in result_sentences(made)}
+    assert "1 of 1 datagram lost" in told["goodput"]
+    assert told["sender"].startswith("1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), window 1 segment")
+    assert kept_text(KeptRuns(left_out=1, runs=((Path("/r/1.json"), kept(made)),)), 120).endswith(
+        "not listed: 1 older result\n"
+    )
+
+
+def test_sentences_of_a_run_that_may_be_ranked() -> None:
+    sent = Total(True, True, 10.0, 5.01e9, retransmits=12)
+    figures = SocketFigures("a", 312, 1448, 130, 0.0, 0.0, "cubic")
+    made = result(flows=(flow(5.0, sent=sent, retransmits=12),), sockets=(figures,), bottleneck="the sender's core")
+    told = {one.kind: one.text for one in result_sentences(made)}
+    assert told == {
+        "goodput": "5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
+        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, window 130 segments, MSS 1448, cubic",
+        "held back": "the sender's core",
+        "path": "verified: a: ens4 carried it; b: ens5 carried it",
+        "client": "a: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
+        "20 % in softirq",
+        "server": "b: 0.60 of 4 CPUs, 0.10 per Gb/s (user 0.10, system 0.30, softirq 0.20); hottest CPU 2: 50 % busy, "
+        "20 % in softirq",
+    }
+
+
+def test_sentences_of_a_failed_run_begin_with_the_failure_and_what_to_type() -> None:
+    failed = Failure("timeout", "nothing answered at 192.0.2.2 port 5201", ("ufw allow 5201",), "b")
+    told = result_sentences(result(failure=failed, flows=(), hosts=(load("a", busy=None),), proof=None))
+    assert [one.kind for one in told] == ["failed", "failed", "type"]
+    assert told[1].text.startswith("type this on b") and told[2].text == "ufw allow 5201"
+
+
+def test_a_path_that_is_not_proven_is_told_once_and_named_as_the_reason() -> None:
+    told = [one for one in result_sentences(result(proof=VLAN_FAILED)) if one.kind in ("path", "not ranked")]
+    assert [one.text for one in told] == [f"NOT verified: {VLAN_FAILED.sentence}", "the path is not verified"]
+
+
+def test_both_directions_and_datagrams() -> None:
+    lossy = Total(False, False, 10.0, 1e9, packets=1000, lost=10, jitter=0.05)
+    told = [one.text for one in result_sentences(result(flows=(flow(5.0), flow(1.0, received=lossy, receiver="a"))))]
+    assert told[:3] == [
+        "5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "1.00 Gb/s arrived at a; 10 of 1000 datagrams lost (1.0 %), jitter 50.0 µs",
+        "6.00 Gb/s in both directions together",
+    ]
+
+
+@pytest.mark.parametrize("wall", [math.inf, -1e300, math.nan])
+def test_a_moment_that_is_none(wall: float) -> None:
+    assert moment_words(wall) == "–"
+
+
+def test_sentences_do_not_load_what_a_screen_does_not_need() -> None:
+    assert loaded_by("nictop.report.runs.text") & {"textual", "rich", "asyncssh", "msgspec", "asyncio"} == set()
+
+
+# -------------------------------------------------------------------------------------------------------------- text
+
+
+def test_text_of_a_run_at_80_columns() -> None:
+    text = run_text(result(bottleneck="the wire", facts={**FACTS, "client nic": "ens4"}), 80)
+    assert text.splitlines() == [
+        "a ens4 192.0.2.1 → b 192.0.2.2 port 5201",
+        "client to server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
+        "",
+        "goodput      5.00 Gb/s arrived at b, 53 % of the ceiling",
+        "ceiling      9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
+        "held back    the wire",
+        "path         verified: a: ens4 carried it; b: ens5 carried it",
+        "",
+        "CPU            busy  per Gb/s  user  system  softirq  steal     hottest",
+        "client a  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
+        "server b  0.60 of 4      0.10  0.10    0.30     0.20      0  CPU 2 50 %",
+    ]
+
+
+def test_costs_keep_their_table_with_three_hosts_at_80_columns() -> None:
+    hosts = (load("alma-load-001"), load("alma-load-002", "server"), load("pve.example", "observer", guest=2.0))
+    assert run_text(result(hosts=hosts), 80).splitlines()[-4:] == [
+        "CPU                        busy  per Gb/s  softirq  steal  guest     hottest",
+        "client alma-load-001  0.60 of 4      0.10     0.20      0      0  CPU 2 50 %",
+        "server alma-load-002  0.60 of 4      0.10     0.20      0      0  CPU 2 50 %",
+        "observer pve.example  2.60 of 4      0.10     0.20      0   2.00  CPU 2 50 %",
+    ]
+    assert "  user  system  softirq  steal  guest  " in run_text(result(hosts=hosts), 120)
+    assert "CPU observer pve.example: 2.60 of 4 CPUs" in run_text(result(hosts=hosts), 60)
+
+
+def test_commands_to_type_stand_apart() -> None:
+    failed = Failure("timeout", "nothing answered", ("ufw allow 5201", "nft add rule"), "b")
+    lines = run_text(result(failure=failed, flows=(), hosts=()), 80).splitlines()
+    assert lines[5:8] == [f"{'':13}ufw allow 5201", "", f"{'':13}nft add rule"]
+
+
+def test_text_of_a_sweep_has_one_line_per_value() -> None:
+    text = experiment_text(sweep(), 120)
+    assert text == experiment_text(sweep(), 80)
+    assert text.splitlines()[:6] == [
+        "sweep of length, 3 runs each, a → b, TCP, 2 s each, iperf3",
+        "",
+        "length    runs     median  lowest  highest  ceiling  CPU client a  CPU server b",
+        "4K           3  3.00 Gb/s  2.00 G   4.00 G     32 %          0.10          0.10",
+        "1M      2 of 3  5.50 Gb/s  5.00 G   6.00 G     58 %          0.10          0.10",
+        "CPU: cores that were busy for each Gb/s",
+    ]
+    assert "✖ failed     1M: nothing arrived any more" in text
+    assert "  CPU client a 0.10, CPU server b 0.10" in experiment_text(sweep(), 60).splitlines()
+
+
+def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
+    first, second = points(sweep())
+    assert (first.value, len(first.runs), first.failed) == ("4K", 3, 0)
+    assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
+    assert second.goodput == spread([5e9, 6e9])
+    assert any("the run failed" in reason for reason in second.unranked)
+
+
+@pytest.mark.parametrize("columns", [-1, 40, 60, 80, 120, 200, 999])
+def test_text_keeps_to_the_width(columns: int) -> None:
+    limit = max(40, min(200, columns))
+    bad = hostile_comparison()
+    runs = KeptRuns(tuple((Path(HOSTILE), one) for one in (*bad, *sweep())), ((Path("/x") / HOSTILE, HOSTILE),), 3)
+    versus = compare([one.result for one in bad[::2]], [result(), result()], names=(HOSTILE, "b"))
+    for text in (
+        run_text(hostile(), columns),
+        run_text(result(), columns),
+        experiment_text(sweep(), columns),
+        experiment_text(bad, columns),
+        kept_text(runs, columns),
+        comparison_text(versus, (HOSTILE, "b"), columns),
+    ):
+        assert [line for line in text.splitlines() if width(line) > limit and " " in line.strip()] == []
+        assert all(character == "\n" or character.isprintable() for character in text)
+
+
+def test_ascii() -> None:
+    for made in (hostile(), result(proof=VLAN_FAILED)):
+        text = ascii_only(run_text(made, 80, True))
+        assert text.isascii()
+    assert "! not ranked" in run_text(result(proof=VLAN_FAILED), 80, True)
+    assert "X failed" in run_text(hostile(), 80, True)
+
+
+@given(st.text(), st.floats(allow_nan=True), st.sampled_from([40, 80, 120]))
+def test_arbitrary_names_and_numbers_are_laid_out(name: str, number: float, columns: int) -> None:
+    rates = flow(1.0, sender=name, received=Total(False, False, 1.0, number, packets=5, lost=2, jitter=number))
+    made = result(flows=(rates,), hosts=(load(name, per_gigabit=abs(number)),), bottleneck=name, wall=number)
+    text = experiment_text([kept(made), kept(made, 2, group=name, value=name)], columns) + run_text(made, columns)
+    assert all(character == "\n" or character.isprintable() for character in text)
+    json.loads(traffic_json(ASKED, [kept(made)]))
+
+
+# ------------------------------------------------------------------------------------------- a comparison, and lists
+
+
+def test_a_verdict_stands_first_and_differences_last() -> None:
+    a = [result(5.0 + 0.01 * number) for number in range(5)]
+    b = [result(8.0 + 0.01 * number, facts={**FACTS, "server queues": "4"}) for number in range(5)]
+    text = comparison_text(compare(a, b, names=("1 queue", "4 queues")), ("1 queue", "4 queues"), 80)
+    lines = text.splitlines()
+    assert lines[:2] == ["A: 1 queue", "B: 4 queues"]
+    assert lines[3].startswith("verdict      4 queues is better: 4 queues reaches 1.60 × the goodput of 1 queue")
+    rows = [" ".join(line.split()) for line in lines]
+    assert "geometric mean A B B/A (95 % interval)" in rows
+    assert "goodput 5.02 Gb/s 8.02 Gb/s 1.60 (1.60 to 1.60)" in rows
+    assert "goodput, median 5.02 Gb/s 8.02 Gb/s" in rows
+    assert lines[-2:] == ["differs        A  B", "server queues  –  4"]
+
+
+def test_the_ratio_is_that_of_the_figures_beside_it() -> None:
+    """Medians 5 and 4 would make 0.80; the pairs make 0.79."""
+    versus = compare([result(rate) for rate in (5.0, 8.0, 4.0)], [result(rate) for rate in (4.0, 7.0, 2.8)])
+    titles, means, *_ = rows = figure_rows(versus)
+    assert versus.ratio is not None and versus.goodput_a is not None and versus.goodput_b is not None
+    assert versus.goodput_a.geometric_mean is not None and versus.goodput_b.geometric_mean is not None
+    assert versus.goodput_b.geometric_mean / versus.goodput_a.geometric_mean == pytest.approx(versus.ratio.estimate)
+    assert (titles[0], means[0]) == ("geometric mean", "goodput") and means[3].startswith("0.79 ")
+    assert ("goodput, median", "5.00 Gb/s", "4.00 Gb/s", "") in rows
+
+
+def test_a_run_without_goodput_has_no_geometric_mean() -> None:
+    some = spread([0.0, 1e9])
+    assert some is not None and some.geometric_mean is None
+
+
+def test_a_refusal_tells_every_reason() -> None:
+    versus = compare([result()], [result()])
+    assert versus.verdict == "refused"
+    text = comparison_text(versus, ("A", "B"), 80)
+    assert "✖ no verdict fewer than 3 runs of A\n             fewer than 3 runs of B\n" in text
+
+
+def test_a_reason_of_several_runs_is_told_once() -> None:
+    a = [result(proof=VLAN_FAILED), result(), result(proof=VLAN_FAILED)]
+    text = comparison_text(compare(a, [result()] * 3), ("A", "B"), 120)
+    assert text.count("the path is not verified") == 1
+    assert f"✖ no verdict A 1, A 3: the path is not verified: {VLAN_FAILED.sentence}" in text
+
+
+def test_the_run_in_the_middle_tells_what_held_a_set_up_back() -> None:
+    runs = [kept(result(rate, bottleneck=f"cause {rate:g}"), int(rate), kind="repeat") for rate in (9.0, 2.0, 4.0)]
+    text = experiment_text(runs, 80)
+    assert "held back    cause 4\n" in text and "cause 9" not in text and "cause 2" not in text
+
+
+def test_the_list_names_files_that_are_no_results() -> None:
+    assert kept_text(KeptRuns(), 80) == "no results are kept yet\n"
+    runs = KeptRuns(((Path("/r/1.json"), kept(result())),), ((Path("/r/2.json"), "it is no result of nictop"),), 7)
+    lines = kept_text(runs, 120).splitlines()
+    assert lines[0].split() == ["written", "run", "experiment", "what", "goodput"]
+    assert " ".join(lines[1].split()) == "2026-09-21 14:13:21 UTC run1 experiment a → b TCP 5.00 Gb/s"
+    assert lines[2:] == ["not listed: 7 older results", "2.json: it is no result of nictop"]
+
+
+# ---------------------------------------------------------------------------------------------------- Markdown, JSON
+
+
+def test_nothing_hostile_is_markdown_or_html() -> None:
+    bad = hostile_comparison()
+    text = experiment_markdown(bad) + comparison_markdown(compare([hostile()], [result()]), (HOSTILE, "b"))
+    outside, fence = [], ""
+    for line in text.splitlines():
+        if len(line) >= 3 and set(line) == {"`"} and (not fence or len(line) >= len(fence)):
+            fence = "" if fence else line
+        elif not fence:
+            outside.append(line)
+    assert not fence
+    prose = "\n".join(outside)
+    assert "<b>" not in prose and "[/x]" not in prose and "\x1b" not in text and "\u202e" not in text
+    assert "\\<b\\>" in prose
+
+
+def test_markdown_of_a_sweep() -> None:
+    lines = experiment_markdown(sweep()).splitlines()
+    assert lines[4].startswith("| length | runs | median | lowest | highest | ceiling |")
+    assert lines[6].startswith("| 4K | 3 | 3.00 Gb/s | 2.00 G | 4.00 G | 32 % |")
+    assert "- **goodput** 2.00 Gb/s arrived at b, 21 % of the ceiling" in lines
+
+
+def test_the_schemas_describe_the_documents() -> None:
+    odd = kept(hostile(), 7, kind="compare", group="A")
+    runs = [*sweep(), odd]
+    versus = compare([one.result for one in sweep()[:3]], [result()] * 3)
+    listed = KeptRuns(tuple((Path(one.identity), one) for one in runs), ((Path("x"), "no"),), 1)
+    for text, schema in (
+        (traffic_json(ASKED, runs, ended_early=HOSTILE, comparison=versus), traffic_schema()),
+        (traffic_json(ASKED, []), traffic_schema()),
+        (kept_json(listed), kept_schema()),
+        (compare_json(versus, [("a", runs[:3]), ("b", runs)]), compare_schema()),
+    ):
+        assert text.isascii()
+        told = json.loads(schema)
+        matches_schema(json.loads(text), told, told["$defs"])
+
+
+def test_json_is_what_it_was() -> None:
+    document = msgspec.json.decode(traffic_json(ASKED, sweep()), type=TrafficDocument)
+    assert [one.kept for one in document.runs] == sweep()
+    assert (document.kind, document.variable, document.label) == ("sweep", "length", "first")
+    assert document.notes == ASKED.notes
+    assert document.runs[0].ranked and document.runs[0].goodput == 2e9 and not document.runs[5].ranked
+    listed = msgspec.json.decode(kept_json(KeptRuns(((Path("/r"), sweep()[0]),))), type=KeptDocument)
+    assert listed.runs[0].file == "/r" and listed.runs[0].run.kept == sweep()[0]
+
+
+def test_infinite_numbers_are_json_all_the_same() -> None:
+    versus = Comparison("not settled", "x", ratio=Ratio(1.0, 0.0, math.inf))
+    told = json.loads(compare_json(versus, [("a", []), ("b", [])]))
+    assert told["comparison"]["ratio"]["high"] > 1e308

@@ -1,0 +1,156 @@
+"""``nictop setup`` as a process in a namespace: each job ends with its check, and --yes keeps only what is proven."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.changes.actions import Actions, actions_of
+from nictop.changes.guided import Proof, use_queues
+from nictop.changes.job import Errand
+from nictop.cli.change.host import HeardHost, needs_inventory
+from nictop.cli.change.session import Asked
+from nictop.cli.main import main
+from nictop.wire.local import LocalSource, probe_command
+from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
+from tests.support.namespaces import ROOT, Namespace
+from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
+from tests.support.probe import LIMIT
+
+NIC = "ens4"
+STATIC = "192.0.2.10/24"
+
+
+def setup(prefix: list[str], state: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Nobody answers its questions."""
+    places = {"PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(state), "XDG_CONFIG_HOME": str(state)}
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "nictop", "setup", "local", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env=os.environ | places,
+        timeout=4 * LIMIT,
+        check=False,
+    )
+
+
+@pytest.fixture
+def host(namespace: Namespace) -> Namespace:
+    prepare_host(namespace)
+    return namespace
+
+
+def inside(host: Namespace) -> list[str]:
+    return ["ip", "netns", "exec", host.name]
+
+
+def queues(host: Namespace) -> list[str]:
+    shown = host.run(["ethtool", "-l", LINK]).partition("Current hardware settings:")[2].splitlines()
+    return [line.split()[1] for line in shown if line.startswith(("RX:", "TX:"))]
+
+
+def test_queues(host: Namespace, tmp_path: Path) -> None:
+    before = queues(host)
+    wanted = "2" if "2" not in before else "3"
+    words = ("use-queues", LINK, wanted, "--allow-changes")
+    shown = setup(inside(host), tmp_path, *words, "--dry-run")
+    assert shown.returncode == 0 and f"ethtool -L {LINK} rx {wanted} tx {wanted}" in shown.stdout, shown.stderr
+    unanswered = setup(inside(host), tmp_path, *words)
+    assert unanswered.returncode == 1 and queues(host) == before
+    script = setup(inside(host), tmp_path, *words, "--script")
+    assert script.returncode == 0 and script.stdout.startswith("#!/bin/sh\n") and queues(host) == before
+    done = setup(inside(host), tmp_path, *words, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"proven: {LINK} has {wanted} receive queues" in done.stderr and "kept" in done.stderr
+    assert queues(host) == [wanted, wanted]
+    again = setup(inside(host), tmp_path, *words, "--yes")
+    assert again.returncode == 2 and f"has {wanted} queues already" in again.stderr
+    wait_for_no_process_left(host)
+
+
+async def test_what_is_not_proven_is_not_kept(
+    host: Namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--yes stands for somebody who would look."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = queues(host)
+    command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
+    heard = HeardHost(LocalSource(1.0, command=command, name="here"))
+    follower = asyncio.ensure_future(heard.follow())
+    try:
+        await asyncio.wait_for(heard.known(needs_inventory), LIMIT)
+        link = heard.watched.links_by_name[LINK]
+        job = use_queues(heard.watched, link, 2 if before != ["2", "2"] else 3)
+        actions = actions_of(job.fix)
+        assert isinstance(actions, Actions)
+        errand = replace(Errand.of_set_up("here", job), proof=lambda _: Proof(False, "nothing of the kind"))
+        options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
+        assert await Asked(options, heard, errand, actions.actions).run() == 1
+    finally:
+        await heard.source.close()
+        follower.cancel()
+        await asyncio.gather(follower, return_exceptions=True)
+    said = capsys.readouterr().err
+    assert "not proven yet: nothing of the kind" in said and "undone" in said
+    assert queues(host) == before
+
+
+@pytest.fixture(scope="module")
+def manager() -> Iterator[PrivateNetworkManager]:
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    with private_networkmanager(NIC) as one:
+        one.wait_for(lambda: one.device_state(NIC) >= 70)
+        yield one
+
+
+def test_an_address(manager: PrivateNetworkManager, tmp_path: Path) -> None:
+    """The profile that NetworkManager has made up gets a name, the NIC and the address, and no default route."""
+    words = ("give-address", NIC, "--static", STATIC, "--allow-changes")
+    refused = setup(manager.prefix, tmp_path, *words, "--gateway", "192.0.2.1", "--yes")
+    assert refused.returncode == 2 and "default route" in refused.stderr
+    done = setup(manager.prefix, tmp_path, *words, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert f"proven: {NIC} has {STATIC}" in done.stderr
+    shown = manager.nmcli("-g", "connection.interface-name,ipv4.addresses,ipv4.never-default", "con", "show", NIC)
+    assert shown.splitlines() == [NIC, STATIC, "yes"]
+    assert STATIC in manager.namespace.run(["ip", "-4", "-o", "address", "show", "dev", NIC])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "required: HOST, JOB"),
+        (("local", "dig-a-hole", NIC), "invalid choice"),
+        (("local", "give-address", NIC), "one of the arguments --static --dhcp is required"),
+        (("local", "give-address", NIC, "--static", STATIC, "--dhcp"), "not allowed with"),
+        (("local", "use-queues", NIC, "0"), "no number from 1 to"),
+        (("local", "use-queues", NIC, "4"), "unless that is allowed"),
+        (("local", "spread-interrupts", NIC, "--cpus", "x"), "no list of CPUs"),
+        (("local", "make-vfs", NIC, "4", "--dry-run", "--script"), "leave one of them away"),
+        (("local", "use-queues", "no-such-nic", "4", "--script"), "has no interface no-such-nic"),
+        (("local", "make-vfs", "0000:ff:1f.7", "4", "--script"), "has no port 0000:ff:1f.7"),
+    ],
+)
+def test_wrong_usage(
+    words: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    assert main(["setup", *words]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err and not captured.out

@@ -1,0 +1,252 @@
+"""Several hosts for scripts: side by side, complete where they answer, and in their place where they do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.errors import HostUnreachable
+from nictop.hosts.observe import Unreachable, observe, observe_all
+from nictop.model.facts import width
+from nictop.model.window import RatesWindow
+from nictop.probe.records import Line
+from nictop.report.facts.hosts import UnreachableHost, hosts_json, hosts_schema, hosts_text, unreachable_hosts
+from nictop.report.findings.check import check_json, check_text
+from nictop.report.findings.markdown import check_markdown
+from nictop.rules import Diagnosis, Watched
+from nictop.wire.source import SourceState
+from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host
+from tests.support.sources import ScriptedSource
+from tests.support.sshd import Sshd, skip_without_sshd
+
+ROOT = Path(__file__).parent.parent.parent
+HOSTILE = "ev\x1b[2J\u202eil[/x]\n"
+GONE = Unreachable("vm3", "192.0.2.7 port 22 does not answer; is it up?")
+
+
+# --------------------------------------------------------------------------------------------------------- side by side
+
+
+def telling(name: str, *, then: SourceState | None = None) -> ScriptedSource:
+    """A source that says all that is needed, or ends before that."""
+    source = ScriptedSource(name)
+    source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()))
+    if then is not None:
+        source.say(then)
+    for second in range(1, 8):
+        source.say(Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)})))
+    return source
+
+
+async def test_every_host_answers_in_its_place() -> None:
+    sources = [
+        telling("a"),
+        telling("b", then=SourceState("lost", "b has fallen silent", 3.0)),
+        telling("c", then=SourceState("failed", "no Python")),
+        telling("d"),
+    ]
+    one, two, three, four = await observe_all(sources, interval=0.1)
+    assert isinstance(one, tuple) and isinstance(four, tuple)
+    assert [one[0].host, four[0].host] == ["a", "d"]
+    assert two == Unreachable("b", "b has fallen silent")
+    assert three == Unreachable("c", "no Python")
+    assert all(source.closed for source in sources)
+
+
+async def test_a_host_that_says_nothing_is_given_up_alone() -> None:
+    silent = ScriptedSource("mute")
+    one, two = await observe_all([silent, telling("b")], interval=0.01, patience=0.05)
+    assert isinstance(one, Unreachable) and isinstance(two, tuple)
+    assert one.sentence.startswith("no complete answer within ")
+    assert silent.closed
+
+
+async def test_one_host_alone_still_raises() -> None:
+    with pytest.raises(HostUnreachable, match=r"^c: no Python$"):
+        await observe(telling("c", then=SourceState("failed", "no Python")), interval=0.1)
+
+
+# ------------------------------------------------------------------------------------------------------- text and JSON
+
+
+def answers() -> tuple[Any, ...]:
+    return (live_host(), RatesWindow()), GONE, (live_host(), RatesWindow())
+
+
+def test_text_is_a_section_per_host() -> None:
+    text = hosts_text(answers(), 100)
+    sections = text.split(f"\n{'─' * 100}\n")
+    assert len(sections) == 3
+    assert sections[0].startswith("alma-load-001 · VMware guest")
+    assert sections[1] == "vm3 · unreachable\n192.0.2.7 port 22 does not answer; is it up?\n"
+    assert all(width(line) <= 100 for line in text.splitlines())
+
+
+def test_json_has_every_host_in_its_place_and_keeps_to_the_schema() -> None:
+    document, schema = json.loads(hosts_json(answers())), json.loads(hosts_schema())
+    assert [host["host"] for host in document["hosts"]] == ["alma-load-001", "vm3", "alma-load-001"]
+    assert document["hosts"][1] == {"host": "vm3", "unreachable": GONE.sentence}
+    assert document["hosts"][0]["inventory"]["links"][0]["name"] == "lo"
+    assert schema["$ref"] == "#/$defs/HostsDocument"
+    kinds = schema["$defs"]["HostsDocument"]["properties"]["hosts"]["items"]["anyOf"]
+    assert [kind["$ref"] for kind in kinds] == ["#/$defs/ShowDocument", "#/$defs/UnreachableHost"]
+    for kind, host in (("ShowDocument", document["hosts"][0]), ("UnreachableHost", document["hosts"][1])):
+        assert set(schema["$defs"][kind]["required"]) <= set(host) == set(schema["$defs"][kind]["properties"])
+
+
+def test_nothing_hostile_reaches_the_terminal() -> None:
+    hostile = Unreachable(HOSTILE, HOSTILE)
+    for text in (hosts_text([hostile], 80), hosts_json([hostile])):
+        assert "\x1b" not in text and "\u202e" not in text
+    assert unreachable_hosts([hostile]) == (UnreachableHost(HOSTILE, HOSTILE),)
+
+
+def test_check_tells_who_did_not_answer() -> None:
+    hosts, diagnosis, silent = (Watched(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
+    said = "vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?"
+    assert said in check_text(hosts, diagnosis, 120, silent).splitlines()
+    assert "- vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?" in check_markdown(
+        hosts, diagnosis, silent
+    )
+    document = json.loads(check_json(hosts, diagnosis, silent))
+    assert document["unreachable"] == [{"host": "vm3", "unreachable": GONE.sentence}]
+    hostile = check_text(hosts, diagnosis, 120, [UnreachableHost(HOSTILE, HOSTILE)])
+    assert "\x1b" not in hostile and "\u202e" not in hostile
+
+
+def test_check_finds_nothing_fine_where_no_host_answered() -> None:
+    silent = (UnreachableHost("vm3", GONE.sentence),)
+    text = check_text((), Diagnosis((), ()), 120, silent)
+    assert text.splitlines()[-1] == "nothing was looked at: no host answered"
+    assert "**nothing was looked at: no host answered**" in check_markdown((), Diagnosis((), ()), silent)
+    assert json.loads(check_json((), Diagnosis((), ()), silent))["rules"] == 0
+
+
+# --------------------------------------------------------------------------------------------------------- command line
+
+
+@dataclass
+class User:
+    """Somebody with a home of his own, and a real sshd that lets him in."""
+
+    home: Path
+    sshd: Sshd
+
+    def nictop(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "SSH_"))}
+        return subprocess.run(
+            [sys.executable, "-m", "nictop", *arguments],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=ROOT,
+            env={**environment, "HOME": str(self.home)},
+        )
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    skip_without_sshd()
+    server = Sshd(tmp_path / "server")
+    server.python(sys.executable)
+    home = tmp_path / "user"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".config" / "nictop").mkdir(parents=True)
+    (home / ".ssh" / "known_hosts").write_text(server.known_hosts.read_text())
+    (home / ".config" / "nictop" / "config.toml").write_text(
+        f'[defaults]\nuser = "{server.user}"\nidentity_files = ["{server.key}"]\n'
+        f'[hosts.one]\naddress = "{server.address}:{server.port}"\n'
+        f'[groups]\nlab = ["one", "two={server.address}:{server.port}", "local"]\n'
+    )
+    yield User(home, server)
+    server.stop()
+
+
+def test_a_group_with_this_host_and_a_dead_one(user: User) -> None:
+    done = user.nictop("show", "lab", "dead=127.0.0.1:1", "--format", "json", "--interval", "0.1")
+    assert (done.returncode, done.stderr) == (3, "")
+    one, two, local, dead = json.loads(done.stdout)["hosts"]
+    assert [host["host"] for host in (one, two, local, dead)] == ["one", "two", "local", "dead"]
+    for host in (one, two, local):
+        assert host["hello"]["hostname"] == os.uname().nodename
+        assert host["inventory"]["links"] and host["rates"]["links"]
+    assert dead["unreachable"].startswith("127.0.0.1 port 1 refuses the connection")
+    assert user.sshd.probes() == []
+
+
+def test_show_as_text(user: User) -> None:
+    done = user.nictop("show", "one", "dead=127.0.0.1:1", "--interval", "0.1", "--ascii")
+    assert (done.returncode, done.stderr) == (3, "")
+    first, second = done.stdout.split(f"\n{'-' * 120}\n")
+    assert first.startswith("one - ") and any(line.split()[:2] == ["`", "lo"] for line in first.splitlines())
+    assert second.startswith("dead - unreachable\n127.0.0.1 port 1 refuses the connection")
+
+
+def test_all_that_answer_is_success(user: User) -> None:
+    done = user.nictop("show", "one", "local", "--interval", "0.1")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_unknown_host_key_fails_here_and_is_accepted_on_demand(user: User) -> None:
+    known = user.home / ".ssh" / "known_hosts"
+    known.unlink()
+    done = user.nictop("show", "one", "local", "--format", "json", "--interval", "0.1")
+    one, local = json.loads(done.stdout)["hosts"]
+    assert done.returncode == 3 and local["inventory"]["links"]
+    assert "SHA256:" in one["unreachable"] and "--accept-new-host-keys" in one["unreachable"]
+    done = user.nictop("show", "one", "--accept-new-host-keys", "--format", "json", "--interval", "0.1")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["hosts"][0]["inventory"]["links"]
+    assert known.read_text().startswith(f"[{user.sshd.address}]:{user.sshd.port} ssh-ed25519 ")
+
+
+def test_check_takes_several_hosts(user: User) -> None:
+    arguments = ("check", "one", "dead=127.0.0.1:1", "--watch", "1", "--interval", "0.1", "--format", "json")
+    done = user.nictop(*arguments)
+    document = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (3, "")
+    assert [host["host"] for host in document["hosts"]] == ["one"]
+    assert [host["host"] for host in document["unreachable"]] == ["dead"]
+    assert {finding["host"] for finding in document["findings"]} <= {"one"}
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize(
+    ("word", "said"), [("a b", "is no host"), ("vm:x", "is no port"), ("x=", "the host is missing")]
+)
+def test_a_word_that_is_no_host_is_usage(command: str, word: str, said: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nictop", command, "local", word],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+
+
+def test_the_schema_of_several_hosts_needs_none_of_them() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nictop", "show", "--schema", "vm1.example", "vm2.example"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["$ref"] == "#/$defs/HostsDocument"

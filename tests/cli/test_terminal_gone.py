@@ -1,0 +1,86 @@
+"""A terminal that is gone, or takes nothing any more, holds nothing up."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
+
+from nictop.tui.driver import Output, TerminalDriver
+from tests.cli.commands.test_demo import environment
+from tests.cli.test_faults import NICTOP
+from tests.support.namespaces import ROOT
+from tests.support.probe import LIMIT, wait_until
+from tests.support.terminal import OnTerminal
+
+
+class Writing(TerminalDriver):
+    """The writing half alone."""
+
+    def __init__(self, writer: WriterThread) -> None:
+        self._writer_thread = writer
+
+
+@contextmanager
+def written_to(closed: bool) -> Iterator[WriterThread]:
+    """A writing thread, and whether its terminal is gone."""
+    master, slave = pty.openpty()
+    file = os.fdopen(slave, "w")
+    writer = WriterThread(Output(file))  # type: ignore[arg-type]
+    if closed:
+        os.close(master)
+    writer.start()
+    try:
+        yield writer
+    finally:
+        if not closed:
+            os.close(master)
+            writer._queue.put(None)
+        writer.join(LIMIT)
+        with suppress(OSError):
+            file.close()
+
+
+def write_much(writer: WriterThread) -> None:
+    for _ in range(10 * MAX_QUEUED_WRITES):
+        writer.write("x")
+
+
+def test_a_terminal_that_is_gone_takes_everything() -> None:
+    with written_to(closed=True) as writer:
+        writing = threading.Thread(target=write_much, args=(writer,), daemon=True)
+        writing.start()
+        writing.join(LIMIT)
+        assert not writing.is_alive() and writer.is_alive()
+        Writing(writer).close()
+        writer.join(LIMIT)
+        assert not writer.is_alive()
+
+
+def test_a_terminal_that_takes_nothing_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nictop.tui.driver.LAST_WRITE_SECONDS", 0.0)
+    with written_to(closed=False) as writer:
+        writer.write("x" * 1_000_000)
+        wait_until(writer._queue.empty)
+        for _ in range(MAX_QUEUED_WRITES):
+            writer.write("x")
+        Writing(writer).close()
+        assert writer.is_alive() and writer.daemon
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM], ids=["closed", "closed and SIGTERM"])
+def test_nictop_ends_with_its_terminal_while_it_draws(number: signal.Signals | None, tmp_path: Path) -> None:
+    variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
+    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+        screen.until("ens192")
+        screen.hang_up()
+        if number is not None:
+            os.kill(screen.pid, number)
+        wait_until(screen.has_ended)

@@ -1,0 +1,182 @@
+"""What stands behind ``nictop traffic``: the wish it means, and what is said while it is carried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.cli.arguments import parse
+from nictop.cli.traffic.options import wish_of
+from nictop.cli.traffic.progress import Progress
+from nictop.errors import NictopError
+from nictop.traffic.experiment.experiment import (
+    ChangeWanted,
+    Experiment,
+    ExperimentEnded,
+    ExperimentEvent,
+    NotKept,
+    Resting,
+    Step,
+    StepBegan,
+    StepEnded,
+)
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.plan.request import Wish
+from nictop.traffic.run.events import Event, Measured, Sockets, Stage
+from nictop.traffic.run.failures import Failure
+from tests.cli.test_run_report import HOSTILE, kept
+from tests.traffic.plans import PLAN
+from tests.traffic.run.test_endpoint import socket
+from tests.traffic.runs import result
+
+
+def wished(line: str, *, plain: bool = True) -> Wish:
+    return wish_of(parse(["traffic", *line.split()]), plain=plain)
+
+
+@pytest.mark.parametrize(
+    ("line", "wish"),
+    [
+        ("a b", Wish("a", "b", interval=1.0)),
+        ("a b --reverse --streams 4 --omit 2", Wish("a", "b", interval=1.0, direction="reverse", streams=4, omit=2)),
+        ("a b --bidirectional -6", Wish("a", "b", interval=1.0, direction="bidirectional", ip_version=6)),
+        ("a b --udp --bitrate 2.5G", Wish("a", "b", interval=1.0, protocol="udp", bitrate=2_500_000_000)),
+        (
+            "a b --length 128K --mss 1000 --window 1M --dscp ef --congestion bbr --zerocopy",
+            Wish(
+                "a",
+                "b",
+                interval=1.0,
+                length=131072,
+                mss=1000,
+                window=1048576,
+                dscp=46,
+                congestion="bbr",
+                zerocopy=True,
+            ),
+        ),
+        (
+            "a b --client-nic ens4 --server-address 192.0.2.2 --client-cpu 0 --server-cpu 3 --port 6000",
+            Wish(
+                "a",
+                "b",
+                "ens4",
+                server_address="192.0.2.2",
+                interval=1.0,
+                client_cpu=0,
+                server_cpu=3,
+                port=6000,
+            ),
+        ),
+        (
+            "a b --repeat 5 --rest 0.5 --sweep queues=2,4 --label x --between true --generator builtin",
+            Wish(
+                "a",
+                "b",
+                interval=1.0,
+                repeat=5,
+                rest=0.5,
+                sweep=("queues", ("2", "4")),
+                label="x",
+                between="true",
+                generator="builtin",
+            ),
+        ),
+        ("a b --compare mss=default,100", Wish("a", "b", interval=1.0, compare=("mss", ("default", "100")))),
+        ("--interval 0.2 a b", Wish("a", "b", interval=0.2)),
+    ],
+)  # fmt: skip
+def test_the_words_mean_a_wish(line: str, wish: Wish) -> None:
+    assert wished(line) == wish
+
+
+def test_the_chart_has_two_points_a_second_unless_somebody_says_otherwise() -> None:
+    assert wished("a b", plain=False).interval == 0.5
+    assert wished("a b --interval 2", plain=False).interval == 2.0
+
+
+def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> None:
+    assert wished("a b --length 2M").length == 2 << 20
+    with pytest.raises(NictopError, match="iperf3 sends messages of up to 1048576 bytes"):
+        wished("a b --length 2M --generator iperf3")
+    with pytest.raises(NictopError, match=r"iperf3 does not \(length.*\), nor does the built-in one \(.*direction"):
+        wished("a b --length 2M --bidirectional")
+    with pytest.raises(NictopError, match=r"^it cannot be run: zerocopy belongs to TCP, not to UDP$"):
+        wished("a b --udp --zerocopy")
+    with pytest.raises(NictopError, match=r"^--compare: 1 value of mss, not two"):
+        wished("a b --compare mss=100")
+    with pytest.raises(NictopError, match="sends in one direction only"):
+        wished("a b --bidirectional --generator builtin")
+
+
+# -------------------------------------------------------------------------------------------------------- progress
+
+
+def said(*events: ExperimentEvent, steps: int = 2) -> list[str]:
+    """Lines about these events of an experiment with so many steps."""
+    progress = Progress(Experiment("x", (Step(PLAN, ""),) * steps))
+    return [line for event in events for line in progress.lines(event)]
+
+
+def arrived(start: float, **more: object) -> Event:
+    return Measured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
+
+
+def test_a_line_per_interval_with_what_the_sender_lost() -> None:
+    began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
+    lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)]
+    sends = Measured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
+    foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
+    later = [event for number in (1, 2, 3) for event in (lost[number], arrived(number))]
+    told = said(began, lost[0], sends, foreign, arrived(0), *later, steps=1)
+    assert told == [
+        "from a 192.0.2.1 to b 192.0.2.2",
+        "      1.0 s  5.00 Gb/s  3 retransmits  rtt 312 µs",
+        "      2.0 s  5.00 Gb/s  rtt 312 µs",
+        "      3.0 s  5.00 Gb/s  7 retransmits  rtt 312 µs",
+        "      4.0 s  5.00 Gb/s  1 retransmit  rtt 312 µs",
+    ]
+
+
+def test_datagrams_and_seconds_that_do_not_count() -> None:
+    began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
+    *_, line = said(began, arrived(0, packets=1000, lost=12, omitted=True))
+    assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (does not count)"
+
+
+def test_steps_of_an_experiment() -> None:
+    step = Step(PLAN, "B: MSS 100, 2 of 3", change="x")
+    failed = kept(result(failure=Failure("stall", "nothing arrived")))
+    told = said(
+        StepBegan(2, 2, step, 95.4),
+        Stage("starting", "starting the server"),
+        Stage("changing", "waiting until it is so"),
+        StepEnded(2, kept(result(5.0))),
+        StepEnded(2, failed),
+        Resting(2.0),
+        ChangeWanted(step, "queues of ens4 on a: 4"),
+        NotKept(2, "the disk is full"),
+        ExperimentEnded((), "nobody makes the change"),
+    )
+    assert told == [
+        "run 2 of 2: B: MSS 100, 2 of 3, about 1 min 35 s left",
+        "  waiting until it is so",
+        "  5.00 Gb/s, 53 % of the ceiling",
+        "  failed: nothing arrived",
+        "resting 2.00 s",
+        "to be changed now: queues of ens4 on a: 4",
+        "not kept: the disk is full",
+        "ended early: nobody makes the change",
+    ]
+
+
+def test_nothing_hostile_is_said() -> None:
+    step = Step(PLAN, HOSTILE)
+    for line in said(
+        StepBegan(1, 2, step, 1.0),
+        Stage("x", HOSTILE),
+        ChangeWanted(step, HOSTILE),
+        NotKept(1, HOSTILE),
+        ExperimentEnded((), HOSTILE),
+        StepEnded(1, kept(result(failure=Failure("other", HOSTILE)))),
+    ):
+        assert line.isprintable()

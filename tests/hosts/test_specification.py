@@ -1,0 +1,215 @@
+"""Words of the command line and the configuration file become hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.errors import NictopError
+from nictop.hosts.specification import (
+    Configuration,
+    Host,
+    configuration_path,
+    hosts,
+    more_hosts,
+    parse_configuration,
+    parse_host,
+    read_configuration,
+)
+
+TEXT = b"""
+[defaults]
+user = "admin"
+identity_files = ["~/.ssh/lab"]
+
+[hosts.pve]
+address = "root@pve.example:2222"
+sudo = true
+
+[hosts.vm1]
+
+[groups]
+lab = ["vm1", "pve", "other=192.0.2.7"]
+all = ["lab", "local"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "host"),
+    [
+        ("local", Host("local", "local")),
+        ("here=local", Host("here", "local")),
+        ("vm1", Host("vm1", "vm1")),
+        ("root@pve", Host("pve", "pve", user="root")),
+        ("vm1:2222", Host("vm1", "vm1", port=2222)),
+        ("a=root@192.0.2.1:22", Host("a", "192.0.2.1", user="root", port=22)),
+        ("2001:db8::1", Host("2001:db8::1", "2001:db8::1")),
+        ("a=root@[2001:db8::1]:2222", Host("a", "2001:db8::1", user="root", port=2222)),
+        ("[fe80::1%eth0]", Host("fe80::1%eth0", "fe80::1%eth0")),
+        ("me@local", Host("local", "local", user="me")),
+    ],
+)
+def test_words(word: str, host: Host) -> None:
+    assert parse_host(word) == host
+
+
+def test_a_host_may_be_changed_only_if_it_is_said_of_it_by_name() -> None:
+    """Not by the defaults, which are for all; a label of its own does not lose it."""
+    text = b"[hosts.a]\nallow_changes = true\n[hosts.b]\n"
+    known = hosts(["a", "b", "c", "other=a"], parse_configuration(text, "x"))
+    assert [host.allow_changes for host in known] == [True, False, False, True]
+    with pytest.raises(NictopError, match="allow_changes"):
+        parse_configuration(b"[defaults]\nallow_changes = true\n", "x")
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [
+        ("", "the host is missing"),
+        ("root@", "the host is missing"),
+        ("@vm1", "'' is no user name"),
+        ("=vm1", "'' is no label"),
+        ("a b=vm1", "'a b' is no label"),
+        ("vm1:", "the port is missing"),
+        ("vm1:0", "'0' is no port"),
+        ("vm1:65536", "'65536' is no port"),
+        ("vm1:²", "'²' is no port"),
+        ("[::1", "followed by nothing or :port"),
+        ("[::1]22", "followed by nothing or :port"),
+        ("vm 1", "'vm 1' is no host name"),
+        ("-oProxyCommand=x", "'-oProxyCommand' is no label"),
+        ("a=-oProxyCommand", "'-oProxyCommand' is no host name"),
+    ],
+)
+def test_misspelt_words_say_what_is_wrong(word: str, why: str) -> None:
+    with pytest.raises(NictopError) as caught:
+        parse_host(word)
+    said = caught.value.message
+    assert caught.value.exit_code == 2
+    assert why in said
+
+
+@given(st.text(max_size=40))
+def test_any_word_is_a_host_or_a_sentence(word: str) -> None:
+    try:
+        host = parse_host(word)
+    except NictopError as error:
+        assert error.message
+    else:
+        assert host.address and not host.address.startswith("-") and not any(map(str.isspace, host.address))
+
+
+def test_no_words_mean_this_machine() -> None:
+    assert hosts([], Configuration()) == (Host("local", "local"),)
+
+
+def test_names_and_groups_of_the_configuration() -> None:
+    configuration = parse_configuration(TEXT, "config.toml")
+    pve = Host("pve", "pve.example", "root", 2222, ("~/.ssh/lab",), sudo=True)
+    vm1 = Host("vm1", "vm1", "admin", None, ("~/.ssh/lab",))
+    other = Host("other", "192.0.2.7", "admin", None, ("~/.ssh/lab",))
+    assert hosts(["all", "vm1"], configuration) == (vm1, pve, other, Host("local", "local"))
+    assert hosts(["p=pve"], configuration)[0].label == "p"
+    assert hosts(["p=pve"], configuration)[0].address == "pve.example"
+
+
+def test_two_hosts_cannot_share_a_label() -> None:
+    with pytest.raises(NictopError, match="two hosts would be called vm1"):
+        hosts(["root@vm1", "vm1:2222"], Configuration())
+
+
+def test_a_group_that_contains_itself() -> None:
+    configuration = parse_configuration(b'[groups]\na = ["b"]\nb = ["a"]\n', "config.toml")
+    with pytest.raises(NictopError, match="contains itself: a → b → a"):
+        hosts(["a"], configuration)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"\xff", "utf-8"),
+        (b"[hosts", "config.toml"),
+        (b'[hosts.a]\nport = "22"\n', "Expected `int | null`, got `str`"),
+        (b"[hosts.a]\nsuod = true\n", "nictop knows no hosts.a.suod"),
+        (b"[default]\nuser = 'x'\n", "nictop knows no default"),
+        (b"[defaults]\nusr = 'x'\n", "nictop knows no defaults.usr"),
+        (b"[hosts.a]\nport = 0\n", "0 is no port"),
+        (b"[hosts.a]\naddress = 'a b'\n", "is no host"),
+        (b"hosts = 3\n", "Expected `object`, got `int`"),
+        (b"[hosts]\na = 3\n", "Expected `object`, got `int`"),
+    ],
+)
+def test_a_wrong_configuration_is_said_and_not_guessed(text: bytes, why: str) -> None:
+    with pytest.raises(NictopError) as caught:
+        parse_configuration(text, "config.toml")
+    assert why in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"a = " + b"[" * 50_000 + b"]" * 50_000,
+        b"a = " + b"{a = " * 20_000 + b"1" + b"}" * 20_000,
+        b"a" + b".a" * 20_000 + b" = 1\n",
+        b"[hosts" + b".a" * 20_000 + b"]\n",
+        b"[groups]\na = " + b"[" * 900 + b"]" * 900,
+    ],
+    ids=["arrays", "tables", "dotted key", "dotted table", "fewer arrays"],
+)
+def test_a_configuration_that_is_nested_deeply(text: bytes) -> None:
+    with pytest.raises(NictopError, match=r"config\.toml: "):
+        parse_configuration(text, "config.toml")
+
+
+def test_a_configuration_of_more_than_a_megabyte_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b"# nothing\n" * 110_000)
+    with pytest.raises(NictopError, match="more than 1 MiB"):
+        read_configuration(str(tmp_path / "config.toml"))
+
+
+def test_groups_of_groups_are_expanded_once() -> None:
+    """30 groups that each name the one before twice would be 2^30 words."""
+    groups = {f"g{number}": (f"g{number - 1}", f"g{number - 1}") for number in range(1, 31)}
+    configuration = Configuration(groups={"g0": ("vm1", "vm2"), **groups})
+    assert [host.label for host in hosts(["g30", "g7"], configuration)] == ["vm1", "vm2"]
+
+
+def test_groups_within_groups_have_a_limit() -> None:
+    groups: dict[str, tuple[str, ...]] = {f"g{number}": (f"g{number + 1}",) for number in range(5000)}
+    with pytest.raises(NictopError, match="more than 32 groups within each other"):
+        hosts(["g0"], Configuration(groups=groups))
+
+
+def test_where_the_configuration_is(tmp_path: Path) -> None:
+    path = configuration_path({"XDG_CONFIG_HOME": str(tmp_path)})
+    assert path == str(tmp_path / "nictop" / "config.toml")
+    assert read_configuration(path) == Configuration()
+    (tmp_path / "nictop").mkdir()
+    Path(path).write_bytes(TEXT)
+    assert set(read_configuration(path).groups) == {"lab", "all"}
+    with pytest.raises(NictopError, match="Is a directory"):
+        read_configuration(str(tmp_path))
+
+
+# ------------------------------------------------------------------------------------------------------------- one more
+
+
+def test_more_hosts_are_written_as_on_the_command_line(tmp_path: Path) -> None:
+    environment = {"XDG_CONFIG_HOME": str(tmp_path)}
+    (tmp_path / "nictop").mkdir()
+    (tmp_path / "nictop" / "config.toml").write_text('[groups]\nlab = ["vm3", "root@pve"]\n')
+    known = hosts(["vm1", "here=local"], Configuration())
+    assert [host.label for host in more_hosts("vm2 lab", known, environment)] == ["vm2", "vm3", "pve"]
+    for words, said in (
+        ("vm1", "a host called vm1 is watched already"),
+        ("local", "local is watched already, as here"),
+        ("other=vm1", "vm1 is watched already, as vm1"),
+        ("vm2 vm1", "a host called vm1 is watched already"),
+        ("vm2:x", "'x' is no port"),
+    ):
+        with pytest.raises(NictopError) as error:
+            more_hosts(words, known, environment)
+        assert said in error.value.message

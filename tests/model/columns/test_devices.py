@@ -1,0 +1,125 @@
+"""The live table: which columns fit, and what stands in each cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.columns.devices import COLUMNS, visible_columns
+from nictop.model.devices.tree import Row, device_tree
+from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import Line
+from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
+
+BY_KEY = {column.key: column for column in COLUMNS}
+
+
+def row_of(snapshot: Snapshot, key: str) -> Row:
+    return next(row for row in device_tree(snapshot) if row.key == key)
+
+
+def cell(snapshot: Snapshot, row: str, column: str) -> tuple[str, str]:
+    return BY_KEY[column].cell(row_of(snapshot, row), snapshot)
+
+
+def test_keys_and_titles_are_unique_and_fit() -> None:
+    assert len(BY_KEY) == len(COLUMNS)
+    assert len({column.title for column in COLUMNS}) == len(COLUMNS)
+    assert all(len(column.title) <= column.width for column in COLUMNS)
+
+
+@pytest.mark.parametrize("packets", [False, True])
+@pytest.mark.parametrize("room", [*range(60), 80, 120, 200, 300])
+def test_columns_keep_to_the_room_and_to_their_order(room: int, packets: bool) -> None:
+    chosen = visible_columns(room, packets=packets)
+    assert sum(column.width + 1 for column in chosen) <= room
+    assert list(chosen) == [column for column in COLUMNS if column in chosen]
+    wider = visible_columns(room + 1, packets=packets)
+    assert set(chosen) <= set(wider), "more room never takes a column away"
+
+
+def test_the_most_important_stay() -> None:
+    assert [column.key for column in visible_columns(21)] == ["link", "in", "out"]
+    assert [column.key for column in visible_columns(22, packets=True)] == ["link", "in_packets", "out_packets"]
+    assert visible_columns(6) == ()
+    assert visible_columns(1000) == COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "text"),
+    [
+        ("link:4", "link", "▲ 1G"),
+        ("link:4", "driver", "igb"),
+        ("link:4", "in", "9.41 G"),
+        ("link:4", "out", "21.3 M"),
+        ("link:4", "in_packets", " 776 k"),
+        ("link:4", "errors", "22.0  "),
+        ("link:4", "drops", "5.00  "),
+        ("link:4", "missed", "   0  "),
+        ("link:4", "ip", "192.0.2.7/24"),
+        ("link:4", "mtu", "1500"),
+        ("link:4", "mac", "52:54:00:82:57:01"),
+        ("link:3", "link", "▲"),
+        ("link:3", "driver", "virtio_net"),
+        ("link:11", "master", "br0"),
+        ("link:11", "driver", "veth"),
+        ("link:1", "driver", "loopback"),
+        ("pci:0000:02:00.0", "driver", ""),
+        ("pci:0000:02:00.0", "in", ""),
+        ("pci:0000:02:00.0", "pcie", "2.5 GT/s ×4"),
+        ("pci:0000:02:00.0", "numa", "0"),
+        ("pci:0000:04:00.0", "driver", "no driver"),
+        ("vf:0000:02:00.0:0", "in", "1.00 M"),
+        ("vf:0000:02:00.0:0", "out", "2.00 M"),
+        ("vf:0000:02:00.0:0", "errors", ""),
+        ("vf:0000:02:00.0:0", "mac", "be:f5:e8:56:0a:61"),
+        ("vf:0000:02:00.0:0", "driver", ""),
+        ("vf:0000:02:00.0:1", "driver", "vfio-pci"),
+        ("vf:0000:02:00.0:1", "link", "enable"),
+        ("vf:0000:02:00.0:1", "mac", ""),
+        ("vf:0000:02:00.0:1", "in", "   –  "),
+        ("vf:0000:02:00.0:7", "in", ""),
+        ("host", "in", ""),
+        ("group:virtual", "mtu", ""),
+    ],
+)
+def test_cells(row: str, column: str, text: str) -> None:
+    assert cell(live_host(), row, column)[0] == text
+
+
+def test_tones() -> None:
+    host = live_host()
+    assert cell(host, "link:4", "drops")[1] == "warn"
+    assert cell(host, "link:4", "in")[1] == "normal"
+    assert cell(host, "link:3", "in")[1] == "dim"
+    assert cell(host, "pci:0000:02:00.0", "pcie")[1] == "warn"
+    assert cell(host, "pci:0000:04:00.0", "driver")[1] == "warn"
+
+
+def test_before_the_first_rates_numbers_are_unknown_not_zero() -> None:
+    host = snapshot_of(HELLO, inventory())
+    assert cell(host, "link:4", "in") == ("   –  ", "dim")
+    reset = advance(live_host(), Line(counters=counters(102.0, {4: link_counters(rx_bytes=1)})))
+    assert cell(reset, "link:4", "drops") == ("   –  ", "dim")
+
+
+def test_every_cell_of_every_row_is_text_in_its_width() -> None:
+    host = live_host()
+    odd = advance(host, Line(inventory=inventory(links=(replace(make_link(4, "[/x]\x1b"), mtu=2**31),))))
+    for snapshot in (Snapshot.empty("nobody"), host, odd):
+        for row in device_tree(snapshot):
+            for column in COLUMNS:
+                text, tone = column.cell(row, snapshot)
+                assert tone in ("normal", "dim", "good", "warn", "bad")
+                if column.precision is not None and text:
+                    assert width(text) == 6
+
+
+def test_a_ring_that_overflows_shows_among_the_drops() -> None:
+    """As in /proc/net/dev: at 80 columns there is no room for a column of missed packets alone."""
+    host = advance(live_host(), Line(counters=counters(102.0, {4: link_counters()})))
+    host = advance(host, Line(counters=counters(103.0, {4: link_counters(rx_missed_errors=7, tx_dropped=1)})))
+    assert cell(host, "link:4", "drops") == ("8.00  ", "warn")
+    assert cell(host, "link:4", "missed") == ("7.00  ", "warn")

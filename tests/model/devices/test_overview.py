@@ -1,0 +1,255 @@
+"""The overview: every host is in sight, what is old says so, and nothing moves under the cursor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.columns.overview import BY_KEY, COLUMNS, Order, arranged, natural, ordered_by, visible_columns
+from nictop.model.devices.netdevs import End
+from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
+from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Address, Line, Link, ManagedDevice, NetworkManager, Profile
+from nictop.rules import SEVERITIES
+from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host, make_link, snapshot_of
+
+LIVE = live_host()
+
+
+def nic(ifindex: int, name: str, *addresses: str, **more: object) -> Link:
+    ips = tuple(Address("ipv4", address, 24, "global", ()) for address in addresses)
+    return make_link(ifindex, name, **{"bus": "pci", "addresses": ips, **more})
+
+
+def host(name: str, *links: Link, rates: dict[int, int] | None = None) -> Snapshot:
+    """Live, with one reading of all links and, with `rates` (bytes received per second), a second one."""
+    first = counters(1.0, {link.ifindex: link_counters() for link in links})
+    items: list[object] = [HELLO, first, inventory(links=links, pci=())]
+    if rates is not None:
+        items.append(
+            counters(2.0, {one: link_counters(rx_bytes=size, rx_packets=size // 100) for one, size in rates.items()})
+        )
+    return snapshot_of(*items, host=name)
+
+
+def rows_of(*snapshots: Snapshot, age: float | None = None) -> tuple[NicRow, ...]:
+    return overview([HostNow(snapshot, age) for snapshot in snapshots])
+
+
+def names(rows: tuple[NicRow, ...]) -> list[str]:
+    return [f"{row.end.host}/{row.link.name if row.link is not None else ''}" for row in rows]
+
+
+def cells(row: NicRow) -> dict[str, str]:
+    return {column.key: column.cell(row)[0] for column in COLUMNS}
+
+
+# ---------------------------------------------------------------------------------------------------------------- rows
+
+
+def test_one_line_per_nic_of_every_host() -> None:
+    rows = rows_of(LIVE, host("b", nic(2, "ens2")))
+    assert names(rows) == ["alma-load-001/ens256", "alma-load-001/ens224", "alma-load-001/ens224v0",
+                           "alma-load-001/eth0", "b/ens2"]  # fmt: skip
+
+
+def test_virtual_links_when_asked_for() -> None:
+    shown = {row.link.name for row in overview([HostNow(LIVE)], virtual=True) if row.link is not None}
+    assert {"br0", "lo", "veth0", "ens224"} <= shown
+
+
+def test_a_host_without_nics_is_in_sight() -> None:
+    rows = rows_of(Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare"))
+    assert [row.end for row in rows] == [End("new", NO_NIC), End("bad", NO_NIC), End("bare", NO_NIC)]
+    assert [row.host_state for row in rows] == ["connecting", "failed", "live"]
+    for row in rows:
+        assert cells(row)["host"] == row.end.host
+        assert {text for key, text in cells(row).items() if key not in ("host", "state")} == {""}
+
+
+def test_cells() -> None:
+    (row,) = (row for row in rows_of(LIVE) if row.end.ifindex == 4)
+    assert cells(row) == {
+        "host": "alma-load-001", "name": "ens224", "link": "▲ 1G", "driver": "igb", "profile": "–", "in": "9.41 G",
+        "out": "21.3 M", "in_packets": " 776 k", "out_packets": "40.0 k", "errors": "22.0  ", "drops": "5.00  ",
+        "finding": "", "state": "live", "address": "192.0.2.7/24", "peer": "", "mtu": "1500", "pci": "0000:02:00.0",
+        "mac": "52:54:00:82:57:01",
+    }  # fmt: skip
+    assert BY_KEY["drops"].cell(row)[1] == "warn"
+
+
+def test_findings_and_peers() -> None:
+    guest = host("vm", nic(2, "ens2"))
+    ends = {End("alma-load-001", 4): (End("vm", 2), End("gone", 9)), End("vm", 2): (End("alma-load-001", 4),)}
+    rows = overview([HostNow(LIVE), HostNow(guest)], severities={End("vm", 2): "critical"}, peers=ends)
+    by_end = {row.end: row for row in rows}
+    assert by_end[End("alma-load-001", 4)].peers == ("vm ens2",)
+    assert cells(by_end[End("vm", 2)])["peer"] == "alma-load-001 ens224"
+    assert BY_KEY["finding"].cell(by_end[End("vm", 2)]) == ("critical", "bad")
+    many = replace(by_end[End("vm", 2)], peers=("a x", "b y", "c z"))
+    assert cells(many)["peer"] == "a x +2"
+
+
+def test_severities_are_those_of_the_rules() -> None:
+    assert WORST_FIRST == SEVERITIES
+
+
+def test_the_profile_that_is_up() -> None:
+    manager = NetworkManager("1.46", False, True, {2: ManagedDevice("ens2", 1, 100, 0, True, True, "u-1")}, (
+        Profile("/1", "u-1", "office [/b]", "802-3-ethernet", None, False, False, False, False),
+    ))  # fmt: skip
+    taken = replace(inventory(links=(nic(2, "ens2"), nic(3, "ens3")), pci=()), networkmanager=manager)
+    rows = rows_of(snapshot_of(HELLO, taken, host="a"))
+    assert [row.profile[0] for row in rows] == ["office [/b]", ""]
+
+
+def test_what_did_not_change_is_not_derived_again() -> None:
+    before = rows_of(LIVE)
+    ticked = advance(LIVE, Line(counters=counters(102.0, {4: link_counters()})))
+    marked = tuple(replace(row, profile=("kept", "normal")) for row in before)
+    again = overview([HostNow(ticked)], before=marked)
+    assert {row.profile[0] for row in again} == {"kept"}
+    taken = advance(ticked, Line(inventory=inventory(103.0)))
+    assert {row.profile[0] for row in overview([HostNow(taken)], before=marked)} == {""}
+
+
+# -------------------------------------------------------------------------------------------------------------- ageing
+
+
+@pytest.mark.parametrize("state", ["lost", "connecting", "failed"])
+def test_the_last_values_of_a_host_that_is_away_stay_and_are_marked(state: str) -> None:
+    (row,) = (row for row in rows_of(with_state(LIVE, state, "gone"), age=12.0) if row.end.ifindex == 4)  # type: ignore[arg-type]
+    assert row.is_stale and row.age == 12.0
+    assert cells(row)["in"] == "9.41 G", "the last value, not an invented one"
+    assert row.host_state == ("failed" if state == "failed" else "stale 12.0 s")
+    assert {column.cell(row)[1] for column in COLUMNS} == {"dim"}
+
+
+def test_a_live_host_has_no_age() -> None:
+    assert all(row.age is None and not row.is_stale for row in rows_of(LIVE, age=5.0))
+    (stale,) = rows_of(with_state(host("a", nic(2, "x")), "lost", ""), age=None)
+    assert stale.host_state == "stale"
+
+
+# --------------------------------------------------------------------------------------------------------------- order
+
+
+def test_rows_sorted_by_a_fact_follow_the_facts() -> None:
+    rows = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1")))
+    order = ordered_by(rows, "name")
+    assert names(arranged(rows, order)) == ["a/ens1", "b/ens9", "b/ens10"]
+    assert names(arranged(rows, ordered_by(rows, "name", descending=True))) == ["b/ens10", "b/ens9", "a/ens1"]
+    more = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1"), nic(5, "ens5")))
+    assert names(arranged(more, order)) == ["a/ens1", "a/ens5", "b/ens9", "b/ens10"]
+
+
+def test_addresses_are_sorted_as_numbers() -> None:
+    rows = rows_of(host("a", nic(2, "x", "10.0.0.9"), nic(3, "y"), nic(4, "z", "9.0.0.1"), nic(5, "w", "10.0.0.10")))
+    assert names(arranged(rows, ordered_by(rows, "address"))) == ["a/z", "a/x", "a/w", "a/y"]
+
+
+def test_rows_do_not_move_with_the_numbers() -> None:
+    links = (nic(2, "x"), nic(3, "y"))
+    rows = rows_of(host("a", *links, rates={2: 1000, 3: 9000}))
+    order = ordered_by(rows, "in", descending=True)
+    assert names(arranged(rows, order)) == ["a/y", "a/x"]
+    later = rows_of(host("a", *links, nic(1, "new"), rates={2: 9000, 3: 1000, 1: 99999}))
+    assert names(arranged(later, order)) == ["a/y", "a/x", "a/new"], "until asked again"
+    assert names(arranged(later, ordered_by(later, "in", descending=True))) == ["a/new", "a/x", "a/y"]
+    assert names(arranged(later[:1], order)) == ["a/new"]
+
+
+def test_what_is_not_known_comes_last_in_both_directions() -> None:
+    rows = rows_of(host("a", nic(2, "x"), nic(3, "y"), rates={3: 1000}))
+    for descending in (False, True):
+        assert names(arranged(rows, ordered_by(rows, "in", descending=descending))) == ["a/y", "a/x"]
+
+
+def test_the_worst_finding_and_the_host_in_trouble_can_come_first() -> None:
+    links = [nic(number, f"x{number}") for number in (2, 3, 4, 5)]
+    severities = {End("a", 2): "info", End("a", 3): "critical", End("a", 5): "warning"}
+    rows = overview([HostNow(host("a", *links))], severities=severities)
+    assert names(arranged(rows, ordered_by(rows, "finding", descending=True))) == ["a/x3", "a/x5", "a/x2", "a/x4"]
+    hosts = [HostNow(host("live", links[0])), HostNow(with_state(host("young", links[0]), "lost", ""), 1.0),
+             HostNow(with_state(host("old", links[0]), "lost", ""), 9.0), HostNow(Snapshot.empty("new")),
+             HostNow(with_state(Snapshot.empty("bad"), "failed", ""))]  # fmt: skip
+    rows = overview(hosts)
+    assert [row.end.host for row in arranged(rows, ordered_by(rows, "state"))] == ["bad", "old", "young", "new", "live"]
+
+
+def test_links_are_sorted_by_state_and_speed() -> None:
+    rows = rows_of(LIVE, host("b", nic(2, "off", flags=0), nic(3, "cut", carrier=False)))
+    up = arranged(rows, ordered_by(rows, "link"))
+    assert names(up)[:2] == ["b/off", "b/cut"]
+    assert names(up)[-1] == "alma-load-001/ens224"
+
+
+def test_the_order_of_the_hosts_is_that_of_the_command_line() -> None:
+    rows = rows_of(host("b", nic(2, "x")), host("a", nic(2, "x")))
+    assert arranged(rows, Order()) == rows
+    assert arranged(rows, Order(descending=True)) == rows[::-1]
+
+
+@given(st.lists(st.text(alphabet="ens0123456789.é²\x00", max_size=8)))
+def test_natural_order_is_an_order(texts: list[str]) -> None:
+    ordered = sorted(texts, key=natural)
+    shuffled = [*ordered[1::2], *ordered[::2]]
+    assert sorted(shuffled, key=natural) == ordered
+
+
+def test_numbers_in_names_are_sorted_as_numbers() -> None:
+    assert sorted(("ens10", "ens9", "Ens1", "ens"), key=natural) == ["ens", "Ens1", "ens9", "ens10"]
+
+
+HOSTILE = st.text(max_size=6) | st.sampled_from(["ev\x1b[2J", "[/x]", "\u202e"])
+ODD_LINKS = st.builds(
+    lambda ifindex, name, address, ip, mtu, bus: nic(
+        ifindex, name, address=address, mtu=mtu, bus=bus, addresses=(Address("ipv4", ip, 24, "global", ()),)
+    ),
+    st.integers(1, 5), HOSTILE, st.none() | HOSTILE, HOSTILE, st.integers(-1, 2**40), st.sampled_from([None, "pci"]),
+)  # fmt: skip
+ODD_HOSTS = st.builds(
+    lambda name, links, state: with_state(host(name, *links), state, ""),
+    HOSTILE,
+    st.lists(ODD_LINKS, max_size=4),
+    st.sampled_from(["live", "lost", "connecting", "failed"]),
+)
+
+
+@given(st.lists(ODD_HOSTS, max_size=4), st.none() | st.floats(0, 1e9))
+def test_whatever_the_hosts_say(snapshots: list[Snapshot], age: float | None) -> None:
+    rows = overview([HostNow(snapshot, age) for snapshot in snapshots], virtual=True)
+    assert {row.end.host for row in rows} == {snapshot.host for snapshot in snapshots}
+    for column in COLUMNS:
+        for row in rows:
+            text, tone = column.cell(row)
+            assert tone in ("normal", "dim", "good", "warn", "bad")
+            assert column.precision is None or width(text) in (0, 6)
+        for descending in (False, True):
+            stood = arranged(rows, ordered_by(rows, column.key, descending=descending))
+            assert sorted(map(id, stood)) == sorted(map(id, rows))
+
+
+# ------------------------------------------------------------------------------------------------------------- columns
+
+
+def test_keys_and_titles_are_unique_and_fit() -> None:
+    assert len(BY_KEY) == len({column.title for column in COLUMNS}) == len(COLUMNS)
+    assert all(len(column.title) <= column.width for column in COLUMNS)
+
+
+@pytest.mark.parametrize("room", [*range(60), 80, 120, 200, 300])
+def test_columns_keep_to_the_room_and_to_their_order(room: int) -> None:
+    chosen = visible_columns(room)
+    assert sum(column.width + 1 for column in chosen) <= room
+    assert list(chosen) == [column for column in COLUMNS if column in chosen]
+    assert set(chosen) <= set(visible_columns(room + 1)), "more room never takes a column away"
+
+
+def test_what_80_columns_show() -> None:
+    assert {"host", "name", "link", "in", "out", "finding", "state"} <= {column.key for column in visible_columns(80)}
+    assert visible_columns(1000) == COLUMNS

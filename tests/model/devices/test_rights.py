@@ -1,0 +1,47 @@
+"""What root would add is what was refused, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.model.devices.rights import is_root, needs_root, rights_words
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Unreadable
+from tests.model.hosts import HELLO, live_host
+
+DENIED = Unreadable("needs_root", "EPERM")
+
+
+def host(euid: int, **unreadable: Unreadable) -> Snapshot:
+    snapshot = live_host()
+    assert snapshot.inventory is not None
+    ifindex = min(snapshot.links)
+    link = snapshot.links[ifindex]
+    ethtool = replace(link.ethtool, unreadable=unreadable)
+    return replace(
+        snapshot,
+        hello=replace(HELLO, euid=euid),
+        inventory=replace(snapshot.inventory, unreadable={"kernel_messages": DENIED}),
+        links={ifindex: replace(link, ethtool=ethtool, unreadable={})},
+        pci=(),
+    )
+
+
+def test_what_was_refused_is_named_once() -> None:
+    assert needs_root(host(1000, module=DENIED, ring_sizes=DENIED)) == (
+        "kernel messages",
+        "ring sizes",
+        "transceiver data",
+    )
+
+
+def test_what_nobody_can_read_is_not_for_root() -> None:
+    assert needs_root(host(1000, module=Unreadable("not_offered", "EOPNOTSUPP"))) == ("kernel messages",)
+
+
+def test_in_words() -> None:
+    assert rights_words(host(0)) == "root: everything can be read"
+    assert rights_words(host(1000)) == "user 1000; root would add: kernel messages"
+    unknown = Snapshot.empty("vm1")
+    assert (is_root(unknown), rights_words(unknown)) == (None, "")
+    assert rights_words(replace(unknown, hello=replace(HELLO, euid=7))) == "user 7; nothing found yet that needs root"

@@ -1,0 +1,177 @@
+"""The text behind ``/``: it finds what people look for, and says what it does not understand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.devices.netdevs import End
+from nictop.model.devices.overview import HostNow, NicRow, overview
+from nictop.model.devices.row_filter import NUMBERS, TEXTS, row_filter
+from nictop.model.snapshot import Snapshot, with_state
+from nictop.probe.records import Address
+from tests.model.hosts import LINKS, inventory, live_host, make_link, snapshot_of
+
+OFFICE = make_link(
+    2,
+    "Ens2",
+    bus="pci",
+    altnames=("enp2s0",),
+    address="52:54:00:aa:bb:cc",
+    permanent_address="52:54:00:dd:ee:ff",
+    addresses=(Address("ipv6", "2001:db8::7", 64, "global", ()),),
+    carrier=False,
+)
+
+
+def rows() -> tuple[NicRow, ...]:
+    away = with_state(snapshot_of(inventory(links=(OFFICE,), pci=()), host="pve"), "lost", "")
+    other = End("alma-load-001", 4)
+    found = overview(
+        [HostNow(live_host()), HostNow(away, 3.0), HostNow(Snapshot.empty("new"))],
+        severities={other: "warning"},
+        peers={End("pve", 2): [other]},
+    )
+    return tuple(
+        replace(row, profile=("Wired connection 1", "warn")) if row.end.host == "pve" else row for row in found
+    )
+
+
+ROWS = rows()
+ALL = {"ens256", "ens224", "ens224v0", "eth0", "Ens2", ""}
+
+
+def accepted(text: str) -> set[str]:
+    found = row_filter(text)
+    assert found.complaints == ()
+    return {row.link.name if row.link is not None else "" for row in found.accepted(ROWS)}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", ALL),
+        ("   ", ALL),
+        ("!", ALL),
+        ("ens224", {"ens224", "ens224v0"}),
+        ("ENS2", {"ens256", "ens224", "ens224v0", "Ens2"}),
+        ("alma ens2", {"ens256", "ens224", "ens224v0"}),
+        ("!alma", {"Ens2", ""}),
+        ("!ens !eth", {""}),
+        ("enp2s0", {"Ens2"}),
+        ("igb", {"ens224", "ens224v0"}),
+        ("driver:virtio", {"ens256"}),
+        ("driver=virtio", set()),
+        ("driver=virtio_net", {"ens256"}),
+        ("DRIVER:IGB", {"ens224", "ens224v0"}),
+        ("host:pve", {"Ens2"}),
+        ("!host:alma", {"Ens2", ""}),
+        ("nic:ens2", {"ens256", "ens224", "ens224v0", "Ens2"}),
+        ("nic=ens224", {"ens224"}),
+        ("wired connection", {"Ens2"}),
+        ('"wired connection"', {"Ens2"}),
+        ('"connection wired"', set()),
+        ('profile:"Wired connection 1"', {"Ens2"}),
+        ('profile="wired connection"', set()),
+        ("192.0.2.7", {"ens224"}),
+        ("192.0.2.0/24", {"ens224"}),
+        ("address:192.0.2.0/25", {"ens224"}),
+        ("address:198.51.100.0/24", set()),
+        ("2001:db8::/32", {"Ens2"}),
+        ("2001:db8::7", {"Ens2"}),
+        ("52:54:00:82", {"ens224"}),
+        ("mac:dd:ee:ff", {"Ens2"}),
+        ("02:00.0", {"ens224"}),
+        ("0000:02:10.0", {"ens224v0"}),
+        ("pci:03:00", {"ens256"}),
+        ("state:stale", {"Ens2"}),
+        ("state:connecting", {""}),
+        ("no carrier", {"Ens2"}),
+        ("state:up", ALL - {"Ens2", ""}),
+        ("finding:warning", {"ens224"}),
+        ("!finding:none", {"ens224"}),
+        ("peer:alma", {"Ens2"}),
+        ("speed>=1G", {"ens224"}),
+        ("speed>1g", set()),
+        ("speed>999Mb/s", {"ens224"}),
+        ("speed=1000M", {"ens224"}),
+        ("!speed>0", ALL - {"ens224"}),
+        ("in>1.5G", {"ens224"}),
+        ("out<1k", {"ens256", "ens224v0", "eth0"}),
+        ("drops>0", {"ens224"}),
+        ("errors:22", {"ens224"}),
+        ("pps>=1k", {"ens224"}),
+        ("mtu=1500", ALL - {""}),
+        ("age>2", {"Ens2"}),
+        ("mtu:1500 !driver=igb host:alma", {"ens256", "ens224v0", "eth0"}),
+        ("[/x]", set()),
+        (">5", set()),
+    ],
+)
+def test_filters(text: str, names: set[str]) -> None:
+    assert accepted(text) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("adr:x", "there is no adr: keys are host, nic, driver"),
+        ("colour>5", "there is no colour"),
+        ("speed>", "speed> wants a number, as in speed>10"),
+        ("speed>fast", "speed> wants a number"),
+        ("speed>10X", "speed> wants a number"),
+        ("mtu:" + "9" * 400, "mtu: wants a number"),
+        ("driver>5", "driver is no number"),
+        ("driver:", "driver: wants a word"),
+        ("!host=", "host= wants a word"),
+        ('profile:"Wired', 'a " is missing'),
+    ],
+)
+def test_what_makes_no_sense_is_said(text: str, said: str) -> None:
+    (complaint,) = row_filter(text).complaints
+    assert complaint.startswith(said)
+
+
+def test_half_a_filter_filters_nothing_and_the_other_half_does() -> None:
+    found = row_filter("speed> driver=igb adr:7")
+    assert len(found.complaints) == 2
+    assert [row.end.ifindex for row in found.accepted(ROWS)] == [4]
+
+
+def test_while_a_quotation_is_being_typed_it_filters_already() -> None:
+    assert [row.end.host for row in row_filter('profile:"Wired conn').accepted(ROWS)] == ["pve"]
+
+
+def test_an_address_is_no_key() -> None:
+    """Every key has a letter that no hexadecimal number has."""
+    assert not [key for key in (*TEXTS, *NUMBERS) if set(key) <= set("0123456789abcdef")]
+
+
+def test_every_link_is_found_by_its_name() -> None:
+    found = overview([HostNow(live_host())], virtual=True)
+    for link in LINKS:
+        assert link.ifindex in {row.end.ifindex for row in row_filter(f"nic={link.name}").accepted(found)}
+
+
+WORDS = st.text(max_size=12) | st.sampled_from(
+    ['"', "!", "speed>", "speed>1e5", "mtu:²", "address:1/99", "host:", "::", "a:b", "\x1b[2J:x", "in<=١"]
+)
+
+
+@given(st.lists(WORDS, max_size=4).map(" ".join))
+def test_whatever_is_typed(text: str) -> None:
+    found = row_filter(text)
+    kept = found.accepted(ROWS)
+    assert [row for row in ROWS if row in kept] == list(kept)
+    for complaint in found.complaints:
+        assert complaint.isprintable()
+
+
+@given(st.sampled_from(["ens", "driver:igb", "speed>1M", "192.0.2.0/24", "state=live", '"no carrier"']))
+def test_not_is_the_other_rows(word: str) -> None:
+    with_it, without = row_filter(word).accepted(ROWS), row_filter(f"!{word}").accepted(ROWS)
+    assert {row.end for row in with_it} | {row.end for row in without} == {row.end for row in ROWS}
+    assert not {row.end for row in with_it} & {row.end for row in without}

@@ -1,0 +1,192 @@
+"""The tree shows every function, VF and netdev once, in an order that does not move by itself."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.devices.tree import Row, device_tree, guides, short_address
+from nictop.probe.records import Link, LinkChange, PciFunction, Sriov, VirtualFunction
+from tests.model.hosts import HELLO, LOOPBACK, PCI, UP, VMBUS, inventory, live_host, make_link, make_pci, snapshot_of
+
+
+def tree(links: tuple[Link, ...], pci: tuple[PciFunction, ...] = ()) -> tuple[Row, ...]:
+    return device_tree(snapshot_of(HELLO, inventory(links=links, pci=pci)))
+
+
+def drawn(rows: tuple[Row, ...], *, ascii_only: bool = False) -> list[str]:
+    return [guides(row, ascii_only=ascii_only) + row.title for row in rows]
+
+
+def test_whole_host() -> None:
+    assert drawn(device_tree(live_host())) == [
+        "alma-load-001",
+        "├ 02:00.0 82576 Gigabit Network Connection",
+        "│ ├ ens224",
+        "│ │ └ ens224.100",
+        "│ ├ VF 0 02:10.0",
+        "│ │ └ ens224v0",
+        "│ ├ VF 1 02:10.2",
+        "│ └ VF 7",
+        "├ 03:00.0 1af4:1041",
+        "│ └ ens256",
+        "├ 04:00.0 15ad:07b0",
+        "├ eth0",
+        "└ virtual links",
+        "  ├ br0",
+        "  ├ veth0",
+        "  ├ veth1",
+        "  └ lo",
+    ]
+
+
+def test_rows_carry_what_they_stand_for() -> None:
+    rows = {row.key: row for row in device_tree(live_host())}
+    assert list(rows)[:4] == ["host", "pci:0000:02:00.0", "link:4", "link:13"]
+    vf = rows["vf:0000:02:00.0:1"]
+    assert (vf.kind, vf.depth) == ("vf", 2)
+    assert vf.link is None
+    assert vf.pci is not None and vf.pci.driver == "vfio-pci"
+    assert vf.vf is not None and vf.vf.vlan == 100
+    assert vf.uplink is not None and vf.uplink.name == "ens224"
+    only_told = rows["vf:0000:02:00.0:7"]
+    assert (only_told.pci, only_told.vf) == (None, VirtualFunction(7, "76:71:9a:59:81:68"))
+    netdev = rows["link:5"]
+    assert netdev.pci is not None and netdev.pci.address == "0000:02:10.0"
+    assert rows["link:3"].pci is not None and rows["link:3"].pci.address == "0000:03:00.0"
+    assert rows["link:6"].pci is None
+    assert all(len(row.prefix) == row.depth for row in rows.values())
+
+
+def test_ascii_guides() -> None:
+    lines = drawn(device_tree(live_host()), ascii_only=True)
+    assert lines[3:5] == ["| | ` ens224.100", "| + VF 0 02:10.0"]
+    assert all(line.isascii() for line in lines)
+
+
+def test_guest_side_vf_is_a_function_of_its_own() -> None:
+    """In a guest the physical function is not there."""
+    rows = tree((), (make_pci("0000:06:00.0", physical_function="0000:02:00.0", virtual_function=3, driver="iavf"),))
+    assert [row.key for row in rows] == ["host", "pci:0000:06:00.0"]
+
+
+def test_vfs_without_a_netdev_on_the_physical_function() -> None:
+    """The PF itself may be given to user space: nobody says anything of its VFs, but they exist."""
+    rows = tree((), tuple(replace(pci, driver="vfio-pci") for pci in PCI[:3]))
+    assert [row.key for row in rows][1:] == ["pci:0000:02:00.0", "vf:0000:02:00.0:0", "vf:0000:02:00.0:1"]
+    assert rows[2].vf is None and rows[2].uplink is None
+
+
+def test_vf_number_from_the_list_of_the_physical_function() -> None:
+    pf = make_pci("0000:02:00.0", sriov=Sriov(4, 2, True, ("0000:02:10.0", "0000:02:10.2")))
+    rows = tree((), (pf, make_pci("0000:02:10.2", physical_function="0000:02:00.0")))
+    assert [row.key for row in rows][2:] == ["vf:0000:02:00.0:0", "vf:0000:02:00.0:1"]
+    assert rows[3].pci is not None
+
+
+def test_garbled_relations_lose_nobody() -> None:
+    own = make_pci("0000:01:00.0", physical_function="0000:01:00.0", virtual_function=0)
+    twins = (
+        make_pci("0000:02:00.0"),
+        make_pci("0000:02:10.0", physical_function="0000:02:00.0", virtual_function=0),
+        make_pci("0000:02:10.1", physical_function="0000:02:00.0", virtual_function=0),
+        make_pci("0000:02:10.2", physical_function="0000:02:00.0"),
+        make_pci("0000:02:10.3", physical_function="0000:02:10.0", virtual_function=1),
+    )
+    rows = tree((), (own, *twins))
+    shown = sorted(row.pci.address for row in rows if row.pci is not None)
+    assert shown == [own.address, *(pci.address for pci in twins)]
+
+
+def test_bridges_are_left_out() -> None:
+    rows = tree((), (make_pci("0000:00:1c.0", class_code=0x060400), make_pci("0000:01:00.0")))
+    assert [row.key for row in rows] == ["host", "pci:0000:01:00.0"]
+
+
+def test_domains_are_shown_when_they_differ() -> None:
+    rows = tree((), (make_pci("0000:02:00.0"), make_pci("10000:e1:00.0")))
+    assert [row.title.split()[0] for row in rows[1:]] == ["0000:02:00.0", "10000:e1:00.0"]
+    assert short_address("0000:02:00.0", ["0000:03:00.0"]) == "02:00.0"
+    assert short_address("0000:02:00.0", ["0001:03:00.0"]) == "0000:02:00.0"
+
+
+def test_usb_netdev_below_a_pci_controller_is_a_device_of_its_own() -> None:
+    """Its PCI ancestor is the USB controller, which is no network function."""
+    rows = tree((make_link(9, "enx0", bus="usb", device="1-2:1.0", pci_address="0000:00:14.0"), VMBUS, LOOPBACK))
+    assert [row.key for row in rows] == ["host", "link:6", "link:9", "group:virtual", "link:1"]
+
+
+def test_order_of_virtual_links() -> None:
+    kinds = ("dummy", "veth", "tun", "bond", "bridge", "vxlan", "team")
+    links = tuple(make_link(20 + number, f"{kind}0", kind=kind) for number, kind in enumerate(kinds))
+    rows = tree((LOOPBACK, *links))
+    assert [row.title for row in rows[2:]] == [
+        "bridge0", "bond0", "team0", "veth0", "tun0", "vxlan0", "dummy0", "lo",
+    ]  # fmt: skip
+
+
+def test_vlan_on_a_bond_stands_below_it_but_a_veth_not_below_its_peer() -> None:
+    rows = tree(
+        (
+            make_link(2, "bond0", kind="bond"),
+            make_link(3, "bond0.7", kind="vlan", lower=2),
+            make_link(4, "macvtap0", kind="macvtap", lower=3),
+            make_link(5, "veth0", kind="veth", lower=6),
+            make_link(6, "veth1", kind="veth", lower=5),
+            make_link(7, "vlan9", kind="vlan", lower=2, lower_namespace=0),
+        )
+    )
+    assert [(row.title, row.depth) for row in rows[2:]] == [
+        ("bond0", 2),
+        ("bond0.7", 3),
+        ("macvtap0", 4),
+        ("veth0", 2),
+        ("veth1", 2),
+        ("vlan9", 2),
+    ]
+
+
+def test_links_of_which_only_a_change_was_heard() -> None:
+    told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500)
+    rows = device_tree(snapshot_of(HELLO, told))
+    assert [row.key for row in rows] == ["host", "group:pending", "link:9"]
+
+
+def test_circles_and_long_chains_are_survived() -> None:
+    circle = (make_link(2, "a", kind="vlan", lower=3), make_link(3, "b", kind="vlan", lower=2))
+    assert {row.key for row in tree(circle)} == {"host", "group:virtual", "link:2", "link:3"}
+    chain = tuple(make_link(number, f"v{number}", kind="vlan", lower=number - 1) for number in range(2, 1500))
+    assert len(tree((make_link(1, "v1"), *chain))) == 1501
+
+
+names = st.one_of(st.none(), st.sampled_from(["0000:01:00.0", "0000:01:00.1", "0000:01:10.0", "nonsense", ""]))
+numbers = st.one_of(st.none(), st.integers(min_value=0, max_value=5))
+
+
+@given(
+    st.lists(st.tuples(numbers, names, st.sampled_from([None, "vlan", "veth", "bridge"])), max_size=6),
+    st.lists(st.tuples(names, numbers), max_size=3),
+)
+def test_every_link_and_function_is_shown_once(
+    links: list[tuple[int | None, str | None, str | None]], functions: list[tuple[str | None, int | None]]
+) -> None:
+    told = tuple(
+        make_link(number, f"l{number}", lower=lower, pci_address=address, kind=kind)
+        for number, (lower, address, kind) in enumerate(links)
+    )
+    addresses = ("0000:01:00.0", "0000:01:00.1", "0000:01:10.0")
+    pci = tuple(
+        make_pci(address, physical_function=physical, virtual_function=number)
+        for address, (physical, number) in zip(addresses, functions, strict=False)
+    )
+    rows = tree(told, pci)
+    keys = [row.key for row in rows]
+    assert len(keys) == len(set(keys))
+    assert sorted(row.link.ifindex for row in rows if row.link is not None) == [link.ifindex for link in told]
+    shown = sorted(row.pci.address for row in rows if row.pci is not None and row.kind in ("pci", "vf"))
+    assert shown == [one.address for one in pci]
+    for above, below in itertools.pairwise(rows):
+        assert below.depth <= above.depth + 1

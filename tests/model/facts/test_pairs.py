@@ -1,0 +1,78 @@
+"""What belongs to a NIC on other hosts is said from its side, and names are as the machines told them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.model.devices.netdevs import Disagreement, End
+from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
+from nictop.model.devices.subnets import Member, Subnet
+from nictop.model.facts.pairs import MOST_NAMED, netdev_names, pair_facts
+from tests.model.hosts import live_host
+
+PORT, NIC, TAP, GUEST = End("pve", 2), End("vm1", 3), End("pve", 9), End("vm1", 2)
+NAMES = {PORT: "eno1", NIC: "ens224", TAP: "tap100i0", GUEST: "ens18"}
+MTU = Disagreement("mtu", (("9000", (PORT,)), ("1500", (NIC,))))
+FOUND = Pairs(
+    subnets=(
+        Subnet(
+            "192.0.2.0/24",
+            "ipv4",
+            (Member(PORT, "192.0.2.1"), Member(NIC, "192.0.2.2"), Member(GUEST, "192.0.2.2")),
+            duplicates=("192.0.2.2",),
+        ),
+    ),
+    virtual_functions=(VirtualFunctionPair(PORT, 3, NIC, "02:00:00:00:00:03", port_vlan=42, disagreements=(MTU,)),),
+    taps=(TapPair(TAP, GUEST, "02:00:00:00:00:02", "forwarding", machine="100", vhost=(77, 78)),),
+    ambiguous=(Ambiguity("02:00:00:00:00:09", (NIC, TAP)),),
+)
+
+
+def said(end: End) -> list[str]:
+    return [fact.text for fact in pair_facts(end, FOUND, NAMES)]
+
+
+def test_a_virtual_function_and_its_port() -> None:
+    assert said(NIC)[:2] == [
+        "is VF 3 of pve eno1 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
+        "MTU 1500 here, 9000 at pve eno1",
+    ]
+    assert said(PORT)[:2] == [
+        "its VF 3 is vm1 ens224 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
+        "MTU 9000 here, 1500 at vm1 ens224",
+    ]
+
+
+def test_a_tap_and_its_guest() -> None:
+    machine = "of the virtual machine 100 (its bridge has this MAC there); vhost threads 77, 78"
+    assert said(GUEST)[0] == f"is behind pve tap100i0 {machine}"
+    assert said(TAP)[0] == f"leads to vm1 ens18 {machine}"
+
+
+def test_a_subnet_and_who_else_has_the_address() -> None:
+    assert "shares 192.0.2.0/24 with vm1 ens224, vm1 ens18" in said(PORT)
+    duplicate = "192.0.2.2 is not its alone: a duplicate, or two networks with the same numbers"
+    assert duplicate in said(NIC)
+    assert duplicate not in said(PORT)
+
+
+def test_what_is_wrong_stands_out() -> None:
+    tones = {fact.text.split()[0]: fact.tone for fact in pair_facts(NIC, FOUND, NAMES)}
+    assert tones == {"is": "normal", "MTU": "warn", "shares": "normal", "192.0.2.2": "warn", "MAC": "warn"}
+
+
+@pytest.mark.parametrize("others", [MOST_NAMED, MOST_NAMED + 1, 60])
+def test_many_neighbours_are_counted(others: int) -> None:
+    members = tuple(Member(End(f"h{number}", 2), f"192.0.2.{number}") for number in range(others + 1))
+    found = Pairs(subnets=(Subnet("192.0.2.0/24", "ipv4", members),))
+    (fact,) = pair_facts(members[0].end, found, {})
+    assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(others, MOST_NAMED)
+    assert (f" and {others - MOST_NAMED} more" in fact.text) == (others > MOST_NAMED)
+
+
+def test_a_nic_by_itself_has_nothing_to_be_said() -> None:
+    assert pair_facts(End("vm9", 2), FOUND, NAMES) == ()
+    host = live_host()
+    names = netdev_names([host])
+    assert names == {End(host.host, ifindex): link.name for ifindex, link in host.links.items()}
+    assert names

@@ -1,0 +1,121 @@
+"""The summary: what is asked first, in five short lines, with what is lost now before what was lost once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nictop.model.facts.sections import SUMMARY, Fact
+from nictop.model.facts.summary import summary_section, trouble_fact
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import (
+    Address,
+    Channels,
+    DefaultRoute,
+    DriverInfo,
+    Ethtool,
+    Inventory,
+    Line,
+    Link,
+    LinkChange,
+    Rings,
+    Unreadable,
+)
+from tests.model.hosts import counters, inventory, link_counters, live_host, make_link, snapshot_of
+
+
+def facts(link: Link, snapshot: Snapshot) -> dict[str, Fact]:
+    return {fact.label: fact for part in summary_section(link, None, snapshot) for fact in part.facts}
+
+
+def test_five_labels_in_the_order_of_need() -> None:
+    host = live_host()
+    (part,) = summary_section(host.links[4], None, host)
+    assert part.title == SUMMARY
+    assert [fact.label for fact in part.facts] == ["state", "trouble", "addresses", "driver", "queues"]
+
+
+def lossy(seconds: float, **events: int) -> Snapshot:
+    """A host whose link 4 counted `events` in its last reading, one second after the one before."""
+    return snapshot_of(
+        inventory(), counters(seconds - 1, {4: link_counters()}), counters(seconds, {4: link_counters(**events)})
+    )
+
+
+@pytest.mark.parametrize(
+    ("counter", "text"),
+    [
+        ("rx_missed_errors", "rx_missed_errors 12.0/s"),
+        ("rx_dropped", "rx_dropped 12.0/s"),
+        ("tx_dropped", "tx_dropped 12.0/s"),
+        ("rx_errors", "rx_errors 12.0/s"),
+        ("tx_errors", "tx_errors 12.0/s"),
+    ],
+)
+def test_what_is_lost_now_is_said_with_its_rate(counter: str, text: str) -> None:
+    host = lossy(101.0, **{counter: 12})
+    assert trouble_fact(host.links[4], host) == Fact("trouble", text, "warn")
+
+
+def test_what_was_lost_once_is_no_warning() -> None:
+    host = lossy(101.0, rx_dropped=12)
+    host = advance(host, Line(counters=counters(102.0, {4: link_counters(rx_dropped=12)})))
+    assert trouble_fact(host.links[4], host) == Fact("trouble", "none now · so far rx_dropped 12")
+
+
+def test_a_clean_link_is_called_clean_and_an_unread_one_is_not() -> None:
+    host = lossy(101.0)
+    assert trouble_fact(host.links[4], host).tone == "good"
+    unread = snapshot_of(inventory(links=(make_link(4, "x"),)))
+    assert trouble_fact(unread.links[4], unread) == Fact("trouble", "counters not read yet", "dim")
+
+
+def test_addresses_global_first_with_the_default_routes() -> None:
+    addresses = (
+        Address("ipv6", "fe80::1", 64, "link", ()),
+        Address("ipv6", "2001:db8::1", 64, "global", ()),
+        Address("ipv4", "192.0.2.7", 24, "global", ()),
+    )
+    routes = (DefaultRoute("ipv4", "192.0.2.1", 100, 254), DefaultRoute("ipv4", "192.0.2.2", 200, 254))
+    link = make_link(4, "ens1", addresses=addresses, default_routes=routes)
+    fact = facts(link, snapshot_of(inventory(links=(link,))))["addresses"]
+    assert fact.text == "192.0.2.7/24 · 2001:db8::1/64 · fe80::1/64 · default route IPv4"
+
+
+def test_a_duplicate_address_is_said() -> None:
+    link = make_link(4, "ens1", addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("dadfailed",)),))
+    fact = facts(link, snapshot_of(inventory(links=(link,))))["addresses"]
+    assert fact.tone == "bad"
+    assert "duplicate" in fact.text
+
+
+def test_addresses_that_could_not_be_read_are_not_none() -> None:
+    link = make_link(4, "ens1")
+    assert facts(link, snapshot_of(inventory(links=(link,))))["addresses"].text == "none"
+    failed = replace(inventory(links=(link,)), unreadable={"addresses": Unreadable("needs_root", "EPERM")})
+    assert isinstance(failed, Inventory)
+    assert facts(link, snapshot_of(failed))["addresses"].text == "needs root"
+
+
+def test_queues_and_rings_now_and_at_most() -> None:
+    ethtool = Ethtool(
+        driver=DriverInfo("vmxnet3", "1.9", "N/A", ""),
+        channels=Channels(2, 1, 1, None, 4, 4, 1, None),
+        rings=Rings(512, None, 0, 256, 4096, None, 2048, 4096),
+    )
+    said = facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())
+    assert said["queues"].text == "rx 2/4 · tx 1/4 · rx ring 512/4096 · tx ring 256/4096"
+    assert said["driver"].text == "vmxnet3 1.9"
+
+
+def test_a_driver_without_channels_is_named() -> None:
+    ethtool = Ethtool(
+        driver=DriverInfo("e1000", "7", "", ""), unreadable={"channels": Unreadable("not_offered", "EOPNOTSUPP")}
+    )
+    assert facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["queues"].text == "not offered by e1000"
+
+
+def test_a_link_that_is_too_new_has_none() -> None:
+    host = advance(live_host(), Line(link_change=LinkChange(102.0, 77, False, "new0", "up", True, 1, 1500)))
+    assert summary_section(host.links[77], None, host) == ()

@@ -1,0 +1,153 @@
+"""Who manages a link, in whose words, and what the Profile panel makes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts.profiles import host_profile_sections, profile_sections
+from nictop.model.facts.sections import Section
+from nictop.model.managers.configuration import LinkConfiguration, applies
+from nictop.model.managers.link_managers import LinkManager, link_manager
+from nictop.model.managers.networkmanager_states import REASONS, STATES, state_phrase
+from nictop.probe.records import ConfigurationEntry
+from tests.support.rule_cases import RULES, watched
+
+HOSTILE = "\x1b[31m[red]'Wired\nconnection' \u202e1"
+
+
+def managed(host: dict[str, Any], name: str) -> LinkManager:
+    one = watched(host)
+    return link_manager(one.links_by_name[name], one.inventory, LinkConfiguration(one.inventory))
+
+
+def facts(sections: tuple[Section, ...]) -> list[tuple[str, str, str]]:
+    return [(part.title, fact.label, fact.text) for part in sections for fact in part.facts]
+
+
+def test_networkmanager_speaks_for_itself() -> None:
+    said = managed({"base": "vmware-guest"}, "ens224")
+    assert (said.name, said.state, said.tone) == ("NetworkManager", "connected", "good")
+    failed = {"ens224": {"state": 120, "reason": 5, "active_profile": None}}
+    said = managed({"base": "vmware-guest", "networkmanager": {"devices": failed}}, "ens224")
+    assert (said.state, said.tone) == ("failed (no address could be had)", "bad")
+
+
+def test_networkd_and_netplan_behind_it() -> None:
+    said = managed({"base": "hyperv-guest"}, "eth0")
+    assert (said.name, said.written_by, said.state) == ("systemd-networkd", "netplan", "configured, routable")
+    assert said.files == ("/etc/netplan/50-cloud-init.yaml:3",)
+    port = managed({"base": "hyperv-guest"}, "enP30832s1")
+    assert (port.name, port.state) == ("nobody", "systemd-networkd: not managed: no .network file matches")
+
+
+def test_ifupdown_has_only_its_file() -> None:
+    said = managed({"base": "hypervisor"}, "vmbr0")
+    assert (said.name, said.files) == ("ifupdown", ("/etc/network/interfaces:6",))
+
+
+def test_ifcfg_counts_without_networkmanager_only() -> None:
+    entry = {"owner": "ifcfg", "file": "/etc/sysconfig/network-scripts/ifcfg-ens224", "line": 1, "names": ["ens224"]}
+    without = {"base": "vmware-guest", "networkmanager": None, "configuration": [{**entry, "methods": ["dhcp4"]}]}
+    assert managed(without, "ens224").name == "network-scripts"
+    told = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
+    left = managed({**without, "networkmanager": {**told, "profiles": {}}}, "ens224")
+    assert left.name == "nobody" and "NM_CONTROLLED=no" in left.state
+
+
+def test_nobody_is_said_with_the_reason() -> None:
+    unread = {"networkmanager": {"reason": "failed", "detail": "no answer within 2 s"}}
+    said = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
+    assert (said.name, said.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
+    said = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
+    assert said.state == "no manager of networks runs here that knows it"
+    stopped = {"stopped_managers": [{"name": "NetworkManager", "unit": "disabled"}]}
+    without = {"base": "vmware-guest", "networkmanager": None, "services": {"networkmanager": None}}
+    assert managed({**without, **stopped}, "ens224").state == "NetworkManager does not run (unit disabled)"
+
+
+def test_every_state_and_reason_has_words_of_its_own() -> None:
+    assert set(STATES) == {0, *range(10, 130, 10)}
+    assert set(REASONS) == set(range(1, 80))
+    assert len(set(REASONS.values())) == len(REASONS)
+    assert state_phrase(30, 0) == "disconnected"
+    assert state_phrase(777, 999) == "state 777 (reason 999)"
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"names": ("ens*",)}, True),
+        ({"names": ("eth0",)}, False),
+        ({"names": ("!eth0",)}, True),
+        ({"names": ("ens224",), "addresses": ("00:50:56:00:00:02",)}, True),
+        ({"names": ("ens224",), "addresses": ("00:50:56:00:00:03",)}, False),
+        ({"addresses": ("00:50:56:*",)}, True),
+        ({"drivers": ("iavf",)}, True),
+        ({"paths": ("pci-0000:13:00.?",)}, True),
+        ({}, False),  # it matches by something that is not in the record
+    ],
+)
+def test_which_stanza_applies(entry: dict[str, Any], expected: bool) -> None:
+    link = watched({"base": "vmware-guest"}).links_by_name["ens224"]
+    assert applies(ConfigurationEntry("networkd", "/x.network", 1, **entry), link) is expected
+
+
+# ---------------------------------------------------------------------------------------------------- Profile panel
+
+
+def test_the_panel_names_profile_reason_and_others() -> None:
+    cases = json.loads((RULES / "profiles" / "profile_is_generated.json").read_text())["fires"]
+    case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
+    host = watched(case["hosts"][0])
+    said = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
+    assert ("Manager", "state", "connecting: waiting for an address") in said
+    assert ("Active profile", "profile", "Wired connection 1") in said
+    assert ("Active profile", "kept", "made up by NetworkManager, as no profile fitted") in said
+    assert ("Active profile", "autoconnect", "yes, priority -999") in said
+    others = [text for title, _, text in said if title == "Other profiles"]
+    assert others[0].startswith('"lab" does not connect by itself') and "static 198.51.100.11/24" in others[0]
+    assert '"ens192" is for interface ens192' in others
+
+
+def test_a_host_lists_profiles_that_fit_no_device() -> None:
+    stray = {"id": HOSTILE, "interface_name": "ens37"}
+    host = watched({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
+    said = facts(host_profile_sections(host.snapshot))
+    assert ("Profiles that fit no device", "no device", f'"{HOSTILE}": no interface is called ens37') in said
+    assert ("Managers", "its devices", "2 of 2") in said
+
+
+def test_a_host_without_managers_says_so() -> None:
+    host = watched({"base": "hypervisor"})
+    said = facts(host_profile_sections(host.snapshot))
+    assert ("Managers", "NetworkManager", "does not run") in said
+    assert ("Managers", "files", "ifupdown: /etc/network/interfaces") in said
+
+
+@given(
+    st.tuples(st.integers(0, 200), st.integers(0, 200)),
+    st.sampled_from([None, "22222222-2222-4222-8222-222222222222", "gone"]),
+    st.text(),
+    st.sampled_from(["configured", "failed", "unmanaged", "", "x"]),
+    st.sampled_from(["auto", "manual", "", "x"]),
+)
+def test_no_state_leaves_a_fact_blank(
+    state: tuple[int, int], active: str | None, name: str, setup: str, method: str
+) -> None:
+    device = {"state": state[0], "reason": state[1], "active_profile": active}
+    other = {"id": name, "interface_name": None, "filename": None}
+    own = {"ipv4": {"method": method, "addresses": []}}
+    profiles = {"one": other, "": {"id": "", "uuid": ""}, "22222222-2222-4222-8222-222222222222": own}
+    manager = {"devices": {"ens224": device}, "profiles": profiles}
+    host = watched({"base": "vmware-guest", "networkmanager": manager, "networkd": {"ens224": {"setup_state": setup}}})
+    for link in host.links:
+        sections = profile_sections(link, host.snapshot)
+        assert sections
+        for _, label, text in facts((*sections, *host_profile_sections(host.snapshot))):
+            assert 0 < len(label) <= 15
+            assert text

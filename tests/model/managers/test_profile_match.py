@@ -1,0 +1,194 @@
+"""Which profile fits which link, and which is taken: the answers of NetworkManager's own sources."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.managers.profile_match import ProfileMatches, kernel_words, order, why_unfit, wildcards
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link, ManagedDevice, NetworkManager, Profile
+from tests.model.hosts import PLATFORM, UP
+
+MAC = "00:50:56:00:00:02"
+NIC = Link(
+    3,
+    "ens224",
+    1,
+    UP,
+    "up",
+    True,
+    1500,
+    altnames=("enp19s0",),
+    permanent_address=MAC,
+    pci_address="0000:13:00.0",
+    ethtool=Ethtool(driver=DriverInfo("igb", "6.12", "", "")),
+)
+DEVICE = ManagedDevice("ens224", 1, 30, 0, True, True, permanent_address=MAC)
+
+
+def profile(uuid: str = "u", **fields: Any) -> Profile:
+    plain = Profile("/1", uuid, uuid, "802-3-ethernet", "/etc/x", False, False, False, False)
+    return replace(plain, **fields)
+
+
+def matches(
+    *profiles: Profile, device: ManagedDevice = DEVICE, more: dict[int, ManagedDevice] | None = None
+) -> ProfileMatches:
+    manager = NetworkManager("1.42", False, True, {NIC.ifindex: device, **(more or {})}, profiles)
+    inventory = Inventory(0.0, 0.0, 0.0, "start", PLATFORM, (), (NIC,), networkmanager=manager)
+    return ProfileMatches(advance(Snapshot.empty("host"), Line(inventory=inventory)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, ""),
+        ({"interface_name": "ens224"}, ""),
+        ({"interface_name": "ens37"}, "is for interface ens37"),
+        ({"interface_name": "enp19s0"}, "is for interface enp19s0, which is only an altname of it"),
+        ({"type": "bridge"}, "is of type bridge, the device needs 802-3-ethernet"),
+        ({"mac_address": MAC}, ""),
+        ({"mac_address": "00:50:56:99:99:99"}, "is for MAC address 00:50:56:99:99:99"),
+        ({"mac_address_denylist": (MAC,)}, "its denylist of MAC addresses has this one"),
+        ({"match_interface_names": ("ens*", "!ens225")}, ""),
+        ({"match_interface_names": ("!ens*",)}, "match.interface-name is !ens*"),
+        ({"match_drivers": ("igb",)}, ""),
+        ({"match_drivers": ("ixgbe",)}, "match.driver is ixgbe"),
+        ({"match_paths": ("pci-0000:13:*",)}, ""),
+        ({"match_paths": ("pci-0000:14:*",)}, "match.path is pci-0000:14:*"),
+        ({"match_kernel_command_line": ("rd.neednet",)}, "match.kernel-command-line is rd.neednet"),
+    ],
+)
+def test_what_fits(fields: dict[str, Any], why: str) -> None:
+    assert why_unfit(profile(**fields), NIC, DEVICE, ()) == why
+
+
+def test_without_a_permanent_address_the_present_one_counts() -> None:
+    link = replace(NIC, permanent_address=None, address=MAC)
+    device = replace(DEVICE, permanent_address=None)
+    assert why_unfit(profile(mac_address=MAC), link, device, ()) == ""
+
+
+def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
+    link = replace(NIC, permanent_address=None)
+    device = replace(DEVICE, permanent_address=None)
+    assert why_unfit(profile(mac_address=MAC), link, device, ()) != ""
+    assert why_unfit(profile(mac_address_denylist=(MAC,)), link, device, ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "waits"),
+    [
+        ({}, ""),
+        ({"autoconnect": False}, "does not connect by itself: connection.autoconnect is no"),
+        ({"permissions": ("bob",)}, "waits for a login of bob"),
+        ({"controller": "bond7"}, "waits for bond7, which it is a port of"),
+    ],
+)
+def test_what_would_not_connect_by_itself(fields: dict[str, Any], waits: str) -> None:
+    one = profile(**fields)
+    assert matches(one).match(one, NIC).waits == waits
+
+
+def test_a_profile_that_is_up_elsewhere_waits() -> None:
+    one = profile()
+    other = {9: replace(DEVICE, interface="ens256", active_profile="u")}
+    assert matches(one, more=other).match(one, NIC).waits == "is up on ens256"
+    several = replace(one, multi_connect=3)
+    assert matches(several, more=other).match(several, NIC).waits == ""
+
+
+def test_the_order_is_networkmanagers() -> None:
+    """Autoconnect, priority, youngest, UUID."""
+    by_hand = profile("a", autoconnect=False, autoconnect_priority=99, timestamp=9)
+    made_up = profile("b", autoconnect_priority=-999, timestamp=9, generated=True, nm_generated_default=True)
+    never, old, young = profile("c"), profile("d", timestamp=1), profile("e", timestamp=2)
+    preferred = profile("f", autoconnect_priority=1)
+    twin = profile("g")
+    said = matches(by_hand, twin, made_up, never, old, young, preferred)
+    assert [one.profile.uuid for one in said.fitting(NIC)] == ["f", "e", "d", "c", "g", "b", "a"]
+    assert [one.uuid for one in sorted(said.profiles, key=order)] == [one.uuid for one in said.profiles]
+    made = said.generated(NIC)
+    assert made is not None and made.uuid == "b"
+    assert "b" not in [one.profile.uuid for one in said.proper(NIC)]
+
+
+def test_what_is_not_there() -> None:
+    said = matches()
+    assert said.missing_binding(profile(interface_name="ens37")) == "no interface is called ens37"
+    assert said.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
+        "no interface has the MAC address 02:00:00:00:00:99"
+    )
+    assert said.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
+    assert said.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it makes its device
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        (("ens*",), True),
+        (("eth*", "ens*"), True),
+        (("eth*", "wl*"), False),
+        (("!eth*",), True),
+        (("!ens*",), False),
+        (("&ens*", "&*4"), True),
+        (("&ens*", "&*5"), False),
+        (("|!eth*",), True),
+        (("&!ens*", "|ens*"), False),
+        ((r"\ens*",), True),
+        ((), True),
+    ],
+)
+def test_wildcards(patterns: tuple[str, ...], expected: bool) -> None:
+    assert wildcards(patterns, "ens224") is expected
+
+
+def test_kernel_words() -> None:
+    line = ("quiet", "root=/dev/sda1", "rd.neednet=1")
+    assert kernel_words(("quiet",), line) and kernel_words(("root",), line) and kernel_words(("root=/dev/sda1",), line)
+    assert not kernel_words(("roo",), line) and not kernel_words(("root=/dev/sdb1",), line)
+    assert kernel_words(("!debug",), line) and not kernel_words(("!quiet",), line)
+
+
+TEXTS = st.text(max_size=6)
+LISTS = st.lists(TEXTS, max_size=3).map(tuple)
+PROFILES = st.builds(
+    Profile,
+    path=TEXTS,
+    uuid=st.sampled_from(["", "u", "v", "w"]),
+    id=TEXTS,
+    type=st.sampled_from(["802-3-ethernet", "bridge", ""]),
+    filename=st.none() | TEXTS,
+    unsaved=st.booleans(),
+    generated=st.booleans(),
+    volatile=st.booleans(),
+    external=st.booleans(),
+    interface_name=st.none() | st.sampled_from(["ens224", "ens37"]),
+    mac_address=st.none() | st.sampled_from([MAC, "02:00:00:00:00:01"]),
+    mac_address_denylist=LISTS,
+    match_interface_names=LISTS,
+    match_drivers=LISTS,
+    match_paths=LISTS,
+    match_kernel_command_line=LISTS,
+    autoconnect=st.booleans(),
+    autoconnect_priority=st.integers(-999, 999),
+    timestamp=st.integers(0, 2**63),
+    permissions=LISTS,
+    controller=st.none() | TEXTS,
+)
+
+
+@given(st.lists(PROFILES, max_size=6))
+def test_looking_up_agrees_with_trying_each(profiles: list[Profile]) -> None:
+    """The look-up by name and address finds exactly those that fit when each one is tried."""
+    said = matches(*profiles)
+    tried = [one for one in said.profiles if not one.external and not why_unfit(one, NIC, DEVICE, ())]
+    assert sorted(map(id, tried)) == sorted(id(one.profile) for one in said.fitting(NIC))
+    for one in said.profiles:
+        if said.missing_binding(one):
+            assert why_unfit(one, NIC, DEVICE, ())

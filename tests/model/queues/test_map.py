@@ -1,0 +1,414 @@
+"""Queue → NAPI → interrupt → CPU: of the captured guest, of NICs made of literal records, and when things change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.model.queues.cpu_lists import parse_cpu_list
+from nictop.model.queues.map import QueueMap, QueueRow, queue_map
+from nictop.model.queues.plan import queue_plan
+from nictop.model.snapshot import Snapshot
+from nictop.probe.inventory.links.queues import read_queue
+from nictop.probe.inventory.machine.interrupts import read_interrupts
+from nictop.probe.kernel.sysfs import Folder
+from nictop.probe.records import Channel, DriverInfo, Ethtool, Interrupt, Inventory, Link, Napi, Queue
+from tests.model.captured import captured_counters, captured_interrupts, captured_inventory
+from tests.model.hosts import HELLO, PLATFORM, counters, inventory, make_link, make_pci, snapshot_of
+
+
+def queues(rx: int, tx: int, napi: int | None = None) -> tuple[Queue, ...]:
+    """So many of each; NAPI ids count on from `napi`, one for both directions of a number."""
+
+    def one(direction: str, number: int) -> Queue:
+        return Queue("rx" if direction == "rx" else "tx", number, napi + number if napi is not None else None)
+
+    return (*(one("rx", number) for number in range(rx)), *(one("tx", number) for number in range(tx)))
+
+
+def nic(driver: str, ifindex: int = 4, names: tuple[str, ...] | None = None, **more: object) -> Link:
+    ethtool = Ethtool(driver=DriverInfo(driver, "", "", "0000:02:00.0"), driver_counter_names=names)
+    details = {"bus": "pci", "device": "0000:02:00.0", "pci_address": "0000:02:00.0", **more}
+    return make_link(ifindex, "eth0", ethtool=ethtool, **details)
+
+
+def vectors_of(*names: str, first: int = 30, **more: object) -> tuple[Interrupt, ...]:
+    return tuple(
+        replace(Interrupt(first + index, (name,), "0000:02:00.0", allowed_cpus="0-3"), **more)  # type: ignore[arg-type]
+        for index, name in enumerate(names)
+    )
+
+
+def host(link: Link, interrupts: tuple[Interrupt, ...] = (), *more: object) -> Snapshot:
+    return snapshot_of(HELLO, replace(inventory(links=(link,)), interrupts=interrupts), *more)
+
+
+def the_map(link: Link, interrupts: tuple[Interrupt, ...] = (), *more: object) -> QueueMap:
+    return queue_map(link, host(link, interrupts, *more))
+
+
+def irqs(found: QueueMap) -> dict[int | None, tuple[int, ...]]:
+    return {row.queue: tuple(load.interrupt.number for load in row.loads) for row in found.rows}
+
+
+# ----------------------------------------------------------------------------------------------- the captured guest
+
+
+def captured(name: str, rx: int, tx: int) -> QueueMap:
+    """One NIC of the guest, with the queues that it had; all its interrupts of one second are those since boot."""
+    found, counts = captured_interrupts()
+    taken: Inventory = replace(captured_inventory(), interrupts=found)
+    first = replace(captured_counters(), interrupts={number: {} for number in counts})
+    second = replace(first, time=first.time + 2.0, interrupts=counts)
+    snapshot = snapshot_of(HELLO, taken, first, second)
+    link = next(link for link in taken.links if link.name == name)
+    return queue_map(replace(link, queues=queues(rx, tx)), snapshot)
+
+
+def test_vmxnet3_of_the_captured_guest() -> None:
+    found = captured("ens192", 4, 4)
+    assert irqs(found) == {0: (34,), 1: (35,), 2: (36,), 3: (37,)}
+    assert [one.interrupt.number for one in found.others] == [38]
+    assert found.unmapped == ()
+    assert [row.interrupts for row in found.rows] == [1388 / 2, 110 / 2, 616 / 2, 298 / 2]
+    assert found.rows[0].busy_cpus == (1, 3, 0, 2)
+    assert found.total.interrupts == (1388 + 110 + 616 + 298) / 2
+    assert (found.busiest, found.busiest_share) == (0, 1388 / (1388 + 110 + 616 + 298))
+
+
+def test_igb_of_the_captured_guest() -> None:
+    """With VFs it has one pair and one receive queue more; its plain vector is for link changes and the mailbox."""
+    found = captured("ens224", 2, 1)
+    assert irqs(found) == {0: (41,), 1: (42,)}
+    assert [one.interrupt.number for one in found.others] == [40]
+    assert [(row.has_rx, row.has_tx) for row in found.rows] == [(True, True), (True, False)]
+    assert found.rows[0].busy_cpus == (2, 0)
+
+
+@pytest.mark.parametrize(("name", "irq"), [("ens224v0", (43, 44)), ("ens224v1", (46, 47)), ("ens224v3", (61, 62))])
+def test_igbvf_of_the_captured_guest(name: str, irq: tuple[int, ...]) -> None:
+    found = captured(name, 1, 1)
+    assert irqs(found) == {0: irq}
+    assert [load.interrupt.direction for load in found.rows[0].loads] == ["tx", "rx"]
+
+
+def test_virtio_of_the_captured_guest() -> None:
+    found = captured("ens256", 4, 4)
+    assert irqs(found) == {0: (50, 51), 1: (52, 53), 2: (54, 55), 3: (56, 57)}
+    assert [one.interrupt.name for one in found.others] == ["virtio2-config"]
+    assert found.busiest == 1
+    assert found.rows[1].busy_cpus == (0, 2, 1, 3)
+
+
+def test_virtio_of_the_captured_guest_with_two_pairs_in_use() -> None:
+    """``ethtool -L … combined 2`` leaves four pairs of vectors: the interrupts of the others are not dropped."""
+    found = captured("ens256", 2, 2)
+    assert irqs(found) == {0: (50, 51), 1: (52, 53), 2: (54, 55), 3: (56, 57)}
+    assert [row.in_use for row in found.rows] == [True, True, False, False]
+
+
+def with_queues(link: Link, root: Path) -> Link:
+    """The link with the queue directories that were captured of it."""
+    (folder,) = root.glob(f"sys/devices/pci*/**/net/{link.name}/queues")
+    names = sorted(path.name for path in folder.iterdir())
+    found = [
+        read_queue(Folder(str(folder.parent)), "rx" if name.startswith("rx") else "tx", int(name[3:]), None)
+        for name in names
+    ]
+    return replace(link, queues=tuple(found))
+
+
+def test_the_captured_files_from_the_readers_to_the_core(capture: Callable[[str], Path]) -> None:
+    """Interrupts and masks as the probe reads them from the guest's own files, with the links that it told of there."""
+    root = capture("queues")
+    sys, proc = str(root / "sys"), str(root / "proc")
+    links = tuple(with_queues(link, root) for link in captured_inventory().links if link.pci_address)
+    found, reason = read_interrupts(links, (), sys, proc)
+    assert reason is None
+    snapshot = snapshot_of(HELLO, replace(captured_inventory(), links=links, interrupts=found))
+    way = {
+        link.name: [
+            (row.queue, [one.interrupt.number for one in row.loads if row.in_use], row.effective, row.xps)
+            for row in queue_map(link, snapshot).rows
+            if row.in_use
+        ]
+        for link in links
+    }
+    effective = {one.number: parse_cpu_list(one.effective_cpus) for one in found}
+    assert [numbers for _, numbers, _, _ in way["ens192"]] == [[34], [35], [36], [37]]
+    assert [numbers for _, numbers, _, _ in way["ens224"]] == [[41], [42]]
+    assert [numbers for _, numbers, _, _ in way["ens224v0"]] == [[43, 44]]
+    assert [numbers for _, numbers, _, _ in way["ens256"]] == [[50, 51], [52, 53]]
+    for rows in way.values():
+        for _, numbers, cpus, _ in rows:
+            assert cpus == tuple(sorted({cpu for number in numbers for cpu in effective[number] or ()}))
+    assert way["ens224"][0][2] == (2,), "as `cat` in the guest said it"
+    assert all(queue_map(link, snapshot).unmapped == () for link in links)
+
+
+# --------------------------------------------------------------------------------------------------- ways of mapping
+
+
+def test_napi_names_the_interrupt_before_its_name_does() -> None:
+    """The names say the opposite; an interrupt that nobody describes is known by its number alone."""
+    link = nic("igb", queues=queues(3, 3, napi=100), napis=(Napi(100, irq=31), Napi(101, irq=30), Napi(102, irq=99)))
+    found = the_map(link, vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
+    assert irqs(found) == {0: (31,), 1: (30,), 2: (99,)}
+    assert [row.napis for row in found.rows] == [(100,), (101,), (102,)]
+    assert found.rows[0].loads[0].interrupt.name == "eth0-TxRx-1"
+    assert found.rows[0].loads[0].interrupt.direction == "both"
+    assert found.rows[2].loads[0].interrupt.name == ""
+
+
+def test_a_napi_that_serves_several_queues_is_not_counted_for_each() -> None:
+    link = nic("igb", queues=(Queue("rx", 0, 7), Queue("rx", 1, 7), Queue("tx", 0, 7)), napis=(Napi(7, irq=30),))
+    first, second = (counters(float(time), interrupts={30: {1: 100 * time}}) for time in (1, 2))
+    found = the_map(link, vectors_of("eth0-TxRx-0"), first, second)
+    assert irqs(found) == {0: (30,), 1: (30,)}
+    assert [row.interrupts for row in found.rows] == [None, None]
+    assert found.total.interrupts == 100.0
+    assert [row.busy_cpus for row in found.rows] == [(1,), (1,)]
+
+
+def test_threaded_napi() -> None:
+    link = nic("igb", queues=queues(1, 1, napi=100), napis=(Napi(100, thread=4711),))
+    assert the_map(link).rows[0].napi_threads == (4711,)
+
+
+def test_one_vector_for_all_queues_belongs_to_the_only_queue() -> None:
+    first, second = (counters(float(time), interrupts={30: {0: 50 * time}}) for time in (1, 2))
+    found = the_map(nic("r8169", queues=queues(1, 1)), vectors_of("eth0"), first, second)
+    assert found.rows[0].interrupts == 50.0
+    assert not found.rows[0].loads[0].interrupt.shared
+
+
+def test_one_vector_for_several_queues_is_shared() -> None:
+    first, second = (counters(float(time), interrupts={30: {0: 50 * time}}) for time in (1, 2))
+    found = the_map(nic("virtio_net", queues=queues(2, 2)), vectors_of("virtio2-virtqueues"), first, second)
+    assert irqs(found) == {0: (30,), 1: (30,)}
+    assert all(row.loads[0].interrupt.shared and row.interrupts is None for row in found.rows)
+    assert found.total.interrupts == 50.0
+
+
+def test_a_legacy_line_is_shared_with_strangers() -> None:
+    link = nic("r8169", queues=queues(1, 1))
+    found = the_map(link, (Interrupt(16, ("ehci_hcd:usb1", "eth0"), "0000:02:00.0"),))
+    assert irqs(found) == {0: (16,)}
+    assert found.rows[0].loads[0].interrupt.name == "ehci_hcd:usb1, eth0"
+
+
+def test_what_cannot_be_mapped_is_listed() -> None:
+    first, second = (counters(float(time), interrupts={31: {0: 5 * time}}) for time in (1, 2))
+    found = the_map(nic("virtio_net", queues=queues(1, 1)), vectors_of("virtio2-input.0", "surprise"), first, second)
+    assert [(one.interrupt.number, one.per_second) for one in found.unmapped] == [(31, 5.0)]
+    unknown = the_map(nic("unheard-of", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
+    assert [one.interrupt.number for one in unknown.unmapped] == [30, 31]
+
+
+@pytest.mark.parametrize("driver", ["virtio_net", "vmxnet3", "igb", "igbvf", "mlx5_core", "unheard-of"])
+def test_no_interrupt_of_the_device_is_ever_lost(driver: str) -> None:
+    names = ("eth0", "virtio2-input.0", "eth0-TxRx-0", "eth0-tx-0", "mlx5_comp5@pci:x", "?", "eth0-event-9")
+    found = the_map(nic(driver, queues=queues(2, 2)), vectors_of(*names))
+    shown = {number for numbers in irqs(found).values() for number in numbers}
+    shown |= {one.interrupt.number for one in (*found.others, *found.unmapped)}
+    assert shown == set(range(30, 37))
+
+
+def test_interrupts_of_other_devices_are_not_ours() -> None:
+    found = the_map(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", pci_address="0000:09:00.0"))
+    assert (irqs(found), found.unmapped) == ({0: ()}, ())
+
+
+def test_hv_netvsc_has_channels() -> None:
+    link = nic("hv_netvsc", bus="vmbus", device="f8b3781a-1e82-4818-a1c3-63d806ec15bb", pci_address=None,
+               queues=queues(2, 2), channels=(Channel(21, 3), Channel(14, 0)))  # fmt: skip
+    first = counters(1.0, channels={4: {14: (100, 0, 0), 21: (5, 0, 0)}})
+    second = counters(2.0, channels={4: {14: (1100, 0, 0), 21: (10, 0, 0)}})
+    found = the_map(link, (), first, second)
+    assert [(row.channel, row.effective, row.interrupts) for row in found.rows] == [(14, (0,), 1000), (21, (3,), 5)]
+    assert found.total.interrupts == 1005
+    assert (found.busiest, found.rows[0].loads) == (0, ())
+
+
+def test_a_channel_that_tells_its_queue_is_not_counted() -> None:
+    """Channel ids are the host's: nothing promises that they rise with the queue number."""
+    channels = (Channel(21, 3, 1), Channel(14, 0, 2), Channel(30, 2, 0))
+    link = nic("hv_netvsc", bus="vmbus", device="guid", pci_address=None, queues=queues(3, 3), channels=channels)
+    assert [(row.queue, row.channel) for row in the_map(link).rows] == [(0, 30), (1, 21), (2, 14)]
+    doubtful = replace(link, channels=(*channels[:2], Channel(30, 2, 2)))
+    assert [row.channel for row in the_map(doubtful).rows] == [14, 21, 30], "two claim queue 2"
+
+
+def test_two_ports_of_one_mlx4_function_share_its_vectors() -> None:
+    """Which event queue serves which port is in no name: better unmapped than wrong."""
+    interrupts = vectors_of("mlx4-async@pci:0000:02:00.0", "mlx4-1@0000:02:00.0", "mlx4-2@0000:02:00.0")
+    link = nic("mlx4_en", queues=queues(2, 2))
+    assert irqs(the_map(link, interrupts)) == {0: (31,), 1: (32,)}
+    both = replace(inventory(links=(link, nic("mlx4_en", ifindex=5, queues=queues(2, 2)))), interrupts=interrupts)
+    found = queue_map(link, snapshot_of(HELLO, both))
+    assert irqs(found) == {0: (), 1: ()}
+    assert [one.interrupt.number for one in found.unmapped] == [31, 32]
+    assert [one.interrupt.number for one in found.others] == [30]
+
+
+def test_xen_event_channels() -> None:
+    link = nic("vif", bus="xen", device="vif-0", pci_address=None, queues=queues(2, 2))
+    interrupts = (
+        Interrupt(70, ("vif0-q0-tx",), None), Interrupt(71, ("vif0-q0-rx",), None),
+        Interrupt(72, ("vif0-q1-tx",), None), Interrupt(73, ("vif0-q1-rx",), None),
+        Interrupt(74, ("vif01-q1-rx",), None), Interrupt(75, ("timer0",), None),
+    )  # fmt: skip
+    found = the_map(link, interrupts)
+    assert irqs(found) == {0: (70, 71), 1: (72, 73)}
+    assert found.unmapped == ()
+
+
+# ------------------------------------------------------------------------------------------------------------- rates
+
+
+def test_qstats_come_before_driver_counters_which_fill_what_they_lack() -> None:
+    names = ("rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops")
+    link = nic("igb", names=names, queues=queues(1, 1))
+    first = counters(1.0, queues={4: (("rx", 0, (100, 1000, None, None, None, None)),)}, driver={4: (0, 0, 0)})
+    second = counters(3.0, queues={4: (("rx", 0, (300, 3000, None, None, None, None)),)}, driver={4: (77, 77, 8)})
+    found = the_map(link, (), first, second)
+    row = found.rows[0]
+    assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (100.0, 8000.0, 4.0, True)
+    assert (row.tx_packets, row.tx_bits, row.tx_drops) == (None, None, None)
+
+
+def test_driver_counters_where_there_are_no_qstats() -> None:
+    names = ("other", "[0]: rx_ucast_packets", "[0]: rx_mcast_packets", "[0]: rx_ucast_bytes", "[0]: rx_discards")
+    link = nic("bnxt_en", names=names, queues=queues(1, 1))
+    first, second = counters(1.0, driver={4: (0, 1, 1, 1, 1)}), counters(3.0, driver={4: (9, 101, 21, 2001, 11)})
+    found = the_map(link, (), first, second)
+    row = found.rows[0]
+    assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (60.0, 8000.0, 5.0, False)
+    assert row.offered == ("rx_packets", "rx_bits", "rx_drops")
+    again = the_map(link, (), first, replace(second, driver={4: (9, 0, 21, 2001, 11)}))
+    assert again.rows[0].rx_packets is None, "a part was reset: the rest is no sum"
+    assert "rx_packets" in again.rows[0].offered
+
+
+def test_a_driver_that_counts_no_queues_offers_nothing() -> None:
+    link = nic("igbvf", names=("rx_packets", "tx_packets"), queues=queues(1, 1))
+    found = the_map(link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)}))
+    assert (found.rows[0].offered, found.total.offered, found.rows[0].rx_packets) == ((), (), None)
+    assert len(the_map(link).rows[0].offered) == 6, "nobody has asked it yet"
+
+
+def test_a_link_that_counts_nothing_at_all_reads_not_offered() -> None:
+    """tun has neither qstats nor driver counters: the probe was asked, and said so with an empty tuple."""
+    link = nic("tun", bus=None, device=None, pci_address=None, queues=queues(2, 2))
+    waiting = the_map(link, (), counters(1.0), counters(2.0))
+    assert len(waiting.rows[0].offered) == 6
+    found = the_map(link, (), counters(1.0, queues={4: ()}), counters(2.0, queues={4: ()}))
+    assert [row.offered for row in (*found.rows, found.total)] == [(), (), ()]
+
+
+def test_totals_share_and_idle_queues() -> None:
+    names = tuple(f"{side}_queue_{number}_packets" for number in range(4) for side in ("rx", "tx"))
+    link = nic("ice", names=names, queues=queues(4, 4))
+    first, second = counters(1.0, driver={4: (0,) * 8}), counters(2.0, driver={4: (800, 100, 50, 50, 0, 0, 0, 0)})
+    found = the_map(link, (), first, second)
+    assert (found.total.rx_packets, found.total.tx_packets) == (850.0, 150.0)
+    assert (found.busiest, found.busiest_share, found.idle) == (0, 0.9, (2, 3))
+
+
+def test_no_share_when_nothing_moves_or_nothing_is_known() -> None:
+    link = nic("ice", names=("rx_queue_0_packets",), queues=queues(1, 1))
+    still = the_map(link, (), counters(1.0, driver={4: (5,)}), counters(2.0, driver={4: (5,)}))
+    assert (still.busiest, still.busiest_share, still.idle) == (None, None, (0,))
+    unknown = the_map(link)
+    assert (unknown.busiest, unknown.busiest_share, unknown.idle) == (None, None, ())
+    assert unknown.rows[0].rx_packets is None
+
+
+def test_without_an_inventory_there_are_the_queues_of_the_link() -> None:
+    link = nic("ice", queues=queues(2, 1))
+    found = queue_map(link, Snapshot.empty("nobody"))
+    assert [(row.queue, row.has_rx, row.has_tx) for row in found.rows] == [(0, True, True), (1, True, False)]
+
+
+# --------------------------------------------------------------------------------------------------------------- CPUs
+
+
+def on_two_nodes(link: Link, interrupts: tuple[Interrupt, ...], node: int | None) -> QueueMap:
+    platform = replace(PLATFORM, node_cpus={0: "0-1", 1: "2-3"})
+    pci = (make_pci("0000:02:00.0", numa_node=node),)
+    taken = replace(inventory(links=(link,), pci=pci), interrupts=interrupts, platform=platform)
+    return queue_map(link, snapshot_of(HELLO, taken))
+
+
+def test_where_interrupts_go_and_whether_that_is_near() -> None:
+    names = ("eth0-TxRx-0", "eth0-TxRx-1", "eth0-TxRx-2")
+    cpus = ("1", "2", None)
+    interrupts = tuple(replace(one, effective_cpus=cpu) for one, cpu in zip(vectors_of(*names), cpus, strict=True))
+    rows = on_two_nodes(nic("igb", queues=queues(3, 3)), interrupts, node=0).rows
+    assert [row.effective for row in rows] == [(1,), (2,), None]
+    assert [row.allowed for row in rows] == [(0, 1, 2, 3)] * 3
+    assert [row.local for row in rows] == [True, False, False], "0-3 allowed: it may go to the far node"
+    unknown = on_two_nodes(nic("igb", queues=queues(3, 3)), interrupts, node=None).rows
+    assert [row.local for row in unknown] == [None] * 3
+
+
+def test_one_node_has_nothing_to_be_far_from() -> None:
+    row = the_map(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", effective_cpus="3")).rows[0]
+    assert (row.effective, row.local) == ((3,), None)
+
+
+def test_steering_masks_are_decoded() -> None:
+    link = nic(
+        "igb",
+        queues=(
+            Queue("rx", 0, rps_cpus="00000001,00000002", rps_flow_count=4096),
+            Queue("rx", 1, rps_cpus="0"),
+            Queue("tx", 0, xps_cpus="f0"),
+            Queue("tx", 1, xps_cpus=None),
+        ),
+    )
+    rows = the_map(link).rows
+    assert [(row.xps, row.rps, row.rps_flow_count) for row in rows] == [((4, 5, 6, 7), (1, 32), 4096), (None, (), None)]
+
+
+# -------------------------------------------------------------------------------------------------------------- cost
+
+
+def test_the_plan_is_made_once_for_an_inventory_and_a_link() -> None:
+    link = nic("igb", queues=queues(1, 1))
+    taken = inventory(links=(link,))
+    plan = queue_plan(link, taken)
+    assert queue_plan(link, taken) is plan
+    changed = replace(link, queues=queues(2, 2))
+    assert len(queue_plan(changed, taken).queues) == 2
+    assert queue_plan(link, replace(taken)) is not plan
+
+
+def test_plans_do_not_pile_up() -> None:
+    from nictop.model.queues import plan as room
+
+    for number in range(room.MOST_PLANS + 5):
+        queue_plan(nic("igb", ifindex=number, queues=queues(1, 1)), None)
+    assert len(room._plans) <= room.MOST_PLANS
+
+
+def test_hot_added_queues() -> None:
+    """``ethtool -L`` while running: new queues have no rate yet, those that are gone leave no row."""
+    names = tuple(f"rx_queue_{number}_packets" for number in range(3))
+    one = nic("ice", names=names[:1], queues=queues(1, 1))
+    three = nic("ice", names=names, queues=queues(3, 3))
+    first, second = counters(100.5, driver={4: (100,)}), counters(101.5, driver={4: (200, 7_000, 8_000)})
+    taken = [replace(inventory(time, links=(link,))) for time, link in ((100.0, one), (101.0, three))]
+    snapshot = snapshot_of(HELLO, taken[0], first, taken[1], second)
+    found = queue_map(three, snapshot)
+    assert [row.rx_packets for row in found.rows] == [None, None, None]
+    assert len(queue_map(one, snapshot_of(HELLO, taken[1], taken[0])).rows) == 1
+
+
+def test_a_row_knows_when_it_is_idle() -> None:
+    assert QueueRow(0, True, True, rx_packets=0.0, interrupts=0.0).idle
+    assert not QueueRow(0, True, True, rx_packets=0.0, interrupts=3.0).idle
+    assert not QueueRow(0, True, True).idle, "nothing is known"

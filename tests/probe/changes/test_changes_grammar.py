@@ -1,0 +1,309 @@
+"""The allow-list: what is understood, and that nothing else is, whatever words come."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.changes.grammar.actions import LONGEST_WORD, Operation, parse_action
+from nictop.probe.changes.requests import ChangeWish
+
+UUID = "3d5e1b3a-0c4f-4c22-9df5-0e7b4b0a4f10"
+
+ALLOWED = [
+    ("ethtool -L ens4 combined 4", "channels", "ens4"),
+    ("ethtool -L ens4 rx 2 tx 2", "channels", "ens4"),
+    ("ethtool -G ens4 rx 4096 tx 4096", "rings", "ens4"),
+    ("ethtool -K ens4 tso off rx-gro-hw on tx-udp_tnl-segmentation off", "features", "ens4"),
+    ("ethtool -C ens4 adaptive-rx off rx-usecs 50", "coalescing", "ens4"),
+    ("ip link set dev ens4 mtu 9000", "mtu", "ens4"),
+    ("ip link set ens4 up", "up", "ens4"),
+    ("ip link set dev ens1f0 vf 3 mac 52:54:00:00:00:01 vlan 5 qos 2 trust on", "virtual function", "ens1f0"),
+    ("ip link set ens1f0 vf 0 max_tx_rate 1000 min_tx_rate 0 spoofchk off state auto", "virtual function", "ens1f0"),
+    ("ip address add 192.0.2.1/24 dev ens4", "address add", "ens4"),
+    ("ip addr del 2001:db8::1/64 dev ens4", "address del", "ens4"),
+    ("write /proc/irq/30/smp_affinity_list 0-1,4", "affinity", "irq 30"),
+    ("write /sys/class/net/ens4/queues/rx-0/rps_cpus 0000000f,ffffffff", "steering", "ens4"),
+    ("write /sys/class/net/ens4/queues/rx-11/rps_flow_cnt 4096", "steering", "ens4"),
+    ("write /sys/class/net/ens4/queues/tx-0/xps_cpus f", "steering", "ens4"),
+    ("write /sys/class/net/ens4/device/sriov_numvfs 4", "virtual functions", "ens4"),
+    ("write /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs 4", "virtual functions", "0000:3b:00.0"),
+    ("write /proc/sys/net/core/netdev_budget 600", "sysctl", "net.core.netdev_budget"),
+    (f"nmcli con mod {UUID} connection.id ens4 connection.interface-name ens4", "profile modify", UUID),
+    (f"nmcli connection modify uuid {UUID} +ipv4.addresses 192.0.2.1/24 ethtool.ring-rx 4096", "profile modify", UUID),
+    ("nmcli con mod id uuid sriov.total-vfs 4", "profile modify", "uuid"),
+    ("nmcli con add type ethernet ifname ens4 con-name ens4 ipv4.method auto", "profile add", "ens4"),
+    ("nmcli con up ens4 ifname ens4", "profile up", "ens4"),
+    ("nmcli dev reapply ens4", "device reapply", "ens4"),
+]
+
+REFUSED = [
+    "",
+    "sh -c reboot",
+    "/usr/sbin/ethtool -L ens4 combined 4",
+    "ethtool -s ens4 speed 10",
+    "ethtool -f ens4 firmware.bin",
+    "ethtool -L -K combined 4",
+    "ethtool -L ens4 combined -1",
+    "ethtool -L ens4 combined 4 combined 5",
+    "ethtool -L ens4 combined ４",
+    "ethtool -K ens4 tso maybe",
+    "ethtool -K ens4 --help on",
+    "ethtool -C ens4 adaptive-rx 1",
+    "ethtool -L averyveryverylongname combined 4",
+    "ip link set dev ens4 down",
+    "ip link set dev ens4 mtu 9000 up",
+    "ip link set dev ens4 mtu 0",
+    "ip link set dev ens4 master br0",
+    "ip link set dev ens4 name ens5",
+    "ip link set dev ens4 netns 1",
+    "ip link del dev ens4",
+    "ip -batch /etc/passwd",
+    "ip netns exec x reboot",
+    "ip link set dev ens4 vf 0 mac ff:ff:ff:ff:ff:ff",
+    "ip link set dev ens4 vf 0 qos 1 vlan 5",
+    "ip link set dev ens4 vf 0 vlan 5 proto 802.1ad",
+    "ip link set dev .. mtu 9000",
+    "ip link set dev a/b mtu 9000",
+    "ip address add 192.0.2.1 dev ens4",
+    "ip address add 192.0.2.1/33 dev ens4",
+    "ip address add fe80::1%ens4/64 dev ens4",
+    "ip address flush dev ens4",
+    "ip route add default via 192.0.2.1",
+    "write /etc/passwd root",
+    "write /proc/irq/30/smp_affinity_list 0;reboot",
+    "write /proc/irq/../sys/kernel/core_pattern/smp_affinity_list 1",
+    "write /proc/irq/default_smp_affinity f",
+    "write /proc/sys/kernel/core_pattern x",
+    "write /proc/sys/net/core/netdev_budget -1",
+    "write /proc/sys/net/ipv4/ip_forward 1",
+    "write /sys/class/net/../../../etc/queues/rx-0/rps_cpus f",
+    "write /sys/class/net/../queues/rx-0/rps_cpus f",
+    "write /sys/class/net/ens4/queues/rx-0/../../../rps_cpus f",
+    "write /sys/class/net/ens4/queues/tx-0/xps_rxqs f",
+    "write /sys/class/net/ens4/queues/rx-0/rps_cpus 0x0f",
+    "write /sys/class/net/ens4/device/sriov_numvfs 0",
+    "write /sys/class/net/ens4/device/driver/unbind 0000:3b:00.0",
+    "write /sys/bus/pci/devices/0000:3b:00.0/remove 1",
+    "write /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs 4 5",
+    "nmcli con del ens4",
+    "nmcli con mod ens4",
+    "nmcli con mod ens4 connection.uuid x",
+    "nmcli con mod ens4 802-1x.password x",
+    "nmcli con mod ens4 connection.secondaries x",
+    "nmcli con mod ens4 ipv4.routes 0.0.0.0/0",
+    "nmcli con mod --help ipv4.method auto",
+    "nmcli con mod path ipv4.method auto",
+    "nmcli con add type wifi ifname ens4 con-name x",
+    "nmcli con add type ethernet ifname ens4 con-name x +ipv4.dns 192.0.2.1",
+    "nmcli con up x passwd-file /etc/shadow",
+    "nmcli con load /tmp/x",
+    "nmcli dev disconnect ens4",
+    "nmcli dev reapply",
+    "nmcli networking off",
+    "nmcli -a con up x",
+]
+
+
+@pytest.mark.parametrize(("line", "kind", "subject"), ALLOWED, ids=[line for line, *_ in ALLOWED])
+def test_what_is_allowed(line: str, kind: str, subject: str) -> None:
+    operation = parse_action(line.split(" "))
+    assert (operation.kind, operation.subject) == (kind, subject)
+    assert parse_action(operation.words) == operation, "what is run means the same when it is asked for"
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"\w \w"):
+        parse_action(line.split(" ") if line else [])
+
+
+@pytest.mark.parametrize(
+    "line", ["ip link set dev ens4 down", "write /sys/class/net/ens4/device/sriov_numvfs 0"], ids=["link", "VFs"]
+)
+def test_what_only_takes_back(line: str) -> None:
+    """Nobody can ask for it, but a change that brought a link up or made VFs needs it."""
+    with pytest.raises(ValueError, match=" "):
+        parse_action(line.split())
+    assert parse_action(line.split(), undoing=True).words == tuple(line.split())
+
+
+def test_names_are_words_and_nothing_more() -> None:
+    """Quotes, blanks and dollars of a profile's name are part of the one word that nmcli is given."""
+    name = 'it\'s "mine" $(reboot) `x` ; & | é'
+    assert parse_action(["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]).words[4] == name
+    assert parse_action(["nmcli", "con", "mod", "ens4", "ipv4.gateway", ""]).settings == (("ipv4.gateway", ""),)
+
+
+@pytest.mark.parametrize("hostile", ["a\nb", "a\x1b[31m", "a\x00", "a\x9b", "\ud800"], ids=ascii)
+def test_names_that_a_terminal_would_obey_are_refused(hostile: str) -> None:
+    with pytest.raises(ValueError, match="control characters"):
+        parse_action(["nmcli", "con", "mod", "id", hostile, "ipv4.method", "auto"])
+
+
+DIGITS = [str.maketrans("0123456789", digits) for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")]
+
+
+@pytest.mark.parametrize("line", [line for line, *_ in ALLOWED])
+def test_no_word_becomes_an_option_or_hides_another_word(line: str) -> None:
+    """Each word in turn with a dash, blanks, line ends or digits that are not ASCII: only where any name may stand it
+    is taken, as one word and as it is."""
+    words, tried = line.split(" "), 0
+    for place, word in enumerate(words):
+        options = [f"-{word}", f"--{word}", "-", "--"]
+        blanks = [f" {word}", f"{word} ", f"{word}\n", f"\n{word}", f"\r{word}", f"{word}\0", f"{word}\x85"]
+        wide = [f"{word}\xa0", f"\u2003{word}", f"{word}\u3000", f"{word}\u2028"]
+        digits = [found for table in DIGITS if (found := word.translate(table)) != word]
+        for changed in (*options, *blanks, *wide, *digits):
+            tried += 1
+            try:
+                operation = parse_action([*words[:place], changed, *words[place + 1 :]])
+            except ValueError:
+                continue
+            check_allowed(operation)
+            free = {operation.interface, f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
+            if words[0] == "nmcli":
+                free |= {operation.profile, *(part for pair in operation.settings for part in pair)}
+            assert changed in free and changed in operation.words, changed
+    assert tried >= 15 * len(words)
+
+
+# ------------------------------------------------------------------------------------------- any words
+
+PIECES = sorted(
+    {word for line, *_ in ALLOWED for word in line.split()} | {word for line in REFUSED for word in line.split()}
+)
+WORDS = st.one_of(
+    st.sampled_from(PIECES),
+    st.text(max_size=20),
+    st.sampled_from(["..", "/", ".", "-", "", "\n", "-x", "a" * (LONGEST_WORD + 1), "0" * 40, "/sys/class/net/"]),
+    st.builds("".join, st.lists(st.sampled_from([*PIECES, "/", "..", ",", ":", "-"]), max_size=4)),
+)
+FILES = re.compile(
+    r"/proc/irq/[0-9]+/smp_affinity_list"
+    r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/queues/(rx-[0-9]+/rps_(cpus|flow_cnt)|tx-[0-9]+/xps_cpus)"
+    r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/device/sriov_numvfs"
+    r"|/sys/bus/pci/devices/[0-9a-f]+:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]/sriov_numvfs"
+    r"|/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|rps_sock_flow_entries)",
+    re.ASCII,
+)
+
+
+def check_allowed(operation: Operation) -> None:
+    """The rules once more, in other words than those of the grammar."""
+    words = operation.words
+    assert all(isinstance(word, str) and not set(word) & set(map(chr, range(32))) for word in words)
+    if operation.interface:
+        assert 0 < len(operation.interface.encode()) <= 15 and not set(operation.interface) & set("/: \t\n")
+        assert operation.interface[0] != "-" and operation.interface not in (".", "..")
+    if words[0] == "write":
+        assert len(words) == 3 and FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
+        assert re.fullmatch(r"[0-9a-f,-]+", words[2])
+    elif words[0] == "ethtool":
+        assert words[1] in ("-L", "-G", "-K", "-C") and words[2] == operation.interface
+        assert all(re.fullmatch(r"[a-z0-9_-]+", word, re.ASCII) for word in words[3:])
+        assert all(re.fullmatch(r"on|off|[0-9]+", word) for word in words[4::2])
+    elif words[0] == "ip":
+        assert words[1:3] in (("link", "set"), ("address", "add"), ("address", "del"))
+        if words[1] == "link":
+            assert words[3:5] == ("dev", operation.interface) and words[5] in ("mtu", "up", "down", "vf")
+        else:
+            assert str(ipaddress.ip_interface(words[3])) == words[3] and len(words) == 6
+    else:
+        assert words[:3] in (
+            ("nmcli", "con", "mod"),
+            ("nmcli", "con", "add"),
+            ("nmcli", "con", "up"),
+            ("nmcli", "dev", "reapply"),
+        )
+        assert not words[3].startswith("-")
+
+
+@given(st.lists(WORDS, max_size=12), st.booleans())
+def test_any_words(words: list[str], undoing: bool) -> None:
+    try:
+        operation = parse_action(words, undoing=undoing)
+    except ValueError as error:
+        assert str(error)
+        return
+    check_allowed(operation)
+
+
+@given(st.sampled_from([line.split() for line, *_ in ALLOWED]), st.data())
+def test_any_small_change_of_allowed_words(words: list[str], data: st.DataObject) -> None:
+    """One word replaced, left out or added: most are refused, and what is not keeps to the rules."""
+    place = data.draw(st.integers(0, len(words) - 1))
+    changed = [*words[:place], *data.draw(st.lists(WORDS, max_size=2)), *words[place + 1 :]]
+    try:
+        operation = parse_action(changed)
+    except ValueError:
+        return
+    check_allowed(operation)
+
+
+@given(st.text(max_size=30), st.text(max_size=10))
+def test_no_path_escapes(middle: str, text: str) -> None:
+    for path in (
+        f"/sys/class/net/{middle}/queues/rx-0/rps_cpus",
+        f"/sys/class/net/ens4/queues/{middle}/rps_cpus",
+        f"/sys/class/net/{middle}/device/sriov_numvfs",
+        f"/sys/bus/pci/devices/{middle}/sriov_numvfs",
+        f"/proc/irq/{middle}/smp_affinity_list",
+        f"/proc/sys/net/core/{middle}",
+        middle,
+    ):
+        for content in ("1", text):
+            try:
+                operation = parse_action(["write", path, content], undoing=True)
+            except ValueError:
+                continue
+            check_allowed(operation)
+            assert operation.words[1] == path
+
+
+# ------------------------------------------------------------------------------------------- requests
+
+ANYTHING = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=2)),
+    max_leaves=6,
+)
+FIELDS = ["id", "step", "actions", "keep_within", "fingerprint", "twice"]
+
+
+def test_a_request() -> None:
+    wish = ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
+    assert (wish.actions, wish.keep_within, wish.twice) == ((("x",),), 5.0, False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("keep_within", 4.9),
+        ("keep_within", 601),
+        ("fingerprint", ""),
+        ("twice", 1),
+        ("actions", []),
+        ("step", "do"),
+        ("id", "a b"),
+    ],
+)
+def test_a_request_that_makes_no_sense(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=field):
+        ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value})
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING))
+def test_any_request(request: dict[str, object]) -> None:
+    try:
+        wish = ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
+    except ValueError as error:
+        assert str(error)
+        return
+    assert 5 <= wish.keep_within <= 600 and isinstance(wish.twice, bool)
+    assert all(isinstance(word, str) for words in wish.actions for word in words)

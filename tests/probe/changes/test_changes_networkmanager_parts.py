@@ -1,0 +1,220 @@
+"""The parts of a change of NetworkManager, without one: files, addresses, settings, and what a change concerns."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.changes.grammar.actions import Operation, parse_action
+from nictop.probe.changes.networkmanager.affected import Concern, concern
+from nictop.probe.changes.networkmanager.files import (
+    Places,
+    copies_of,
+    parse_identity,
+    put_back,
+    put_back_no_auto_default,
+    read_no_auto_default,
+    read_profile_files,
+)
+from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
+from nictop.probe.changes.networkmanager.state import Device, NetworkManagerNow, Profile, parse_now, same_settings
+from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
+from nictop.probe.inventory.managers.networkmanager import plain_objects
+from nictop.probe.kernel.dbus_calls import Answer
+
+UUIDS = st.sampled_from(["u1", "u2", "u3", ""])
+KEYFILES = st.builds(
+    lambda uuid, name, rest: f"[connection]\nid={name}\nuuid={uuid}\n{rest}".encode(),
+    UUIDS,
+    st.sampled_from(["added", "other"]),
+    st.text(max_size=10).filter(lambda text: "uuid" not in text and "id" not in text),
+)
+FILES = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), KEYFILES | st.binary(max_size=20))
+
+
+@given(FILES, FILES, st.frozensets(UUIDS.filter(bool), max_size=2))
+def test_files_are_what_they_were_and_others_are_left_alone(
+    before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str]
+) -> None:
+    with tempfile.TemporaryDirectory() as root:
+        check_files(before, after, uuids, Places(root, f"{root}/run", root))
+
+
+def check_files(before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], places: Places) -> None:
+    directory = Path(places.directories[0])
+    directory.mkdir(parents=True)
+    for name, data in before.items():
+        (directory / name).write_bytes(data)
+    known = {parse_identity(data)[0] for data in before.values()}
+    copies = copies_of(read_profile_files(places), uuids, ())
+    for name in before.keys() - after.keys():
+        (directory / name).unlink()
+    for name, data in after.items():
+        (directory / name).write_bytes(data)
+    put_back(copies, uuids, known, ("added",), places)
+    found = {path.name: path.read_bytes() for path in directory.iterdir()}
+    for name, data in before.items():
+        if parse_identity(data)[0] in uuids:
+            assert found[name] == data
+    for name, data in after.items():
+        uuid, title = parse_identity(data)
+        ours = uuid in uuids or (title == "added" and uuid not in known)
+        copied = str(directory / name) in copies
+        assert (found.get(name) == data) if not ours and not copied else copied == (name in found)
+    assert put_back(copies, uuids, known, ("added",), places) == []
+
+
+@given(st.binary(max_size=200))
+def test_any_file_has_an_identity_or_none(data: bytes) -> None:
+    assert all(isinstance(text, str) for text in parse_identity(data))
+
+
+def test_an_identity() -> None:
+    text = b"# [connection]\n[wifi]\nuuid=no\n[connection]\nid = \\sa\\\\b\\=\\tc\nuuid=yes\n[ipv4]\nuuid=no\n"
+    assert parse_identity(text) == ("yes", " a\\b\\=\tc")
+
+
+def test_what_networkmanager_has_written_through_netplan(tmp_path: Path) -> None:
+    """Its file goes with an added profile, and is what it was of a profile that was there; other files are people's."""
+    places = Places(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
+    directory = tmp_path / "netplan"
+    directory.mkdir()
+    old, new = (f"{letter * 8}-0000-4000-8000-{letter * 12}" for letter in "ab")
+    text = 'network:\n  ethernets:\n    NM-x:\n      match:\n        name: "{}"\n'
+    text += '      networkmanager:\n        name: "{}"\n'
+    mine, added, others = (directory / f"{name}.yaml" for name in (f"90-NM-{old}", f"90-NM-{new}", "50-cloud-init"))
+    mine.write_text(text.format("ens37", "mine"))
+    others.write_text(f"# {old}\n")
+    copies = copies_of(read_profile_files(places), (old,), ())
+    assert set(copies) == {str(mine)}
+    mine.write_text(text.format("ens37", "renamed"))
+    others.write_text("edited\n")
+    added.write_text(text.format("added", "somebody's"))
+    assert put_back(copies, (old,), (old,), ("added",), places) == [str(mine)]
+    assert mine.read_text() == text.format("ens37", "mine")
+    added.write_text(text.format("ens37", "added"))
+    assert put_back(copies, (old,), (old,), ("added",), places) == [str(added)]
+    assert (others.read_text(), sorted(directory.iterdir())) == ("edited\n", [others, mine])
+
+
+def test_only_what_a_change_added_is_taken_out_of_no_auto_default(tmp_path: Path) -> None:
+    places = Places(var=str(tmp_path))
+    file = Path(places.no_auto_default)
+    file.parent.mkdir(parents=True)
+    assert read_no_auto_default(places) == ()
+    file.write_text("AA\nBB\nCC\n")
+    put_back_no_auto_default(("AA",), ("AA", "BB"), places)
+    assert file.read_text() == "AA\nCC\n"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["ifname", "addr_info", "local", "scope", "mtu", "dst", "protocol", "gateway"]), inner
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_anything_said_by_ip_is_survived(value: object) -> None:
+    text = json.dumps(value).encode()
+    addresses, mtu = parse_addresses(text)
+    assert isinstance(mtu, int) and all(isinstance(one, str) for one in addresses)
+    assert all(isinstance(word, str) for words in parse_routes("-4", text) for word in words)
+
+
+def test_addresses_and_routes_that_last() -> None:
+    said = b"""[{"ifname": "x", "mtu": 1500, "addr_info": [
+        {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"},
+        {"local": "192.0.2.2", "prefixlen": 24, "scope": "global", "dynamic": true},
+        {"local": "fe80::1", "prefixlen": 64, "scope": "link"}]}]"""
+    assert parse_addresses(said) == (("192.0.2.1/24",), 1500)
+    listed = b"""[{"dst": "default", "gateway": "192.0.2.254", "protocol": "static", "metric": 100},
+        {"dst": "192.0.2.0/24", "protocol": "kernel"}, {"type": "blackhole", "dst": "198.51.100.0/24"}]"""
+    assert parse_routes("-4", listed) == [
+        ("-4", "default", "via", "192.0.2.254", "metric", "100"),
+        ("-4", "blackhole", "198.51.100.0/24"),
+    ]
+
+
+SETTINGS = st.dictionaries(
+    st.sampled_from(["connection", "ipv4", "802-1x"]),
+    st.dictionaries(
+        st.sampled_from(["id", "timestamp", "password", "dns"]),
+        st.tuples(st.just("s"), st.text(max_size=5).filter(lambda text: "\0" not in text))
+        | st.tuples(st.just("t"), st.integers(0, 1 << 60))
+        | st.tuples(st.just("ay"), st.binary(max_size=5))
+        | st.tuples(st.just("aau"), st.lists(st.lists(st.integers(0, 9), max_size=2), max_size=2)),
+        max_size=3,
+    ),
+    max_size=3,
+)
+
+
+@given(SETTINGS, SETTINGS)
+def test_settings_keep_their_types(settings: dict[str, dict[str, Any]], secrets: dict[str, dict[str, Any]]) -> None:
+    assert unpacked(packed(settings)) == settings
+    whole = with_secrets(settings, [secrets])
+    assert all(whole[name][key] == value for name, part in secrets.items() for key, value in part.items())
+    later = {**settings, "connection": {**settings.get("connection", {}), "timestamp": ("t", 77)}}
+    assert same_settings({**settings, "connection": settings.get("connection", {})}, later)
+
+
+@given(JSON, JSON)
+def test_any_objects_are_survived(tree: object, settings: object) -> None:
+    objects = plain_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
+    assert isinstance(parse_now(":1.1", objects, {"/p": Answer((settings,))}), NetworkManagerNow)
+
+
+def device(name: str, active: str = "", *stands_on: str) -> Device:
+    return Device(name, f"/{name}", 100, True, True, active, "/a", (), (), stands_on)
+
+
+def profile(uuid: str, name: str, interface: str = "") -> Profile:
+    return Profile(f"/{uuid}", uuid, name, interface, "", 0, False, {})
+
+
+NOW = NetworkManagerNow(
+    ":1.1",
+    {
+        one.interface: one
+        for one in (device("a", "u1"), device("b", "u2"), device("a.5", "u3", "/a"), device("port", "u4", "/a.5"))
+    },
+    {one.uuid: one for one in (profile("u1", "one", "a"), profile("u2", "two", "b"), profile("u5", "free", "b"))},
+)
+
+
+@pytest.mark.parametrize(
+    ("actions", "expected"),
+    [
+        (["con up two"], Concern(("b",), ("u2",), ())),
+        (["con up u2"], Concern(("b",), ("u2",), ())),
+        (["con up free"], Concern(("b",), ("u2", "u5"), ())),
+        (["dev reapply a"], Concern(("a", "a.5", "port"), ("u1", "u3", "u4"), ())),
+        (["con mod two connection.interface-name port"], Concern(("b", "port"), ("u2", "u4"), ())),
+        (["con mod two connection.id new", "con up new"], Concern(("b",), ("u2",), ())),
+        (["con add type ethernet ifname b con-name n", "con up n"], Concern(("b",), ("u2",), ("n",))),
+        (["con add type ethernet ifname gone con-name n"], Concern((), (), ("n",))),
+    ],
+)
+def test_what_a_change_concerns(actions: list[str], expected: Concern) -> None:
+    operations: list[Operation] = [parse_action(["nmcli", *line.split()]) for line in actions]
+    operations.append(parse_action(["ip", "link", "set", "dev", "port", "mtu", "1400"]))
+    assert concern(operations, NOW) == (expected, "")
+
+
+def test_a_copy_is_the_file() -> None:
+    assert copies_of({"/x": b"[connection]\nuuid=u1\n", "/y": b""}, {"u1"}, ()) == {
+        "/x": b64encode(b"[connection]\nuuid=u1\n").decode()
+    }

@@ -1,0 +1,184 @@
+"""Forwarding tables: a namespace against ``bridge fdb``, entries that do not count, floods, messages of any bytes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.inventory.links import forwarding
+from nictop.probe.inventory.links.forwarding import (
+    NDA_LLADDR,
+    NDA_MASTER,
+    NDMSG,
+    NTF_SELF,
+    NUD_PERMANENT,
+    bridge_ports,
+    parse_entry,
+    physical_links,
+    read_forwarding,
+)
+from nictop.probe.inventory.pci.functions import read_pci
+from nictop.probe.kernel.netlink import HEADER, NLMSG_DONE, Message, NetlinkSocket, pack, pack_u32
+from nictop.probe.records import ForwardingEntry, Link
+from tests.support.namespaces import Namespace
+
+MAC = bytes.fromhex("52540000aa01")
+READ = """
+import json
+from nictop.probe.inventory.links.forwarding import read_forwarding
+from nictop.probe.inventory.links.reader import read_links
+found, trouble = read_forwarding(read_links()[0], [])
+assert trouble is None, trouble
+print(json.dumps(found, default=vars))
+"""
+PRETEND = """
+from dataclasses import replace
+from nictop.probe.inventory.links.forwarding import read_forwarding
+from nictop.probe.inventory.links.reader import read_links
+from nictop.probe.records import PciFunction, Sriov
+links = [replace(link, pci_address="0000:03:00.0") if link.name == "pf0" else link for link in read_links()[0]]
+function = PciFunction("0000:03:00.0", 0x020000, 0x8086, 0x10C9, None, None, None, sriov=Sriov(7, 0, True, ()))
+print(read_forwarding(links, [function]))
+"""
+
+
+def message(
+    address: bytes = MAC, *, ifindex: int = 3, state: int = 2, flags: int = 0, family: int = 7, more: bytes = b""
+) -> bytes:
+    return NDMSG.pack(family, ifindex, state, flags, 0) + pack(NDA_LLADDR, address) + more
+
+
+def link(ifindex: int, kind: str | None = None, master: int | None = None, pci: str | None = None) -> Link:
+    return Link(ifindex, f"l{ifindex}", 1, 0, "up", True, 1500, kind=kind, master=master, pci_address=pci)
+
+
+def inside(namespace: Namespace) -> list[ForwardingEntry]:
+    return msgspec.json.decode(namespace.python(READ), type=list[ForwardingEntry])
+
+
+def test_a_bridge_in_a_namespace_agrees_with_bridge_fdb(namespace: Namespace) -> None:
+    if shutil.which("bridge") is None:
+        pytest.skip("no bridge command")
+    namespace.silence()
+    if not namespace.try_link("br0", "type", "bridge"):
+        pytest.skip("this kernel has no link of kind bridge")
+    namespace.run(["ip", "link", "add", "port0", "type", "veth", "peer", "name", "far0"])
+    namespace.run(["ip", "link", "set", "port0", "master", "br0"])
+    for entry in ("52:54:00:00:aa:01 dev port0 master static", "52:54:00:00:aa:02 dev far0 self permanent"):
+        namespace.run(["bridge", "fdb", "add", *entry.split()])
+    names = {one["ifname"]: one["ifindex"] for one in json.loads(namespace.run(["ip", "-j", "link"]))}
+    found = inside(namespace)
+    said = [
+        entry
+        for entry in json.loads(namespace.run(["bridge", "-j", "fdb"]))
+        if entry["ifname"] == "port0" and "self" not in entry["flags"] and not int(entry["mac"][:2], 16) & 1
+    ]
+    assert len(said) >= 2
+    assert {(entry.ifindex, entry.address, entry.master, entry.permanent) for entry in found} == {
+        (names["port0"], entry["mac"], names["br0"], entry["state"] == "permanent") for entry in said
+    }
+    assert {entry.self_entry for entry in found} == {False}
+    assert ForwardingEntry(names["port0"], "52:54:00:00:aa:01", False, names["br0"], False) in found
+
+
+def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
+    """A link of this namespace stands for a physical function: its own entries come, those of others do not."""
+    if shutil.which("bridge") is None:
+        pytest.skip("no bridge command")
+    namespace.silence()
+    namespace.run(["ip", "link", "add", "pf0", "type", "veth", "peer", "name", "far0"])
+    for name in ("pf0", "far0"):
+        namespace.run(["bridge", "fdb", "add", "52:54:00:00:aa:02", "dev", name, "self", "permanent"])
+    ifindex = namespace.inside(lambda: socket.if_nametoindex("pf0"))
+    found = namespace.python(PRETEND)
+    entry = ForwardingEntry(ifindex, "52:54:00:00:aa:02", True, None, True)
+    assert found.strip() == str(((entry,), None))
+
+
+def test_nobody_is_asked_without_a_port_or_a_physical_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError("the kernel was asked")
+
+    monkeypatch.setattr(forwarding, "NetlinkSocket", asked)
+    assert read_forwarding([link(1), link(2, "bridge"), link(3, master=9)], []) == ((), None)
+
+
+def test_ports_and_physical_functions(capture: Callable[[str], Path]) -> None:
+    functions, _ = read_pci(str(capture("guest") / "sys"), lambda wanted: {})
+    links = [
+        link(2, "bridge"),
+        link(3, master=2),
+        link(4, "bond"),
+        link(5, master=4),
+        link(6, pci="0000:02:00.0"),
+        link(7, pci="0000:02:10.0"),
+        link(8, pci="0000:01:00.0"),
+    ]
+    assert bridge_ports(links) == {3}
+    assert physical_links(links, functions) == {6}
+
+
+def test_entries_and_what_is_none() -> None:
+    assert parse_entry(message(more=pack_u32(NDA_MASTER, 2))) == ForwardingEntry(3, "52:54:00:00:aa:01", False, 2)
+    assert parse_entry(message(state=NUD_PERMANENT, flags=NTF_SELF)) == ForwardingEntry(
+        3, "52:54:00:00:aa:01", True, None, True
+    )
+    for address in (bytes(6), b"\x33\x33\0\0\0\1", b"\xff" * 6, MAC[:5], bytes(20), b""):
+        assert parse_entry(message(address)) is None
+    assert parse_entry(message(family=2)) is None
+    assert parse_entry(message(ifindex=0)) is None
+
+
+class Flood(NetlinkSocket):
+    """A kernel that knows `size` addresses on port 3; nothing can be made to learn so many here in a test's time."""
+
+    size = 0
+
+    def dump(
+        self,
+        message_type: int,
+        payload: bytes,
+        attempts: int = 3,
+        keep: Callable[[bytes, int], bool] | None = None,
+    ) -> list[Message]:
+        assert keep is not None
+        for number in range(self.size):
+            body = message(b"\x02" + number.to_bytes(5, "big"))
+            data = HEADER.pack(HEADER.size + len(body), 28, 2, 1, 0) + body
+            keep(data + HEADER.pack(HEADER.size, NLMSG_DONE, 2, 1, 0), HEADER.size)
+        return []
+
+
+@pytest.mark.parametrize(("size", "kept", "is_all"), [(4096, 4096, True), (4097, 4096, False), (9000, 4096, False)])
+def test_more_entries_than_are_kept(monkeypatch: pytest.MonkeyPatch, size: int, kept: int, is_all: bool) -> None:
+    monkeypatch.setattr(forwarding, "NetlinkSocket", Flood)
+    monkeypatch.setattr(Flood, "size", size)
+    found, trouble = read_forwarding([link(2, "bridge"), link(3, master=2)], [])
+    assert len(found) == kept
+    assert (trouble is None) is is_all
+
+
+def test_entries_of_others_do_not_run_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "NetlinkSocket", Flood)
+    monkeypatch.setattr(Flood, "size", 200)
+    monkeypatch.setattr(forwarding, "MOST_SEEN", 100)
+    found, trouble = read_forwarding([link(2, "bridge"), link(4, master=2)], [])
+    assert found == ()
+    assert trouble is not None
+    assert trouble.reason == "failed"
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_an_entry(payload: bytes) -> None:
+    entry = parse_entry(payload)
+    assert entry is None or (entry.ifindex > 0 and len(entry.address) == 17)
+    whole = parse_entry(NDMSG.pack(socket.AF_BRIDGE, 3, 0, 0, 0) + payload)
+    assert whole is None or not int(whole.address[:2], 16) & 1

@@ -1,0 +1,141 @@
+"""Queueing disciplines: live ones of kinds that every kernel has, messages as pyroute2 writes them, garbled ones."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyroute2.netlink.rtnl.tcmsg import sched_cake, sched_netem, tcmsg
+
+from nictop.probe.inventory.links.qdisc_messages import (
+    TCMSG,
+    TrafficClass,
+    name_of,
+    parse_class,
+    parse_qdisc,
+    with_classes,
+)
+from nictop.probe.inventory.links.qdiscs import read_qdiscs, with_qdiscs
+from nictop.probe.kernel.netlink import pack, pack_text
+from nictop.probe.records import Link, Qdisc
+from tests.support.namespaces import Namespace
+
+ROOT = 0xFFFFFFFF
+NETLINK_HEADER = 16
+
+
+def message(kind: str, options: bytes, *, handle: int = 0x10000, parent: int = ROOT) -> bytes:
+    return TCMSG.pack(0, 3, handle, parent, 0) + pack_text(1, kind) + pack(2, options)
+
+
+def by_pyroute2(kind: str, options: dict[str, Any]) -> bytes:
+    made = tcmsg()
+    made["index"], made["handle"], made["parent"] = 3, 0x10000, ROOT
+    made["attrs"] = [["TCA_KIND", kind], ["TCA_OPTIONS", options]]
+    made.encode()
+    return bytes(made.data[NETLINK_HEADER:])
+
+
+def parsed(payload: bytes) -> Qdisc:
+    found = parse_qdisc(payload)
+    assert found is not None
+    assert found[:2] == (3, 0x10000)
+    return found[2]
+
+
+def test_netem_as_pyroute2_writes_it() -> None:
+    wanted = {"delay": 20000, "jitter": 5000, "loss": 1.0, "duplicate": 2.0, "rate": "10mbit"}
+    found = parsed(by_pyroute2("netem", sched_netem.get_parameters({**wanted, "prob_corrupt": 3, "prob_reorder": 25})))
+    assert (found.kind, found.handle, found.parent, found.rate) == ("netem", "1:", None, 10_000_000)
+    assert (found.delay, found.jitter) == pytest.approx((0.02, 0.005))
+    shares = (found.loss, found.duplicate, found.corrupt, found.reorder)
+    assert shares == pytest.approx((0.01, 0.02, 0.03, 0.25))
+
+
+def test_netem_of_today() -> None:
+    """Nanoseconds of their own attribute, a rate that does not fit into 32 bits, the model of Gilbert and Elliott."""
+    start = struct.pack("=IIIIII", 5, 1000, 0, 0, 0, 0)
+    whole = 0xFFFFFFFF
+    model = struct.pack("=IIII", whole // 100, whole // 10, whole, 0)  # bad for 1 of 11 packets, all of these lost
+    options = start + pack(10, struct.pack("=q", 1_500_000)) + pack(8, struct.pack("=Q", 5_000_000_000))
+    found = parsed(message("netem", options + pack(6, struct.pack("=IiIi", whole, 0, 0, 0)) + pack(5, pack(2, model))))
+    assert found.delay == pytest.approx(0.0015)
+    assert found.rate == 40_000_000_000
+    assert found.loss == pytest.approx(1 / 11, rel=1e-6)
+    assert parsed(message("netem", start + pack(5, pack(1, bytes(20))))).loss is None
+    assert parse_qdisc(message("netem", struct.pack("=IIIIII", 0, 1000, 0, 0, 0, 0))) is None
+
+
+def test_limits() -> None:
+    assert parsed(by_pyroute2("cake", sched_cake.get_parameters({"bandwidth": "20mbit"}))).rate == 20_000_000
+    assert parse_qdisc(message("cake", pack(2, struct.pack("=Q", 0)))) is None
+    fq = parsed(message("fq", pack(1, struct.pack("=I", 10000)) + pack(7, struct.pack("=I", 6_250_000))))
+    assert (fq.rate, fq.per_flow) == (50_000_000, True)
+    assert parse_qdisc(message("fq", pack(7, struct.pack("=I", ROOT)))) is None
+    assert parse_qdisc(message("fq_codel", b"")) is None
+
+
+def test_hfsc() -> None:
+    record = parsed(message("hfsc", struct.pack("=H", 0x10)))
+    upper = pack(3, struct.pack("=III", 0, 0, 3_750_000))
+    limited = parse_class(message("hfsc", upper, handle=0x10010, parent=0x10000))
+    free = parse_class(message("hfsc", pack(2, struct.pack("=III", 0, 0, 1)), handle=0x10020, parent=0x10000))
+    assert limited is not None and free is not None
+    found = with_classes(record, 0x10000, [limited])
+    assert found is not None and (found.rate, found.limits_all) == (30_000_000, True)
+    assert with_classes(record, 0x10000, [limited, free]) is None
+
+
+def test_classes_in_a_circle() -> None:
+    """Messages that no kernel sends."""
+    circle = [TrafficClass(0x10001, 0x10002, 1), TrafficClass(0x10002, 0x10001, 1), TrafficClass(0x10003, 0x10001, 9)]
+    found = with_classes(Qdisc("htb", "1:", default_class=3), 0x10000, circle)
+    assert found is not None and found.rate == 1
+
+
+@pytest.mark.parametrize(("handle", "name"), [(0x80010000, "8001:"), (0x1000A, "1:a"), (1, ":1")])
+def test_names(handle: int, name: str) -> None:
+    assert name_of(handle) == name
+
+
+@given(st.binary(max_size=120), st.sampled_from(["netem", "tbf", "htb", "hfsc", "fq", "cake"]))
+def test_any_bytes_are_a_discipline_or_none(options: bytes, kind: str) -> None:
+    for payload in (options, message(kind, options), message(kind, pack(1, options))):
+        parse_qdisc(payload)
+        parse_class(payload)
+
+
+def test_live_ones(namespace: Namespace) -> None:
+    def tc(line: str) -> None:
+        namespace.run(["tc", *line.split()])
+
+    for name in ("one", "two", "free"):
+        namespace.run(["ip", "link", "add", "name", name, "type", "veth", "peer", "name", f"{name}9"])
+        namespace.run(["ip", "link", "set", "dev", name, "up"])
+    assert namespace.inside(read_qdiscs) == {}
+    tc("qdisc add dev one root handle 7: tbf rate 100mbit burst 32k latency 50ms")
+    tc("qdisc add dev two root handle 1: htb default 10")
+    tc("class add dev two parent 1: classid 1:1 htb rate 50mbit ceil 50mbit overhead 24 mpu 84")
+    tc("class add dev two parent 1:1 classid 1:10 htb rate 10mbit ceil 70mbit overhead 24 mpu 84")
+    tc("class add dev two parent 1:1 classid 1:20 htb rate 10mbit ceil 20mbit")
+    tc("qdisc add dev two parent 1:20 handle 20: tbf rate 7mbit burst 32k latency 50ms")
+    tc("qdisc add dev free root handle 1: htb")
+    tc("class add dev free parent 1: classid 1:1 htb rate 50mbit ceil 5gbit")
+    number = {
+        name: int(namespace.run(["sh", "-c", f"cat /proc/net/dev_snmp6/{name} | head -1"]).split()[1])
+        for name in ("one", "two", "free")
+    }
+    links = tuple(Link(ifindex, name, 1, 1, "up", True, 1500) for name, ifindex in number.items())
+    found, trouble = namespace.inside(lambda: with_qdiscs(links))
+    assert trouble is None
+    assert {link.name: link.traffic_control for link in found} == {
+        "one": (Qdisc("tbf", "7:", rate=100_000_000),),
+        "two": (
+            Qdisc("htb", "1:", rate=50_000_000, overhead=24, smallest=84, default_class=0x10),
+            Qdisc("tbf", "20:", "1:20", rate=7_000_000),
+        ),
+        "free": (Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False),),
+    }

@@ -1,0 +1,132 @@
+"""Whose hypervisor: firmware strings as real guests show them, what a host runs itself, containers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.inventory.machine.hosting import (
+    AZURE_ASSET_TAG,
+    Hosting,
+    Signs,
+    environment,
+    is_container,
+    own_environment,
+    read_hosting,
+    roles,
+)
+from nictop.probe.records import Services
+from tests.support.namespaces import ROOT
+
+Q35 = "Standard PC (Q35 + ICH9, 2009)"
+MICROSOFT = "Microsoft Corporation"
+
+
+@pytest.mark.parametrize(
+    ("signs", "hypervisor", "expected"),
+    [
+        (Signs("VMware, Inc.", "VMware20,1", "No Asset Tag", "VMware, Inc."), "vmware", "esxi"),
+        (Signs("VMware, Inc.", "VMware Virtual Platform", "", "Phoenix Technologies LTD"), "vmware", "esxi"),
+        (Signs(MICROSOFT, "Virtual Machine", AZURE_ASSET_TAG), "microsoft", "azure"),
+        (Signs(MICROSOFT, "Virtual Machine", "1234-5678-9012-3456-7890-1234-56"), "microsoft", "hyperv"),
+        (Signs("QEMU", Q35, "", "SeaBIOS", "rel-1.16.3-0-ga6ed6b701f0a-prebuilt.qemu.org"), "kvm", None),
+        (Signs("QEMU", Q35, "", "Proxmox distribution of EDK II", "4.2025.02-4"), "kvm", "proxmox"),
+        (Signs("QEMU", Q35, "", "EFI Development Kit II / OVMF", "0.0.0"), "kvm", None),
+        (Signs("QEMU", "Standard PC (i440FX + PIIX, 1996)", "", "SeaBIOS"), "qemu", None),
+        (Signs("Bochs", "Bochs", "", "Bochs"), "kvm", None),
+        (Signs("Red Hat", "KVM", "", "SeaBIOS", "1.16.1-1.el9"), "kvm", "libvirt"),
+        (Signs("Red Hat", "RHEV Hypervisor", "", "SeaBIOS"), "kvm", "ovirt"),
+        (Signs("oVirt", "oVirt Node"), "kvm", "ovirt"),
+        (Signs("oVirt", "RHEL", "", "SeaBIOS"), "kvm", "ovirt"),
+        (Signs("Red Hat", "OpenStack Compute"), "kvm", "openstack"),
+        (Signs("OpenStack Foundation", "OpenStack Nova"), "kvm", "openstack"),
+        (Signs("Nutanix", "AHV"), "nutanix", "ahv"),
+        (Signs("Amazon EC2", "m5.large", "Amazon EC2", "Amazon EC2", "1.0"), "amazon", "aws"),
+        (Signs("Amazon EC2", "m5.metal", "Amazon EC2", "Amazon EC2", "1.0"), None, "aws"),
+        (Signs("Xen", "HVM domU", "", "Xen", "4.11.amazon"), "xen", "aws"),
+        (Signs("Xen", "HVM domU", "", "Xen", "4.17.5-13"), "xen", "xen"),
+        (Signs("Google", "Google Compute Engine", "", "Google"), "google", "gcp"),
+        (Signs("innotek GmbH", "VirtualBox", "", "innotek GmbH"), "virtualbox", "virtualbox"),
+        (Signs("KubeVirt", "None"), "kvm", "kubevirt"),
+        (Signs("QEMU", Q35, "OracleCloud.com", "SeaBIOS"), "kvm", "oci"),
+        (Signs("Dell Inc.", "PowerEdge R740", "", "Dell Inc."), None, None),
+        (Signs(MICROSOFT, "Surface Book"), None, None),
+        (Signs("Nutanix", "NX-3060-G5"), None, None),
+        (Signs(), "kvm", None),
+        (Signs(), "unknown", None),
+        (Signs(), None, None),
+    ],
+)
+def test_the_product_around_a_guest(signs: Signs, hypervisor: str | None, expected: str | None) -> None:
+    assert environment(signs, hypervisor) == expected
+
+
+@given(st.builds(Signs, st.text(), st.text(), st.text(), st.text(), st.text()), st.none() | st.text())
+def test_any_strings_are_signs(signs: Signs, hypervisor: str | None) -> None:
+    found = environment(signs, hypervisor)
+    assert found is None or (found.isascii() and found.islower())
+
+
+@pytest.mark.parametrize(
+    ("hosting", "services", "expected"),
+    [
+        (Hosting(proxmox=True), Services(libvirt=5), "proxmox"),
+        (Hosting(), Services(proxmox=5), "proxmox"),
+        (Hosting(kvm=True, machines=True), Services(libvirt=5), "libvirt"),
+        (Hosting(kvm=True, machines=True), Services(), None),
+        (Hosting(xen=True), Services(libvirt=5), "xen"),
+        (Hosting(hyperv=True), Services(), "hyperv"),
+        (Hosting(), Services(), None),
+    ],
+)
+def test_what_a_host_runs_itself(hosting: Hosting, services: Services, expected: str | None) -> None:
+    assert own_environment(hosting, services) == expected
+
+
+def test_roles() -> None:
+    assert roles(Hosting(), is_container=False) == ()
+    assert roles(Hosting(machines=True), is_container=True) == ("hypervisor", "container")
+    for sign in ("proxmox", "xen", "hyperv", "kvm", "machines"):
+        assert roles(Hosting(**{sign: True}), is_container=False) == ("hypervisor",)
+
+
+def test_signs_of_a_host(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    assert read_hosting(root, root, root, root, machines=False) == Hosting()
+    (tmp_path / "pve").mkdir()
+    (tmp_path / "xen").mkdir()
+    (tmp_path / "xen/capabilities").write_text("control_d\n")
+    (tmp_path / "mshv").write_text("")
+    for name, users in (("kvm_intel", "0"), ("kvm_amd", "2")):
+        (tmp_path / "module" / name).mkdir(parents=True)
+        (tmp_path / "module" / name / "refcnt").write_text(users + "\n")
+    assert read_hosting(root, root, root, root, machines=True) == Hosting(True, True, True, True, True)
+    (tmp_path / "xen/capabilities").write_text("")  # a guest of Xen
+    (tmp_path / "module/kvm_amd/refcnt").write_text("0\n")
+    assert read_hosting(root, root, root, root, machines=False) == Hosting(proxmox=True, hyperv=True)
+
+
+def test_a_container_has_a_process_namespace_of_its_own(tmp_path: Path) -> None:
+    assert is_container(str(tmp_path)) is False
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root and unshare")
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+    code += "from nictop.probe.inventory.machine.hosting import is_container\n"
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code + "print(is_container('/proc'))"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no process namespace can be made here: {done.stderr}")
+    assert done.stdout == "True\n"
+
+
+def test_this_machine_is_a_container_or_shows_the_kernels_threads() -> None:
+    """The kernel's first thread after init has number 2 wherever its own process namespace is seen."""
+    sees_kernel = Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n"
+    assert is_container("/proc") is not sees_kernel

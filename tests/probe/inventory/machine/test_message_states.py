@@ -1,0 +1,100 @@
+"""What contradicts the kernel's messages: ages of devices from udev's records, fill of tables from /proc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.inventory.collect import take_inventory
+from nictop.probe.inventory.machine.message_states import (
+    BOOT_SECONDS,
+    parse_entries,
+    parse_first_seen,
+    read_tables,
+    with_ages,
+)
+from nictop.probe.records import KernelMessage, Link, PciFunction
+
+RECORD = "S:disk/by-id/x\nI:{}\nE:ID_NET_DRIVER=igbvf\nG:systemd\n"
+ARP_CACHE = """\
+entries  allocs   destroys hash_grows lookups  hits     res_failed rcv_probes_mcast rcv_probes_ucast periodic_gc_runs \
+forced_gc_runs unresolved_discards table_fulls
+000003ff 0000058c 00000530 00000000   00003d93 0000038a 0000002d   00000000         00000000         00000314         \
+00000000       00000000            00000007
+000003ff 000004f7 00000550 00000001   00003b0a 0000035d 00000022   00000000         00000000         00000000         \
+00000000       00000000            00000000
+"""
+FULL = "nf_conntrack: nf_conntrack: table full, dropping packet"
+OVERFLOW = "neighbour: arp_cache: neighbor table overflow!"
+
+
+def message(text: str) -> KernelMessage:
+    return KernelMessage(1000.0, 4, text)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_links_and_virtual_functions_bear_the_time_at_which_udev_saw_them_first(tmp_path: Path) -> None:
+    write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
+    write(tmp_path / "udev/data/+pci:0000:02:10.1", RECORD.format(800_000_000))
+    write(tmp_path / "udev/data/+pci:0000:02:00.0", RECORD.format(800_000_000))
+    nic = Link(7, "ens224v0", 1, 3, "up", True, 1500, device="0000:02:10.1")
+    bridge = Link(8, "br0", 1, 3, "up", True, 1500)
+    physical = PciFunction("0000:02:00.0", 0x020000, 0x8086, 0x10C9, None, None, None)
+    virtual = PciFunction("0000:02:10.1", 0x020000, 0x8086, 0x10CA, None, None, None, physical_function="0000:02:00.0")
+    links, functions = with_ages((nic, bridge), (physical, virtual), [message(FULL)], str(tmp_path))
+    assert [one.created for one in links] == [812.345678, None]
+    assert [one.created for one in functions] == [None, 800.0]
+
+
+def test_a_device_that_udev_found_at_boot_may_be_older_than_that(tmp_path: Path) -> None:
+    write(tmp_path / "udev/data/n7", RECORD.format(int(BOOT_SECONDS * 1e6)))
+    nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
+    assert with_ages((nic,), (), [message(FULL)], str(tmp_path)) == ((nic,), ())
+
+
+def test_nothing_is_read_where_the_kernel_does_not_complain(tmp_path: Path) -> None:
+    write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
+    nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
+    assert with_ages((nic,), (), [], str(tmp_path)) == ((nic,), ())
+    assert read_tables([]) == {}
+
+
+@pytest.mark.parametrize("text", ["", "E:I=1\n", "I:\n", "I:x\n", "I:0\n"])
+def test_a_record_without_a_time(text: str) -> None:
+    assert parse_first_seen(text) is None
+
+
+def test_tables_that_were_called_full(tmp_path: Path) -> None:
+    write(tmp_path / "sys/net/netfilter/nf_conntrack_count", "65540\n")
+    write(tmp_path / "sys/net/netfilter/nf_conntrack_max", "131072\n")
+    write(tmp_path / "net/stat/arp_cache", ARP_CACHE)
+    write(tmp_path / "sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
+    assert read_tables([message(FULL)], str(tmp_path)) == {"connections": (65540, 131072)}
+    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {"ipv4": (1023, 1024)}
+
+
+def test_in_a_namespace_the_neighbours_of_the_machine_are_not_known(tmp_path: Path) -> None:
+    write(tmp_path / "sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
+    assert read_tables([message(OVERFLOW)], str(tmp_path)) == {}
+
+
+@pytest.mark.parametrize("text", ["", "entries\n", "entries\n\n", "allocs\n12\n", "entries allocs\nzz 1\n"])
+def test_statistics_that_are_none(text: str) -> None:
+    assert parse_entries(text) is None
+
+
+def test_the_inventory_has_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "udev/data/n1", RECORD.format(812_345_678))
+    monkeypatch.setattr(
+        "nictop.probe.inventory.machine.kernel_log.read_kernel_messages",
+        lambda *_: ((message(FULL), message(OVERFLOW)), None),
+    )
+    taken = take_inventory("test", run=str(tmp_path))
+    assert taken.messages is not None and len(taken.messages) == 2
+    assert set(taken.settings.tables) <= {"connections", "ipv4", "ipv6"} and taken.settings.tables
+    assert "messages" not in taken.unreadable

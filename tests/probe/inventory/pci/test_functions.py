@@ -1,0 +1,367 @@
+"""PCI functions: a captured guest against lspci, this machine against lspci, and trees that lie."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.inventory.pci.functions import parse_speed, parse_sriov_capable, read_pci
+from nictop.probe.inventory.pci.names import parse_pci_ids, parse_udev_names, read_names, read_udev_names
+from nictop.probe.records import PcieLink, PciFunction
+
+Capture = Callable[[str], Path]
+
+PCI_IDS = """\
+# a comment
+1af4  Red Hat, Inc.
+\t1000  Virtio network device
+\t\t1af4 1100  a subsystem
+# a comment between the devices of one vendor
+
+\t1041  Virtio 1.0 network device
+8086  Intel Corporation
+\t10ca  82576 Virtual Function
+C 02  Network controller
+\t00  Ethernet controller
+"""
+
+
+def blocks(text: str) -> dict[str, str]:
+    """Address → what ``lspci -D`` says of it."""
+    return {
+        part.split(" ", 1)[0]: part
+        for part in re.split(r"\n(?=[0-9a-f]{4}:)", "\n" + text)
+        if part.strip() and not part.startswith("\n")
+    }
+
+
+def functions_of(root: Path) -> dict[str, PciFunction]:
+    functions, trouble = read_pci(str(root / "sys"))
+    assert trouble is None
+    return {function.address: function for function in functions}
+
+
+def assert_lspci(function: PciFunction, verbose: str, numbers: str) -> None:
+    """One block of ``lspci -Dvvv`` and one of ``lspci -Dnnk``."""
+    match = re.match(r"\S+ .*? \[([0-9a-f]{4})\]: (.*) \[([0-9a-f]{4}):([0-9a-f]{4})\](?: \(rev (\w+)\))?", numbers)
+    assert match is not None
+    assert function.class_code >> 8 == int(match.group(1), 16)
+    assert (function.vendor_id, function.device_id) == (int(match.group(3), 16), int(match.group(4), 16))
+    assert function.revision == int(match.group(5) or "0", 16)
+    driver = re.search(r"Kernel driver in use: (\S+)", numbers)
+    assert function.driver == (driver.group(1) if driver else None)
+    group = re.search(r"IOMMU group: (\d+)", verbose)
+    assert function.iommu_group == (int(group.group(1)) if group else None)
+    node = re.search(r"NUMA node: (\d+)", verbose)
+    assert function.numa_node == (int(node.group(1)) if node else None)
+    if function.link is not None:
+        assert function.link == link_of(verbose)
+    if "Capabilities: <access denied>" not in verbose and function.sriov_capable is not None:
+        assert function.sriov_capable is ("Single Root I/O Virtualization (SR-IOV)" in verbose)
+    total = re.search(r"Total VFs: (\d+), Number of VFs: (\d+)", verbose)
+    if total:
+        assert function.sriov is not None
+        assert function.sriov.total_vfs <= int(total.group(1))  # the driver may allow fewer than the capability
+        assert function.sriov.num_vfs == int(total.group(2))
+        assert len(function.sriov.virtual_functions) == function.sriov.num_vfs
+
+
+def link_of(verbose: str) -> PcieLink:
+    """LnkCap and LnkSta."""
+    able = re.search(r"LnkCap:.*Speed ([\d.]+)GT/s, Width x(\d+)", verbose)
+    now = re.search(r"LnkSta:\s*Speed ([\d.]+)GT/s.*, Width x(\d+)", verbose)
+    assert able is not None
+    assert now is not None
+    return PcieLink(float(now.group(1)), int(now.group(2)), float(able.group(1)), int(able.group(2)))
+
+
+def test_a_captured_guest_agrees_with_lspci(capture: Capture) -> None:
+    root = capture("guest")
+    verbose = blocks((root / "cmd/lspci-Dvvv").read_text())
+    numbers = blocks((root / "cmd/lspci-Dnnk").read_text())
+    functions = functions_of(root)
+    assert sorted(functions) == [address for address, block in numbers.items() if "Ethernet controller" in block]
+    assert len(functions) == 7
+    for address, function in functions.items():
+        assert_lspci(function, verbose[address], numbers[address])
+        assert function.sriov_capable is (True if function.sriov else False if function.physical_function else None)
+        assert function.parent is not None
+        assert function.parent_link == link_of(verbose[function.parent])
+        assert function.unreadable == {}
+
+
+def test_virtual_functions_know_their_physical_function_and_number(capture: Capture) -> None:
+    functions = functions_of(capture("guest"))
+    physical = functions["0000:02:00.0"]
+    assert physical.sriov is not None
+    assert (physical.sriov.total_vfs, physical.sriov.num_vfs) == (7, 4)
+    assert physical.sriov.autoprobe is True
+    assert physical.sriov.virtual_functions == ("0000:02:10.0", "0000:02:10.2", "0000:02:10.4", "0000:02:10.6")
+    for number, address in enumerate(physical.sriov.virtual_functions):
+        virtual = functions[address]
+        assert (virtual.physical_function, virtual.virtual_function) == ("0000:02:00.0", number)
+        assert (virtual.driver, virtual.link, virtual.sriov) == ("igbvf", None, None)
+    assert functions["0000:01:00.0"].driver == "vmxnet3"
+    assert functions["0000:03:00.0"].driver == "virtio-pci"
+
+
+def test_this_machine_agrees_with_lspci() -> None:
+    if shutil.which("lspci") is None or not os.path.isdir("/sys/bus/pci/devices"):
+        pytest.skip("no lspci or no PCI bus here")
+    said = {}
+    for option in ("-Dvvv", "-Dnnk"):
+        done = subprocess.run(["lspci", option], capture_output=True, text=True, check=True)
+        said[option] = blocks(done.stdout)
+    functions, trouble = read_pci()
+    assert trouble is None
+    expected = {address for address, block in said["-Dnnk"].items() if re.search(r" \[02[0-9a-f]{2}\]: ", block)}
+    assert {function.address for function in functions} == expected
+    for function in functions:
+        assert_lspci(function, said["-Dvvv"][function.address], said["-Dnnk"][function.address])
+        name = re.sub(r" \[[0-9a-f]{4}:.*", "", said["-Dnnk"][function.address].split("]: ", 1)[1].split("\n")[0])
+        if function.vendor_name and function.device_name:
+            assert f"{function.vendor_name} {function.device_name}" == name
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A bus with one network function, good in every file."""
+    device = tmp_path / "bus/pci/devices/0000:05:00.0"
+    device.mkdir(parents=True)
+    good = {"class": "0x020000", "vendor": "0x15b3", "device": "0x1017", "numa_node": "1", "enable": "1"}
+    for name, content in good.items():
+        (device / name).write_text(content + "\n")
+    return device
+
+
+def read_tree(tree: Path) -> PciFunction:
+    (function,), trouble = read_pci(str(tree.parents[3]), lambda wanted: {})
+    assert trouble is None
+    return function
+
+
+def test_a_function_without_driver_bridge_or_pcie_is_shown_bare(tree: Path) -> None:
+    function = read_tree(tree)
+    assert (function.driver, function.link, function.parent, function.sriov) == (None, None, None, None)
+    assert (function.numa_node, function.enabled) == (1, True)
+    assert function.unreadable == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "field"),
+    [
+        ("numa_node", "elephant", "numa_node"),
+        ("revision", "0x", "revision"),
+        ("sriov_totalvfs", "1_0", "sriov"),
+        ("current_link_width", "\xff\x00", "link"),
+        ("enable", "٣", "enabled"),
+    ],
+)
+def test_a_garbled_file_is_named_and_never_a_number(tree: Path, name: str, content: str, field: str) -> None:
+    (tree / name).write_text(content)
+    function = read_tree(tree)
+    assert function.unreadable[field].reason == "malformed"
+    assert name in function.unreadable[field].detail
+    assert getattr(function, field) is None
+
+
+@pytest.mark.parametrize(("content", "node"), [("0", 0), ("3", 3), ("-1", None)])
+def test_node_zero_is_a_node_and_minus_one_is_none(tree: Path, content: str, node: int | None) -> None:
+    (tree / "numa_node").write_text(content)
+    function = read_tree(tree)
+    assert function.numa_node == node
+    assert function.unreadable == {}
+
+
+def test_an_unreadable_file_is_named(tree: Path) -> None:
+    (tree / "numa_node").unlink()
+    (tree / "numa_node").mkdir()
+    assert read_tree(tree).unreadable["numa_node"].detail.endswith("EISDIR")
+
+
+def test_unknown_link_speed_and_no_lanes_are_none(tree: Path) -> None:
+    for name, content in (
+        ("current_link_speed", "Unknown"),
+        ("max_link_speed", "16.0 GT/s PCIe"),
+        ("current_link_width", "0"),
+        ("max_link_width", "16"),
+    ):
+        (tree / name).write_text(content + "\n")
+    assert read_tree(tree).link == PcieLink(None, None, 16.0, 16)
+
+
+@pytest.mark.parametrize(("code", "listed"), [("0x060400", 0), ("0x0c0600", 1), ("0x020700", 1), ("", 0), ("x", 0)])
+def test_only_network_functions_are_listed(tree: Path, code: str, listed: int) -> None:
+    (tree / "class").write_text(code)
+    assert len(read_pci(str(tree.parents[3]), lambda wanted: {})[0]) == listed
+
+
+def test_virtual_functions_that_are_being_removed_are_not_renumbered(tree: Path) -> None:
+    """The kernel removes virtfn0 first: what is then read as the first link is not VF 0."""
+    for name, content in (("sriov_totalvfs", "4\n"), ("sriov_numvfs", "4\n"), ("sriov_drivers_autoprobe", "1\n")):
+        (tree / name).write_text(content)
+    for number in (2, 3):
+        (tree / f"virtfn{number}").symlink_to(f"../0000:02:10.{number}")
+    sriov = read_tree(tree).sriov
+    assert sriov is not None
+    assert sriov.virtual_functions == ()
+    for number in (0, 1):
+        (tree / f"virtfn{number}").symlink_to(f"../0000:02:10.{number}")
+    sriov = read_tree(tree).sriov
+    assert sriov is not None
+    assert sriov.virtual_functions == tuple(f"0000:02:10.{number}" for number in range(4))
+
+
+def test_no_bus_is_no_trouble_and_a_bus_that_is_a_file_is(tmp_path: Path) -> None:
+    assert read_pci(str(tmp_path)) == ((), None)
+    (tmp_path / "bus/pci").mkdir(parents=True)
+    (tmp_path / "bus/pci/devices").write_text("")
+    assert read_pci(str(tmp_path))[1] is not None
+
+
+def test_names_come_from_pci_ids_across_comments() -> None:
+    wanted = {(0x1AF4, 0x1041), (0x8086, 0x10CA), (0x1AF4, 0xBEEF), (0x02, 0x00)}
+    assert parse_pci_ids(PCI_IDS.splitlines(keepends=True), wanted) == {
+        (0x1AF4, 0x1041): ("Red Hat, Inc.", "Virtio 1.0 network device"),
+        (0x8086, 0x10CA): ("Intel Corporation", "82576 Virtual Function"),
+        (0x1AF4, 0xBEEF): ("Red Hat, Inc.", None),
+    }
+
+
+def test_pci_ids_is_read_no_further_than_needed() -> None:
+    lines = iter(PCI_IDS.splitlines(keepends=True))
+    assert parse_pci_ids(lines, {(0x1AF4, 0x1000)}) == {(0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")}
+    assert "1af4 1100" in next(lines)
+
+
+UDEV_RECORD = """\
+I:3312044
+E:ID_VENDOR_FROM_DATABASE=Intel Corporation
+E:ID_MODEL_FROM_DATABASE=82576 Virtual Function
+E:ID_NET_NAME=a=b
+V:1
+"""
+
+
+def test_names_of_the_udev_database(tmp_path: Path) -> None:
+    """Read where the device of that address is the one that is meant: a captured tree may have others."""
+    (tmp_path / "run/udev/data").mkdir(parents=True)
+    (tmp_path / "run/udev/data/+pci:0000:02:10.0").write_text(UDEV_RECORD)
+    device = tmp_path / "sys/bus/pci/devices/0000:02:10.0"
+    device.mkdir(parents=True)
+    (device / "uevent").write_text("DRIVER=igbvf\nPCI_CLASS=20000\nPCI_ID=8086:10CA\n")
+    roots = str(tmp_path / "run"), str(tmp_path / "sys")
+    names = {"0000:02:10.0": ("Intel Corporation", "82576 Virtual Function")}
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA), "0000:02:10.2": (0x8086, 0x10CA)}, *roots) == names
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10C9)}, *roots) == {}
+    assert read_udev_names({"0000:02:10.0": (0x8086, 0x10CA)}, str(tmp_path), roots[1]) == {}
+
+
+@pytest.mark.parametrize("record", ["", "E:", "E:ID_VENDOR_FROM_DATABASE", "ID_VENDOR_FROM_DATABASE=x\n"])
+def test_a_record_without_names(record: str) -> None:
+    assert parse_udev_names(record) == (None, None)
+
+
+def test_no_database_means_no_names(tmp_path: Path) -> None:
+    assert read_names({"ffff:ff:1f.7": (0x8086, 0x10CA)}, [str(tmp_path / "none")]) == {}
+
+
+@given(st.lists(st.text()), st.sets(st.tuples(st.integers(0, 65535), st.integers(0, 65535))))
+def test_any_text_is_a_database(lines: list[str], wanted: set[tuple[int, int]]) -> None:
+    assert set(parse_pci_ids(lines, wanted)) <= wanted
+
+
+@given(st.text())
+def test_any_text_is_a_speed_or_none(text: str) -> None:
+    speed = parse_speed(text)
+    assert speed is None or 0 <= speed < 1000
+
+
+def configuration(*capabilities: tuple[int, int, int]) -> bytes:
+    """4096 bytes of configuration space with extended capabilities (offset, id, next offset) of version 1."""
+    space = bytearray(4096)
+    for offset, identifier, following in capabilities:
+        space[offset : offset + 4] = (identifier | 1 << 16 | following << 20).to_bytes(4, "little")
+    return bytes(space)
+
+
+IGB = ((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x160), (0x160, 0x0010, 0))
+"""An 82576: error reporting, ARI, SR-IOV, as its configuration space has them."""
+
+
+@pytest.mark.parametrize(
+    ("config", "capable"),
+    [
+        (configuration(*IGB), True),
+        (configuration(*IGB[:1], (0x150, 0x000E, 0)), False),
+        (configuration(), False),
+        (configuration(*IGB)[:256], False),
+        (configuration(*IGB)[:64], None),
+        (configuration(*IGB)[:0x152], None),
+        (b"", None),
+        (b"\xff" * 4096, None),
+        (configuration((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x100)), None),
+        (configuration((0x100, 0x0001, 0x040)), False),
+    ],
+)
+def test_the_capability_is_found_in_the_chain(config: bytes, capable: bool | None) -> None:
+    assert parse_sriov_capable(config) is capable
+
+
+@given(st.lists(st.integers(64, 1023).map(lambda word: 4 * word)), st.integers(0, 0xFFFF), st.integers(0, 0xFFF))
+def test_a_chain_that_leads_anywhere_ends(offsets: list[int], identifier: int, last: int) -> None:
+    """From one offset to the next one, round in circles, too."""
+    chain = zip([0x100, *offsets], [identifier] * (len(offsets) + 1), [*offsets, last], strict=True)
+    assert parse_sriov_capable(configuration(*chain)) in (True, False, None)
+
+
+@given(st.binary(max_size=4096))
+def test_any_bytes_are_a_configuration_space(config: bytes) -> None:
+    assert parse_sriov_capable(config) in (True, False, None)
+    assert parse_sriov_capable(config[:255]) is None
+
+
+def test_capable_of_what_no_driver_shows(tree: Path) -> None:
+    """No driver: sriov_totalvfs is there all the same, unless the firmware allows none; the capability stays."""
+    assert read_tree(tree).sriov_capable is None
+    (tree / "config").write_bytes(configuration(*IGB))
+    (tree / "modalias").write_text("pci:v000015B3d00001017sv*\n")
+    function = read_tree(tree)
+    assert (function.sriov, function.sriov_capable) == (None, True)
+    assert function.modalias == "pci:v000015B3d00001017sv*"
+    (tree / "power").mkdir()
+    (tree / "power/runtime_status").write_text("suspended\n")
+    assert read_tree(tree).sriov_capable is None
+    (tree / "power/runtime_status").write_text("active\n")
+    (tree / "config").write_bytes(configuration(*IGB)[:64])
+    assert read_tree(tree).sriov_capable is None
+    (tree / "config").write_bytes(bytes(256))
+    assert read_tree(tree).sriov_capable is False
+
+
+def test_a_virtual_function_has_none_of_its_own(tree: Path) -> None:
+    (tree / "physfn").symlink_to("../0000:05:00.1")
+    (tree / "config").write_bytes(configuration(*IGB))
+    assert read_tree(tree).sriov_capable is False
+
+
+def test_pyudev_reads_the_same_names() -> None:
+    """Of this machine's own devices; where no udevd runs, neither has any."""
+    pyudev = pytest.importorskip("pyudev", reason="libudev is not installed", exc_type=ImportError)
+    wanted = {}
+    expected = {}
+    for device in pyudev.Context().list_devices(subsystem="pci"):
+        vendor, _, model = device.properties["PCI_ID"].partition(":")
+        wanted[device.sys_name] = (int(vendor, 16), int(model, 16))
+        names = tuple(device.properties.get(f"ID_{what}_FROM_DATABASE") for what in ("VENDOR", "MODEL"))
+        if names != (None, None):
+            expected[device.sys_name] = names
+    assert read_udev_names(wanted) == expected

@@ -1,0 +1,38 @@
+"""Patterns that are compiled late: each of them can be, and behaves as the one of `re`."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+from nictop.probe.kernel.patterns import Late, pattern
+from tests.support.namespaces import ROOT
+
+MODULES = sorted(
+    path.stem for path in (ROOT / "nictop/probe").glob("*.py") if "import pattern\n" in path.read_text("utf-8")
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_pattern_of_the_probe_is_one(name: str) -> None:
+    module = importlib.import_module(f"nictop.probe.{name}")
+    found = [value for value in vars(module).values() if isinstance(value, Late)]
+    assert found
+    for one in found:
+        assert re.compile(one._text, one._flags).pattern == one._text
+
+
+def test_it_behaves_as_the_compiled_one() -> None:
+    digits = pattern(r"([0-9]+)x", re.IGNORECASE)
+    assert [match[1] for match in digits.finditer("1x 22X")] == ["1", "22"]
+    assert digits.fullmatch("3X") and not digits.fullmatch("3")
+    assert digits.sub("", "a1xb") == "ab" and digits.groups == 1
+    with pytest.raises(AttributeError):
+        digits.no_such_method  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_no_pattern_fails_when_it_is_used() -> None:
+    with pytest.raises(re.error):
+        pattern("(").search("")

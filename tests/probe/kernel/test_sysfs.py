@@ -1,0 +1,78 @@
+"""Small files: every way in which one can fail to be what it should."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
+from nictop.probe.records import Unreadable
+
+
+@pytest.mark.parametrize(
+    ("number", "reason", "word"),
+    [
+        (errno.EOPNOTSUPP, "not_offered", "EOPNOTSUPP"),
+        (errno.EINVAL, "not_offered", "EINVAL"),
+        (524, "not_offered", "ENOTSUPP"),
+        (errno.EPERM, "needs_root", "EPERM"),
+        (errno.EACCES, "needs_root", "EACCES"),
+        (errno.ENOENT, "missing", "ENOENT"),
+        (errno.ENODEV, "vanished", "ENODEV"),
+        (errno.ENXIO, "vanished", "ENXIO"),
+        (errno.EIO, "failed", "EIO"),
+        (4095, "failed", "errno 4095"),
+    ],
+)
+def test_errors_in_the_words_of_the_records(number: int, reason: str, word: str) -> None:
+    found = why_unreadable(OSError(number, "x"), "there")
+    assert (found.reason, found.detail) == (reason, f"there: {word}")
+
+
+def test_text_loses_only_what_the_kernel_puts_at_its_end(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"  two words \xff\n\0\n")
+    assert read_text(str(tmp_path / "file")) == "  two words \ufffd"
+
+
+def test_a_file_nobody_may_read_needs_root(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("1")
+    (tmp_path / "secret").chmod(0)
+    with contextlib.suppress(PermissionError), open(tmp_path / "secret"):
+        pytest.skip("this user reads everything")
+    folder = Folder(str(tmp_path))
+    assert folder.integer("field", "secret") is None
+    assert folder.unreadable["field"].reason == "needs_root"
+
+
+def test_a_folder_tells_missing_from_broken(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("")
+    (tmp_path / "word").write_text("elephant")
+    (tmp_path / "file").write_text("1")
+    (tmp_path / "link").symlink_to("../where/to")
+    folder = Folder(str(tmp_path))
+    assert folder.integer("none", "missing") is None
+    assert folder.text("none", "empty") is None
+    assert folder.link("none", "missing") is None
+    assert folder.names("none", "missing") == ()
+    assert folder.link("fine", "link") == "to"
+    assert folder.unreadable == {}
+    assert folder.integer("word", "word") is None
+    assert folder.link("no_link", "file") is None
+    assert folder.names("no_folder", "file") == ()
+    assert folder.unreadable["word"] == Unreadable("malformed", f"{tmp_path}/word: 'elephant'")
+    assert folder.unreadable["no_link"].detail == f"{tmp_path}/file: EINVAL"
+    assert folder.unreadable["no_folder"].detail == f"{tmp_path}/file: ENOTDIR"
+
+
+@given(st.text(), st.sampled_from([10, 16]))
+def test_any_text_is_a_plain_number_or_none(text: str, base: int) -> None:
+    value = parse_integer(text, base)
+    if value is not None:
+        assert text.isascii()
+        assert "_" not in text
+        assert int(text, base) == value

@@ -1,0 +1,791 @@
+"""Generators of traffic started by a real probe: iperf3 and the built-in one over veth, and that none of them is left
+running.
+
+How long something takes, and which rate it reaches, is judged by the benchmarks: here figures are compared with those
+of the kernel, of the other end and of the same clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.probe.records import TrafficLine
+from nictop.probe.traffic import generators as generator
+from nictop.probe.traffic import iperf3 as iperf3_command
+from nictop.probe.traffic.builtin import main as built_in_traffic
+from nictop.probe.traffic.generators import Generators
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.bundle import bundle
+from tests.support import namespaces
+from tests.support.kills import kill_matrix
+from tests.support.namespaces import Namespace
+from tests.support.probe import LIMIT, Probe, alive, interpreters, wait_until
+from tests.support.traffic import (
+    IPV4,
+    IPV6,
+    MARK,
+    PORT,
+    Cable,
+    cable,
+    heard,
+    marked,
+    said,
+    start,
+    strays,
+    until_the_end,
+)
+
+NO_NAMESPACES = namespaces.why_impossible()
+PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
+GENERATORS = [
+    pytest.param("iperf3", marks=pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")),
+    "builtin",
+]
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator[Cable]:
+    if NO_NAMESPACES:
+        pytest.skip(NO_NAMESPACES)
+    with cable() as made:
+        yield made
+
+
+Ends = tuple[Probe, Probe]
+"""A probe at the client's end, and one at the server's."""
+
+
+@contextmanager
+def probes(wire: Cable) -> Iterator[Ends]:
+    with (
+        Probe("--interval", "60", namespace=wire.left) as client,
+        Probe("--interval", "60", namespace=wire.right) as server,
+    ):
+        yield client, server
+
+
+class SharedEnds:
+    """Probes that one test after another uses, as long as no generator of an earlier one is left."""
+
+    def __init__(self, wire: Cable) -> None:
+        self._wire, self._stack = wire, ExitStack()
+        self._ends: Ends | None = None
+
+    def get(self) -> Ends:
+        if self._ends is None or not all(map(is_idle, self._ends)):
+            self.close()
+            self._ends = self._stack.enter_context(probes(self._wire))
+        return self._ends
+
+    def close(self) -> None:
+        self._ends = None
+        self._stack.close()
+
+
+def is_idle(probe: Probe) -> bool:
+    """Whether it lives and no generator runs; reads what it has said so far."""
+    if probe.process.poll() is not None or safely(made_session, probe):
+        return False
+    probe.ask({"traffic": {"id": "nothing", "action": "stop"}})
+    return said(probe, "failed", name="nothing").text == "no generator of this name runs here"
+
+
+def made_session(probe: Probe) -> bool:
+    return any(os.getsid(pid) == pid for pid in probe.children())
+
+
+def safely(fact: Callable[[Probe], bool], probe: Probe) -> bool:
+    try:
+        return fact(probe)
+    except ProcessLookupError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def shared_ends(wire: Cable) -> Iterator[SharedEnds]:
+    shared = SharedEnds(wire)
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def ends(shared_ends: SharedEnds) -> Ends:
+    return shared_ends.get()
+
+
+@pytest.fixture
+def marked_ends(wire: Cable, mark: str) -> Iterator[Ends]:
+    """With the mark in their environment, and in that of all processes that they start."""
+    with probes(wire) as made:
+        yield made
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> str:
+    """In the environment of all processes that the test causes."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, value)
+    return value
+
+
+Run = tuple[list[TrafficLine], list[TrafficLine]]
+MUCH = 4_000_000
+"""Bytes: more than what follows when an iperf3 goes on whose time is over."""
+ROUNDING = 1e-5
+"""Seconds: less than the shortest interval, more than what two rounded figures differ by."""
+
+
+def run(ends: Ends, generator: str, *arguments: str, addresses: tuple[str, str] = IPV4, **fields: Any) -> Run:
+    """A whole run: what is said of the client, and of the server."""
+    client, server = ends
+    mine = [word for word in arguments if word in ("--udp",)] if generator == "builtin" else []
+    server.ask(start("server", generator, *mine, address=addresses[1], **fields))
+    before = heard(server, "server", "listening", "failed", "exit")
+    assert before[-1].kind == "listening"
+    client.ask(start("client", generator, *arguments, address=addresses[1], **fields))
+    return until_the_end(client, "client"), before + heard(server, "server", "exit")
+
+
+def output(lines: list[TrafficLine]) -> str:
+    return "\n".join(line.text for line in lines if line.kind == "output" and line.stream == "stdout")
+
+
+def check_order(lines: list[TrafficLine]) -> None:
+    """Of one child, as `records.TrafficLine` promises it."""
+    kinds = [line.kind for line in lines]
+    assert kinds[0] == "started" and kinds[-1] == "exit" and lines[-1].status == 0, lines[-5:]
+    assert kinds.count("started") == kinds.count("exit") == 1 and "failed" not in kinds
+    assert lines[0].pid and not alive(lines[0].pid)
+    assert [line.time for line in lines] == sorted(line.time for line in lines)
+
+
+# ------------------------------------------------------------------------------------------- iperf3
+
+
+@pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+@pytest.mark.parametrize(
+    ("arguments", "addresses", "sums"),
+    [
+        ((), IPV4, {"sum_sent": "bytes_acked"}),
+        (("-R",), IPV4, {"sum_received": "bytes_received"}),
+        (("--bidir",), IPV4, {"sum_sent": "bytes_acked", "sum_received_bidir_reverse": "bytes_received"}),
+        (("-P", "4"), IPV4, {"sum_sent": "bytes_acked"}),
+        (("-M", "500"), IPV4, {"sum_sent": "bytes_acked"}),
+        ((), IPV6, {"sum_sent": "bytes_acked"}),
+    ],
+    ids=["tcp", "reverse", "bidirectional", "four streams", "mss", "ipv6"],
+)
+def test_iperf3(ends: Ends, arguments: tuple[str, ...], addresses: tuple[str, str], sums: dict[str, str]) -> None:
+    """The sockets' figures are those of the other end, and those that iperf3 itself gives for the same run: both ends
+    are stopped in the middle of it until its time is over, so that hardly anything follows the last figures."""
+    client, server = ends
+    watched: dict[str, Any] = {"address": addresses[1], "sockets": True, "interval": 0.1}
+    server.ask(start("server", "iperf3", **watched))
+    theirs = heard(server, "server", "listening", "failed", "exit")
+    assert theirs[-1].kind == "listening"
+    client.ask(start("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
+    mine = heard(client, "client", "started")
+    while not all(moved(mine[-1], field) > MUCH for field in sums.values()):
+        mine += heard(client, "client", "sockets")
+    pids = [lines[0].pid for lines in (mine, theirs)]
+    assert all(pids)
+    for pid in filter(None, pids):
+        os.kill(pid, signal.SIGSTOP)
+    while True:  # until what was on its way has come
+        mine += heard(client, "client", "sockets")
+        theirs += heard(server, "server", "sockets")
+        over = mine[-1].time > mine[0].time + 2.1 and theirs[-1].time > mine[0].time + 2.1
+        if over and all(figures(lines[-1]) == figures(lines[-2]) for lines in (mine, theirs)):
+            break
+    last, other = mine[-1], theirs[-1]
+    for pid in filter(None, pids):
+        os.kill(pid, signal.SIGCONT)
+    mine += heard(client, "client", "exit")
+    theirs += heard(server, "server", "exit")
+    check_order(mine)
+    check_order(theirs)
+    for one in last.sockets:
+        assert {one.local, one.remote} == set(addresses) and one.remote_port == PORT
+    for field in set(sums.values()):
+        opposite = "bytes_received" if field == "bytes_acked" else "bytes_acked"
+        # what opens a connection is acknowledged as a byte
+        assert moved(last, field) == pytest.approx(moved(other, opposite), abs=len(last.sockets))
+    report = json.loads(output(mine))
+    assert "error" not in report
+    for name, field in sums.items():
+        whole = report["end"][name]["bytes"]
+        assert 0.5 * whole < moved(last, field) <= 1.05 * whole  # a receiver may leave something unread
+    if "-M" in arguments:  # timestamps take 12 bytes
+        assert {one.snd_mss for one in last.sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
+    if "-P" in arguments:
+        assert len(last.sockets) == 5  # and the control connection
+
+
+def figures(line: TrafficLine) -> tuple[int, int]:
+    return moved(line, "bytes_acked"), moved(line, "bytes_received")
+
+
+def moved(line: TrafficLine, field: str) -> int:
+    """The sum over all sockets of one look at them."""
+    return sum(getattr(one, field) or 0 for one in line.sockets)
+
+
+@pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+def test_iperf3_udp(wire: Cable, ends: Ends) -> None:
+    before = interface_bytes(wire, "tx")
+    client, server = run(ends, "iperf3", "-u", "-b", "50M", "-t", "1", "-J")
+    carried = interface_bytes(wire, "tx") - before
+    check_order(client)
+    check_order(server)
+    report = json.loads(output(client))
+    assert report["start"]["target_bitrate"] == 50_000_000
+    total = report["end"]["sum"]
+    assert total["packets"] > 0 and 0 < total["bytes"] < carried < 1.1 * total["bytes"] + 100_000
+
+
+# ------------------------------------------------------------------------------------------- the built-in one
+
+
+def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
+    parsed = [json.loads(line.text) for line in lines if line.kind == "output" and line.stream == "stdout"]
+    assert not [event for event in parsed if event["event"] == "error"], parsed
+    return [event for event in parsed if event["event"] == kind]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "addresses"),
+    [
+        ((), IPV4),
+        (("--reverse",), IPV4),
+        (("--streams", "4", "--bitrate", "100M"), IPV4),
+        (("--streams", "3", "--bitrate", "100M", "--reverse"), IPV6),
+        (("--mss", "500", "--bitrate", "200M"), IPV4),
+        (("--bytes", "512", "--bitrate", "50M"), IPV4),
+        (("--length", "8M"), IPV6),
+        (("--bitrate", "80M", "--window", "256K", "--congestion", "reno", "--no-delay", "--tos", "8"), IPV4),
+    ],
+    ids=["plain", "reverse", "four streams", "three reverse ipv6", "mss", "short", "long ipv6", "paced"],
+)
+def test_built_in_tcp(wire: Cable, ends: Ends, arguments: tuple[str, ...], addresses: tuple[str, str]) -> None:
+    """Both ends count the same bytes, and no more than the interface carried."""
+    direction = "rx" if "--reverse" in arguments else "tx"
+    before = interface_bytes(wire, direction)
+    client, server = run(ends, "builtin", "--time", "0.3", "--interval", "0.1", *arguments, addresses=addresses)
+    carried = interface_bytes(wire, direction) - before
+    check_order(client)
+    check_order(server)
+    [begun], [mine], [theirs] = events(client, "start"), events(client, "end"), events(server, "end")
+    intervals = events(client, "interval")
+    check_intervals(intervals, mine)
+    assert mine["bytes"] == theirs["bytes"] == sum(mine["streams"])
+    assert 0 < mine["bytes"] < carried
+    assert mine["sender"] is not theirs["sender"] and mine["sender"] is ("--reverse" not in arguments)
+    sender = mine if mine["sender"] else theirs
+    assert 0.3 <= sender["seconds"] < client[-1].time - server[0].time
+    assert len(mine["streams"]) == begun["streams"] == len(begun["connections"])
+    # CPU time is counted in ticks of the scheduler, and goes on while what has been sent is acknowledged
+    assert mine["cpu_user"] + mine["cpu_system"] < (client[-1].time - client[0].time) * begun["streams"]
+    if "--mss" in arguments:
+        assert mine["snd_mss"] == theirs["snd_mss"] == 488
+    if "--congestion" in arguments:
+        assert begun["congestion_control"] == "reno"
+        # never faster, but for what the window holds at the end
+        assert mine["bytes"] * 8 < 1.1 * 80e6 * mine["seconds"] + 2 * 8 * 256 * 1024
+
+
+def check_intervals(intervals: list[dict[str, Any]], end: dict[str, Any]) -> None:
+    """They follow one another, and their sum is the total but for what came in the millisecond after the last one."""
+    assert intervals[0]["start"] == 0.0
+    assert [one["start"] for one in intervals[1:]] == [one["end"] for one in intervals[:-1]]
+    counted, rest = sum(one["bytes"] for one in intervals), end["seconds"] - intervals[-1]["end"]
+    assert counted <= end["bytes"] and rest <= built_in_traffic.SHORTEST_INTERVAL
+    if abs(rest) < ROUNDING:
+        assert counted == end["bytes"]
+
+
+def interface_bytes(wire: Cable, direction: str) -> int:
+    return int(wire.left.run(["cat", f"/sys/class/net/wire/statistics/{direction}_bytes"]))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--reverse",), ("--streams", "3"), ("--length", "4000")],
+    ids=["plain", "reverse", "three streams", "long"],
+)
+def test_built_in_udp(wire: Cable, ends: Ends, arguments: tuple[str, ...]) -> None:
+    """No datagram is lost but those that the kernel says it has dropped, and the rate is never exceeded."""
+    receives = wire.left if "--reverse" in arguments else wire.right
+    dropped = datagrams_dropped(receives)
+    client, server = run(ends, "builtin", "--udp", "--bitrate", "40M", "--time", "0.3", *arguments)
+    dropped = datagrams_dropped(receives) - dropped
+    check_order(client)
+    check_order(server)
+    [mine], [theirs] = events(client, "end"), events(server, "end")
+    [begun] = events(client, "start")
+    sender, receiver = (mine, theirs) if mine["sender"] else (theirs, mine)
+    assert receiver["packets"] + receiver["lost"] == sender["packets"] > 0
+    assert sender["bytes"] == sender["packets"] * begun["length"]
+    assert receiver["out_of_order"] == 0 <= receiver["jitter"]
+    assert dropped or not receiver["lost"]
+    # at the start there is the first millisecond's already
+    most = 40e6 / 8 * (sender["seconds"] + 0.001) + begun["length"]
+    assert sender["bytes"] <= most * len(sender["streams"])
+
+
+def datagrams_dropped(namespace: Namespace) -> int:
+    """By full sockets, as the kernel counts them."""
+    names, values = (
+        line.split() for line in namespace.run(["cat", "/proc/net/snmp"]).splitlines() if line.startswith("Udp:")
+    )
+    return int(values[names.index("RcvbufErrors")])
+
+
+def test_built_in_omits_the_beginning(ends: Ends) -> None:
+    arguments = ("--time", "0.4", "--omit", "0.15", "--interval", "0.1", "--bitrate", "200M")
+    client, server = run(ends, "builtin", *arguments)
+    assert [one["omitted"] for one in events(server, "interval")].count(True) == 1
+    intervals = events(client, "interval")
+    omitted = [one for one in intervals if one["omitted"]]
+    kept = [one for one in intervals if not one["omitted"]]
+    assert intervals == omitted + kept
+    assert omitted[0]["start"] == 0.0 and all(one["end"] < 0.15 for one in omitted[:-1])
+    assert omitted[-1]["end"] >= 0.15
+    assert [one["start"] for one in omitted[1:]] == [one["end"] for one in omitted[:-1]]
+    [end] = events(client, "end")
+    assert end["seconds"] >= 0.4 and end["bytes"] > 0
+    check_intervals(kept, end | {"seconds": end["seconds"] + 0.15 - omitted[-1]["end"]})
+
+
+def test_built_in_server_refuses_foreign_connections(wire: Cable, ends: Ends) -> None:
+    """A connection that says nothing, one that says something else, and one that has gone before the client comes."""
+    client, server = ends
+    server.ask(start("server", "builtin", address=IPV4[1]))
+    said(server, "listening")
+
+    def connect_foreign() -> list[socket.socket]:
+        foreign = [socket.create_connection((IPV4[1], PORT), 5) for _ in range(3)]
+        foreign[1].send(b"GET / HTTP/1.1\r\n" * 20)
+        foreign[2].close()
+        return foreign
+
+    foreign = wire.left.inside(connect_foreign)
+    try:
+        client.ask(start("client", "builtin", "--time", "0.2", address=IPV4[1]))
+        check_order(until_the_end(client, "client"))
+        assert heard(server, "server", "exit")[-1].status == 0
+        assert not foreign[1].recv(100)
+    except ConnectionResetError:
+        pass  # closed with something unread: that is no answer either
+    finally:
+        for one in foreign:
+            one.close()
+
+
+class Travelled(Probe):
+    """A probe whose sources came over stdin, as on another machine."""
+
+    def __init__(self, python: str, folder: Path) -> None:
+        packed = bundle()
+        (folder / "python3").symlink_to(python)
+        command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", command.line()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={"PATH": f"{folder}:/usr/bin:/bin"},
+        )
+        self._buffer = b""
+        self.ask(packed.first + packed.rest)
+        for line in self.raw_lines():
+            if b" ready " in line:
+                break
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_every_python_makes_traffic_from_memory(python: str, tmp_path: Path) -> None:
+    with Travelled(python, tmp_path) as probe:
+        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        tools = said(probe, "tools", "failed").tools
+        assert tools is not None and tools.congestion_controls
+        for udp in ([], ["--udp", "--bitrate", "20M"]):
+            probe.ask(start("server", "builtin", *udp[:1], address="127.0.0.1"))
+            lines = heard(probe, "server", "listening", "exit", "failed")
+            assert lines[-1].kind == "listening", lines
+            probe.ask(start("client", "builtin", "-t", "0.2", "-P", "2", *udp, address="127.0.0.1", sockets=True))
+            ended = [said(probe, "exit"), said(probe, "exit")]
+            assert {line.id for line in ended} == {"client", "server"} and {line.status for line in ended} == {0}
+
+
+# ------------------------------------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_port_that_is_taken_is_said(wire: Cable, ends: Ends, name: str) -> None:
+    def occupy() -> socket.socket:
+        return socket.create_server((IPV4[1], PORT))
+
+    _, server = ends
+    with wire.right.inside(occupy):
+        server.ask(start("server", name, address=IPV4[1]))
+        lines = until_the_end(server, "server")
+    assert lines[-1].kind == "exit" and lines[-1].status == 1
+    assert "ddress already in use" in "".join(line.text for line in lines)
+    assert "listening" not in [line.kind for line in lines]
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_client_without_server_says_why(ends: Ends, name: str) -> None:
+    client, _ = ends
+    client.ask(start("client", name, address=IPV4[1]))
+    lines = until_the_end(client, "client")
+    assert lines[-1].status == 1
+    assert "onnection refused" in "".join(line.text for line in lines)
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@kill_matrix(("running",))
+def test_stop_ends_it_and_its_children(mark: str, marked_ends: Ends, stage: str, kill: int, name: str) -> None:
+    client, server = marked_ends
+    server.ask(start("server", name, address=IPV4[1]))
+    assert said(server, "listening", "failed").kind == "listening"
+    client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    assert len(said(client, "sockets", "exit", name="client").sockets) >= 2
+    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    server.ask({"traffic": {"id": "server", "action": "stop"}})
+    said(client, "exit", name="client")
+    said(server, "exit", name="server")
+    wait_until(lambda: set(marked(mark)) == {client.process.pid, server.process.pid})
+    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    assert "no generator of this name" in said(client, "failed").text
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_its_time_ends_it(ends: Ends, name: str) -> None:
+    _, server = ends
+    server.ask(start("server", name, address=IPV4[1], deadline=0.3))
+    lines = until_the_end(server, "server")
+    assert [line.kind for line in lines if line.kind in ("failed", "exit")] == ["failed", "exit"]
+    assert "0.3 s" in next(line.text for line in lines if line.kind == "failed")
+    wait_until(lambda: not server.children())
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_stop_and_deadline_end_traffic_over_a_cut_cable(wire: Cable, ends: Ends, name: str) -> None:
+    """Which would wait for ever."""
+    client, server = ends
+    server.ask(start("server", name, address=IPV4[1], deadline=25))
+    said(server, "listening")
+    client.ask(start("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
+    said(client, "sockets")
+    wire.left.run(["ip", "link", "set", "wire", "down"])
+    try:
+        assert "1.5 s" in said(client, "failed").text
+        assert said(client, "exit").kind == "exit"
+        server.ask({"traffic": {"id": "server", "action": "stop"}})
+        said(server, "exit")
+        wait_until(lambda: not client.children() and not server.children())
+    finally:
+        wire.left.run(["ip", "link", "set", "wire", "up"])
+        wire.left.run(["ip", "address", "replace", f"{IPV6[0]}/64", "dev", "wire", "nodad"])
+
+
+# ------------------------------------------------------------------------------------------- no process is left
+
+
+def close_stdin(probe: Probe) -> None:
+    assert probe.process.stdin is not None
+    probe.process.stdin.close()
+
+
+STAGES: dict[str, Callable[[Probe], object]] = {
+    "asked": lambda probe: None,
+    "forked": lambda probe: wait_until(probe.children),
+    "in-its-session": lambda probe: wait_until(lambda: safely(made_session, probe)),
+    "started": lambda probe: said(probe, "started"),
+    "listening": lambda probe: said(probe, "listening"),
+}
+ENDS: dict[str, Callable[[Probe], object]] = {
+    "killed": lambda probe: probe.process.kill(),
+    "terminated": lambda probe: probe.process.terminate(),
+    "stdin-closed": close_stdin,
+}
+
+
+@pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
+@pytest.mark.parametrize("name", GENERATORS)
+@kill_matrix(tuple(STAGES), tuple(ENDS))
+def test_no_server_outlives_the_probe(
+    wire: Cable, mark: str, *, name: str, stage: str, kill: int, variant: str
+) -> None:
+    """`variant`: how the probe ends."""
+    with Probe("--interval", "60", namespace=wire.right) as probe:
+        probe.until(lambda line: line.counters)
+        probe.ask(start("server", name, address=IPV4[1]))
+        STAGES[stage](probe)
+        ENDS[variant](probe)
+        probe.process.wait(LIMIT)
+    wait_until(lambda: not marked(mark))
+
+
+@pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
+@pytest.mark.parametrize("name", GENERATORS)
+@kill_matrix(tuple(ENDS), ("server-first", "client-first"))
+def test_nothing_outlives_the_probes_while_it_runs(
+    wire: Cable, mark: str, *, name: str, stage: str, kill: int, variant: str
+) -> None:
+    """Both ends with four streams under full load, ended in turn; `stage`: how."""
+    with (
+        Probe("--interval", "60", namespace=wire.left) as client,
+        Probe("--interval", "60", namespace=wire.right) as server,
+    ):
+        server.ask(start("server", name, address=IPV4[1]))
+        said(server, "listening")
+        client.ask(start("client", name, "-P", "4", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+        said(client, "sockets")
+        assert len(marked(mark)) >= 4
+        for probe in (client, server) if variant == "client-first" else (server, client):
+            ENDS[stage](probe)
+            probe.process.wait(LIMIT)
+    wait_until(lambda: not marked(mark))
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@kill_matrix(("running",))
+def test_a_child_that_is_killed_leaves_nothing(ends: Ends, stage: str, kill: int, name: str) -> None:
+    client, server = ends
+    server.ask(start("server", name, address=IPV4[1]))
+    said(server, "listening")
+    client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
+    pid = said(client, "started").pid
+    assert pid is not None
+    said(client, "sockets")
+    os.kill(pid, signal.SIGKILL)
+    gone = said(client, "exit")
+    assert gone.signal == signal.SIGKILL and gone.status is None
+    server.ask({"traffic": {"id": "server", "action": "stop"}})
+    said(server, "exit", "failed")
+    wait_until(lambda: not client.children() and not server.children())
+
+
+# ------------------------------------------------------------------------------------------- iperf3s that misbehave
+
+
+FAKES = {
+    "floods": "while :; do echo x; done",
+    "prints one endless line": "exec tr '\\0' x </dev/zero",
+    "hangs": "trap '' TERM; while :; do read -r line <>/dev/ptmx; done",
+    "closes its pipes": "exec >&- 2>&-; while :; do read -r line <>/dev/ptmx; done",
+    "prints bytes": "printf '\\377\\033[2J\\0\\r\\n'; exit 3",
+    "leaves a child": "(trap '' TERM; while :; do read -r line <>/dev/ptmx; done) & exit 0",
+}
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Callable[[str], None]:
+    """Puts a program of that name ahead of the real one."""
+
+    def put(script: str) -> None:
+        path = tmp_path / "iperf3"
+        path.write_text(script if script.startswith("#") else f"#!/bin/bash\n{script}\n")
+        path.chmod(0o755)
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return put
+
+
+@pytest.mark.parametrize("kind", FAKES)
+def test_misbehaving_iperf3(kind: str, fake: Callable[[str], None], mark: str) -> None:
+    fake(FAKES[kind])
+    with Probe("--interval", "0.1") as probe:
+        probe.ask(start("server", "iperf3", address="127.0.0.1", deadline=1.0))
+        lines = until_the_end(probe, "server")
+        probe.until(lambda line: line.counters)
+        wait_until(lambda: not strays(mark, probe))
+        last = lines[-1]
+        if kind == "prints bytes":
+            assert last.status == 3 and lines[1].text.startswith("\ufffd\x1b[2J\0")
+        elif kind == "leaves a child":
+            assert last.status == 0
+        elif kind == "closes its pipes":
+            assert last.signal == signal.SIGTERM
+        else:
+            assert last.signal in (signal.SIGTERM, signal.SIGKILL)
+            assert [line.kind for line in lines].count("failed") == 1
+    wait_until(lambda: not marked(mark))
+
+
+def test_an_iperf3_that_cannot_be_run_is_said(fake: Callable[[str], None], mark: str) -> None:
+    fake("#!/nonexistent/interpreter")
+    with Probe("--interval", "60") as probe:
+        probe.ask(start("server", "iperf3", address="127.0.0.1"))
+        assert said(probe, "started", "failed").text == "cannot be started: No such file or directory"
+        wait_until(lambda: not strays(mark, probe))
+
+
+def test_a_host_without_iperf3_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(iperf3_command, "PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    heard: list[dict[str, Any]] = []
+
+    def say(fields: dict[str, Any], *, dispensable: bool = False) -> None:
+        heard.append(fields)
+
+    generators = Generators(say, select.poll())
+    generators.obey(start("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
+    assert [(line["kind"], line["text"]) for line in heard] == [("failed", "iperf3 is not installed")]
+    assert generators.next_moment(0.0) is None
+
+
+# ------------------------------------------------------------------------------------------- the check
+
+
+@pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
+def test_tools_are_found(mark: str) -> None:
+    with Probe("--interval", "60") as probe:
+        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        tools = said(probe, "tools", "failed").tools
+        wait_until(lambda: not strays(mark, probe))
+    assert tools is not None and tools.path == shutil.which("iperf3")
+    assert tools.version.startswith("iperf 3.") and {"--reverse", "--forceflush"} <= set(tools.options)
+    assert tools.congestion_control in tools.congestion_controls
+    assert set(tools.allowed_congestion_controls) <= set(tools.congestion_controls)
+    assert tools.cpus == tuple(sorted(os.sched_getaffinity(0))) and not tools.unreadable
+
+
+@pytest.mark.parametrize(
+    ("script", "reason", "word"),
+    [
+        (FAKES["hangs"], "failed", "did not end"),
+        ("echo hello", "malformed", "hello"),
+        ("#!/nonexistent/interpreter", "failed", "No such file"),
+        ("kill -9 $$", "malformed", "says ''"),
+    ],
+    ids=["hangs", "says something else", "cannot be run", "is killed"],
+)
+def test_tools_that_are_none_are_data(
+    fake: Callable[[str], None], mark: str, script: str, reason: str, word: str
+) -> None:
+    fake(script)
+    with Probe("--interval", "60") as probe:
+        probe.ask({"traffic": {"id": "c", "action": "check"}})
+        tools = said(probe, "tools", "failed").tools
+        assert tools is not None and tools.version == "" and tools.options == ()
+        assert tools.unreadable["version"].reason == reason and word in tools.unreadable["version"].detail
+        assert tools.congestion_controls
+    wait_until(lambda: not marked(mark))
+
+
+# ------------------------------------------------------------------------------------------- limits
+
+
+def test_what_is_not_understood_is_said() -> None:
+    with Probe("--interval", "60") as probe:
+        for change, word in (
+            ({"id": ""}, "id is not"),
+            ({"id": "a\nb"}, "id is not"),
+            ({"action": "restart"}, "action is not one of"),
+            ({"role": None}, "role is not one of"),
+            ({"port": 0}, "port is not"),
+            ({"port": True}, "port is not"),
+            ({"address": "localhost"}, "address is not"),
+            ({"role": "client", "address": None}, "a client needs"),
+            ({"deadline": 0}, "deadline is not"),
+            ({"deadline": 1e9}, "deadline is not"),
+            ({"sockets": True, "interval": -1}, "interval is not"),
+            ({"threads": 1}, "threads is not true or false"),
+            ({"arguments": "--reverse"}, "arguments is not"),
+            ({"arguments": ["--logfile", "x"]}, "does not pass '--logfile'"),
+            ({"arguments": ["--logf=x"]}, "does not pass '--logf=x'"),
+            ({"arguments": ["-D"]}, "does not pass '-D'"),
+            ({"arguments": ["-t", "-F"]}, "'-F' is no value of -t"),
+            ({"arguments": ["-t"]}, "'' is no value of -t"),
+            ({"generator": "builtin", "arguments": ["--file", "x"]}, "no option '--file'"),
+            ({"generator": "builtin", "arguments": ["--length", "9M"]}, "is no value of --length"),
+        ):
+            request = start("server", "iperf3", address="127.0.0.1")
+            request["traffic"].update(change)
+            probe.ask(request)
+            line = said(probe, "failed", "started")
+            assert word in line.text, (change, line)
+        assert not [pid for pid in probe.children() if os.getsid(pid) == pid]
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_threads_are_told_while_one_runs(ends: Ends, generator: str) -> None:
+    """Of all processes of the host, its own among them."""
+    client, server = ends
+    server.ask(start("server", generator, address=IPV4[1]))
+    said(server, "listening")
+    busy = ("-t", "30") if generator == "iperf3" else ("--time", "30")
+    client.ask(start("client", generator, *busy, address=IPV4[1], threads=True))
+    pid = said(client, "started").pid
+    while True:
+        line = said(client, "threads", name="client")
+        assert line.seconds and line.seconds > 0 and line.unreadable is None
+        own = [one for one in line.threads if one.generator]
+        if own:
+            break
+    assert {one.name[:4] for one in own} <= {"iper", "pyth", "nict"} and pid is not None
+    assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own)
+    assert all(one.user + one.system > 0 for one in line.threads) and len(line.threads) <= 16
+    client.ask({"traffic": {"id": "client", "action": "stop"}})
+    said(client, "exit")
+
+
+def test_limit_of_generators() -> None:
+    with Probe("--interval", "60") as probe:
+        for number in range(generator.MOST + 1):
+            probe.ask(start("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
+        probe.ask(start("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
+        text = said(probe, "failed").text
+        assert text == f"{generator.MOST} generators run already"
+        assert said(probe, "failed").text == "a generator of this name runs already"
+    assert probe.process.returncode == 0
+
+
+def test_output_waits_while_the_probe_is_not_read(fake: Callable[[str], None], mark: str) -> None:
+    """A child that prints waits at its pipe while the probe's lines are not read, and nothing of it is lost."""
+    fake('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
+    with Probe("--interval", "60") as probe:
+        probe.ask(start("client", "iperf3", address="127.0.0.1"))
+        wait_until(lambda: [pid for pid in probe.children() if os.getsid(pid) == pid])
+        [child] = [pid for pid in probe.children() if os.getsid(pid) == pid]
+        wait_until(lambda: "pipe_write" in Path(f"/proc/{child}/wchan").read_text())
+        lines = until_the_end(probe, "client")
+    texts = [line.text.split()[0] for line in lines if line.kind == "output"]
+    assert texts == [str(number) for number in range(15000)]
+
+
+def test_the_parent_stays_small() -> None:
+    """Neither what describes records nor what only children need."""
+    code = (
+        "import select, sys, nictop.probe.traffic.generators as g\n"
+        "lines = []\n"
+        "made = g.Generators(lambda fields, dispensable=False: lines.append(fields), select.poll())\n"
+        "made.obey({'id': 'a', 'action': 'start', 'role': 'server', 'generator': 'builtin', 'port': 1,\n"
+        "           'address': '127.0.0.1', 'deadline': 1, 'arguments': ['--mss', '500']}, 0.0)\n"
+        "made.end_all()\n"
+        "print(sorted({'dataclasses', 'typing', 'subprocess', 'ctypes', 'asyncio'} & set(sys.modules)), lines)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(namespaces.ROOT)!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[] []"

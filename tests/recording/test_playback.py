@@ -1,0 +1,318 @@
+"""A playback says what the host said, when it said it, from any moment on; its clock is in the hands of the test."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.records import Line, Request
+from nictop.recording.playback import FASTEST, SLOWEST, WINDOW, Playback, PlaybackSource
+from nictop.recording.reader import Recording
+from nictop.recording.writer import Recorder
+from nictop.wire.source import Source, SourceState
+from tests.support.items import LIMIT, Item, has, until
+from tests.support.recordings import Told, a_host, record
+
+BEGIN = 1000.25
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Listener:
+    """Follows a source as the screens do: forgets everything when there was a jump."""
+
+    def __init__(self, playback: Playback, source: PlaybackSource) -> None:
+        self._playback, self._source = playback, source
+        self._jumps = playback.jumps
+        self.items: list[Item] = []
+        self.snapshot = Snapshot.empty(source.name)
+
+    async def listen(self) -> None:
+        async for item in self._source.items():
+            if self._playback.jumps != self._jumps:
+                self._jumps, self.items, self.snapshot = self._playback.jumps, [], Snapshot.empty(self._source.name)
+            self.items.append(item)
+            if isinstance(item, SourceState):
+                self.snapshot = with_state(self.snapshot, item.state, item.message)
+            else:
+                self.snapshot = advance(self.snapshot, item)
+
+    async def close(self) -> None:
+        await self._source.close()
+
+    @property
+    def newest(self) -> float | None:
+        return self.snapshot.counters.time if self.snapshot.counters is not None else None
+
+
+class Played:
+    """An open playback with a listener to each of its hosts."""
+
+    def __init__(self, playback: Playback, clock: Clock) -> None:
+        self.playback, self.clock = playback, clock
+        self.sources = playback.sources()
+        self.listeners = [Listener(playback, source) for source in self.sources]
+        self.tasks = [asyncio.ensure_future(listener.listen()) for listener in self.listeners]
+
+    async def until(self, fact: Callable[[], object]) -> None:
+        end = time.monotonic() + LIMIT
+        while not fact():
+            assert time.monotonic() < end, "did not come true in time"
+            await asyncio.wait(self.tasks, timeout=0)
+
+    def pass_by(self, seconds: float) -> None:
+        """Time goes on, and those who wait look at it."""
+        self.clock.now += seconds
+        self.playback.wake()
+
+
+@asynccontextmanager
+async def played(path: Path, window: float = WINDOW) -> AsyncIterator[Played]:
+    clock = Clock()
+    with Recording.open(str(path)) as recording:
+        one = Played(Playback(recording, window=window, clock=clock), clock)
+        try:
+            yield one
+        finally:
+            for source in one.sources:
+                await source.close()
+            await asyncio.wait_for(asyncio.gather(*one.tasks), LIMIT)
+
+
+@pytest.fixture(scope="module")
+def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two hosts, of which the second comes later and speaks twice as often."""
+    path = tmp_path_factory.mktemp("hour") / "r"
+    told: list[Told] = [*a_host("a", 900), *a_host("b", 1000, BEGIN + 100, 0.5)]
+    record(path, sorted(told, key=lambda one: one[2]))
+    return path
+
+
+def is_paused(playback: Playback) -> bool:
+    return not playback.playing
+
+
+def expected(host: list[Told], at: float) -> Snapshot:
+    """What somebody knew who had listened to the live host until then."""
+    snapshot = Snapshot.empty(host[0][0])
+    for _, item, moment in host:
+        if moment > at:
+            break
+        if isinstance(item, SourceState):
+            snapshot = with_state(snapshot, item.state, item.message)
+        elif isinstance(item, Line):
+            snapshot = advance(snapshot, item)
+    return snapshot
+
+
+def has_heard(listener: Listener, items: int) -> bool:
+    return len(listener.items) >= items
+
+
+def knows(listener: Listener, picture: Snapshot) -> bool:
+    return same(listener.snapshot, picture)
+
+
+def same(one: Snapshot, other: Snapshot) -> bool:
+    """In everything that a screen draws."""
+    return repr(one) == repr(other)
+
+
+def test_it_is_a_source(hour: Path) -> None:
+    with Recording.open(str(hour)) as recording:
+        sources: tuple[Source, ...] = Playback(recording).sources()
+    assert [source.name for source in sources] == ["a", "b"] and sources[0].pids == ()
+
+
+async def test_it_begins_at_the_beginning_and_waits(hour: Path) -> None:
+    async with played(hour) as one:
+        assert (one.playback.now(), one.playback.playing) == (BEGIN, False)
+        a = one.listeners[0]
+        await one.until(lambda: len(a.items) == 3)
+        one.pass_by(1000.0)
+        await asyncio.sleep(0)
+        assert a.snapshot.hello is not None and a.snapshot.inventory is None and len(a.items) == 3
+        assert one.playback.now() == BEGIN
+
+
+async def test_it_plays_in_recorded_time(hour: Path) -> None:
+    live = a_host("a", 900)
+    async with played(hour) as one:
+        a = one.listeners[0]
+        one.playback.play()
+        for seconds in (0.5, 0.1, 1.0, 7.0, 33.3):
+            one.pass_by(seconds)
+            now = one.playback.now()
+            told = sum(moment <= now for _, _, moment in live)
+            await one.until(partial(has_heard, a, told))
+            await asyncio.wait(one.tasks, timeout=0)
+            assert len(a.items) == told
+        assert same(a.snapshot, expected(live, one.playback.now()))
+        one.playback.pause()
+        one.pass_by(100.0)
+        assert one.playback.now() == pytest.approx(BEGIN + 41.9)
+
+
+async def test_speed_stretches_time(hour: Path) -> None:
+    async with played(hour) as one:
+        one.playback.play()
+        one.playback.speed = 10.0
+        one.pass_by(6.0)
+        one.playback.speed = 0.5
+        one.pass_by(6.0)
+        assert one.playback.now() == pytest.approx(BEGIN + 63.0)
+        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 62.6))
+        for wish, held in ((1000.0, FASTEST), (0.0, SLOWEST)):
+            one.playback.speed = wish
+            assert one.playback.speed == held
+
+
+@pytest.mark.parametrize("place", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0])
+async def test_after_a_jump_everything_is_as_it_was_live(hour: Path, place: float) -> None:
+    """Facts, counters and rates of every host, from whatever place it was jumped from."""
+    hosts = [a_host("a", 900), a_host("b", 1000, BEGIN + 100, 0.5)]
+    async with played(hour) as one:
+        for start in (BEGIN, BEGIN + 700.0):
+            one.playback.seek(start)
+            await asyncio.sleep(0)
+            one.playback.seek(BEGIN + place)
+            now = one.playback.now()
+            for listener, live in zip(one.listeners, hosts, strict=True):
+                if now < live[0][2]:
+                    continue
+                picture = expected(live, now)
+                await one.until(partial(knows, listener, picture))
+
+
+async def test_a_jump_brings_the_past_of_a_window_and_no_more(hour: Path) -> None:
+    async with played(hour, window=20.0) as one:
+        one.playback.seek(BEGIN + 500.0)
+        await one.until(lambda: one.listeners[0].newest == BEGIN + 0.6 + 499)
+        times = [i.counters.time for i in one.listeners[0].items if isinstance(i, Line) and i.counters is not None]
+        assert len(times) == 20 and times[0] >= BEGIN + 480.0
+
+
+async def test_nothing_of_before_is_said_after_a_jump(hour: Path) -> None:
+    """Not even what was about to be said when the jump came."""
+    with Recording.open(str(hour)) as recording:
+        clock = Clock()
+        playback = Playback(recording, clock=clock)
+        source = playback.sources()[0]
+        items = source.items()
+        playback.play()
+        clock.now += 400.0
+        await until(items, has("counters"))
+        playback.seek(BEGIN + 10.0)
+        heard = await until(items, has("counters"))
+        expected_items = [item for _, item, _ in a_host("a", 1)]
+        assert heard == expected_items
+        await source.close()
+        await items.aclose()
+
+
+async def test_steps_go_from_reading_to_reading_of_any_host(hour: Path) -> None:
+    async with played(hour) as one:
+        one.playback.play()
+        one.playback.step()
+        assert one.playback.now() == BEGIN + 0.6
+        assert is_paused(one.playback)
+        one.playback.step(2)
+        assert one.playback.now() == pytest.approx(BEGIN + 2.6)
+        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 2.6))
+        one.playback.step(-1)
+        assert one.playback.now() == pytest.approx(BEGIN + 1.6)
+        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 1.6))
+        one.playback.seek(BEGIN + 200.0)
+        one.playback.step(3)
+        assert one.playback.now() == pytest.approx(BEGIN + 201.1)
+        one.playback.step(-9999)
+        assert one.playback.now() == pytest.approx(BEGIN + 0.6)
+        one.playback.seek(one.playback.end)
+        one.playback.step()
+        assert one.playback.now() == one.playback.end
+
+
+async def test_the_end_stays_until_it_is_played_again(hour: Path) -> None:
+    async with played(hour) as one:
+        one.playback.seek(BEGIN + 890.0)
+        one.playback.play()
+        assert one.playback.now() < one.playback.end
+        one.pass_by(100.0)
+        assert one.playback.at_end and one.playback.now() == one.playback.end
+        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 899.6))
+        one.playback.play()
+        assert one.playback.now() == BEGIN
+        await one.until(lambda: one.listeners[0].newest is None)
+
+
+async def test_a_source_that_is_made_later_begins_at_this_moment(hour: Path) -> None:
+    """What screens do after a jump: a new source, and nothing known of before."""
+    async with played(hour, window=5.0) as one:
+        one.playback.seek(BEGIN + 500.0)
+        late = Listener(one.playback, one.playback.source("a"))
+        task = asyncio.ensure_future(late.listen())
+        await one.until(partial(knows, late, expected(a_host("a", 900), BEGIN + 500.0)))
+        times = [i.counters.time for i in late.items if isinstance(i, Line) and i.counters is not None]
+        assert min(times) >= BEGIN + 495.0
+        await late.close()
+        await asyncio.wait_for(task, LIMIT)
+
+
+async def test_wall_clock(hour: Path) -> None:
+    async with played(hour) as one:
+        begin = one.playback.wall_now()
+        one.playback.seek(BEGIN + 60.0)
+        assert one.playback.wall_now() - begin == pytest.approx(60.0, abs=1e-3)
+
+
+async def test_requests_are_not_sent_anywhere(hour: Path) -> None:
+    async with played(hour) as one:
+        await one.sources[0].request(Request(inventory=True))
+        await one.sources[0].close()
+        await one.sources[0].close()
+
+
+async def test_a_file_that_is_still_written_is_followed(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "r"))
+    told = a_host("a", 40)
+    for host, item, moment in told[:20]:
+        recorder.hear(host, item, moment)
+    await asyncio.to_thread(wait_for_frames, tmp_path / "r")
+    async with played(tmp_path / "r") as one:
+        one.playback.seek(one.playback.end)
+        one.playback.play()
+        known = one.playback.end
+        await one.until(lambda: one.listeners[0].newest is not None)
+        for host, item, moment in told[20:]:
+            recorder.hear(host, item, moment)
+        await recorder.close()
+        one.pass_by(60.0)
+        await one.until(lambda: one.playback.recording.refresh() or one.playback.recording.closed)
+        assert one.playback.end > known
+        one.pass_by(60.0)
+        await one.until(lambda: one.listeners[0].newest == told[-1][2])
+
+
+def wait_for_frames(path: Path) -> None:
+    from tests.support.probe import wait_until
+
+    def has_counters() -> bool:
+        with Recording.open(str(path)) as recording:
+            return bool(recording.hosts) and bool(recording.counted("a", 0.0, 2000.0))
+
+    wait_until(has_counters)

@@ -1,0 +1,254 @@
+"""The recorder holds nobody up, keeps its file to itself, and says what it could not write."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.records import Request
+from nictop.recording.file.frames import RecordingError
+from nictop.recording.reader import Recording
+from nictop.recording.writer import Recorder, recorded
+from nictop.wire.source import SourceState
+from tests.support.lines import counters, hello
+from tests.support.namespaces import ROOT
+from tests.support.probe import alive, wait_until
+from tests.support.recordings import a_host, everything, lines
+from tests.support.sources import ScriptedSource
+
+
+def hear(recorder: Recorder, seconds: int, name: str = "a") -> None:
+    for host, item, time in a_host(name, seconds):
+        recorder.hear(host, item, time)
+
+
+def troubles(path: Path, name: str = "a") -> list[str]:
+    with Recording.open(str(path)) as recording:
+        return [line.trouble.message for line in lines(everything(recording, name)) if line.trouble is not None]
+
+
+# ------------------------------------------------------------------------------------------------------------- file
+
+
+async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        recorder = Recorder(str(tmp_path / "r"))
+    finally:
+        os.umask(before)
+    await recorder.close()
+    assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o600
+
+
+async def test_nothing_is_overwritten_unless_that_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    path.write_bytes(b"precious" * 100_000)
+    path.chmod(0o644)
+    with pytest.raises(RecordingError, match="exists already") as caught:
+        Recorder(str(path))
+    assert "--force" in caught.value.hint and path.read_bytes().startswith(b"precious")
+    recorder = Recorder(str(path), force=True)
+    hear(recorder, 3)
+    await recorder.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with Recording.open(str(path)) as recording:
+        assert len(everything(recording, "a")) == 7
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_symbolic_link_is_not_followed(tmp_path: Path, force: bool) -> None:
+    target, link = tmp_path / "precious", tmp_path / "r"
+    target.write_bytes(b"precious")
+    link.symlink_to(target)
+    with pytest.raises(RecordingError, match="is a symbolic link"):
+        Recorder(str(link), force=force)
+    link.unlink()
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(RecordingError, match="is a symbolic link"):
+        Recorder(str(link), force=force)
+    assert target.read_bytes() == b"precious" and not (tmp_path / "nowhere").exists()
+
+
+def test_what_is_no_file_of_its_own_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"precious")
+    os.link(tmp_path / "one", tmp_path / "two")
+    os.mkfifo(tmp_path / "fifo")
+    refused = {
+        "two": "has a second name",
+        "fifo": "is not a regular file",
+        ".": "cannot be written: Is a directory",
+        "no/where": "cannot be written: No such file",
+        "a\0b": "is no name",
+    }
+    for name, said in refused.items():
+        with pytest.raises(RecordingError, match=said):
+            Recorder(f"{tmp_path}/{name}", force=True)
+    assert (tmp_path / "one").read_bytes() == b"precious"
+
+
+async def test_a_recording_that_goes_on_is_not_overwritten(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "r"))
+    hear(recorder, 3)
+    with pytest.raises(RecordingError, match="is being written by another nictop"):
+        Recorder(str(tmp_path / "r"), force=True)
+    await recorder.close()
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert len(everything(recording, "a")) == 7
+
+
+# ------------------------------------------------------------------------------------------------------- what is lost
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    """The kernel refuses to make any file of this process longer (EFBIG), as a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_full_disk_is_said_and_the_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "r"), retry=0.0)
+    with files_end_at(recorder.size + 200):
+        hear(recorder, 30)
+        await asyncio.to_thread(wait_until, lambda: recorder.trouble)
+        assert "cannot be written: File too large" in recorder.trouble
+        await asyncio.to_thread(wait_until, lambda: recorder.dropped)
+    for second in range(40, 60):
+        recorder.hear("a", counters(1000.0 + second, {2: (second, second)}), 1000.0 + second)
+    await recorder.close()
+    assert recorder.trouble == ""
+    with Recording.open(str(tmp_path / "r")) as recording:
+        heard = lines(everything(recording, "a"))
+        assert recording.closed and recording.damages == 0
+    said = [line.trouble.message for line in heard if line.trouble is not None]
+    assert said and said[0].endswith("lines are missing in the recording here: there was no room to write")
+    assert sum(int(sentence.split()[0]) for sentence in said) == recorder.dropped
+    assert hello() in heard
+    assert [line.counters.time for line in heard if line.counters is not None][-20:] == list(range(1040, 1060))
+
+
+async def test_a_file_that_is_removed_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "r"))
+    (tmp_path / "r").unlink()
+    await asyncio.to_thread(wait_until, lambda: recorder.given_up)
+    assert recorder.trouble.endswith("was removed while it was being written: nothing is recorded any more")
+    hear(recorder, 3)
+    assert recorder.dropped == 7
+    await recorder.close()
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_slow_disk_costs_lines_but_no_time_and_no_memory(tmp_path: Path) -> None:
+    """While the thread cannot write, what waits is bounded, and the rest is counted."""
+    recorder = Recorder(str(tmp_path / "r"), most_waiting=20_000)
+    stuck, go_on = threading.Event(), threading.Event()
+    write = recorder._write_soundly
+
+    def slow(data: bytes) -> None:
+        stuck.set()
+        go_on.wait(120)
+        write(data)
+
+    recorder._write_soundly = slow  # type: ignore[method-assign]
+    recorder.hear("a", hello(), 1.0)
+    recorder._wake.set()
+    await asyncio.to_thread(stuck.wait, 120)
+    for second in range(2000):
+        recorder.hear("a", counters(2.0 + second, {2: (second, second)}), 2.0 + second)
+        assert recorder._waiting_bytes <= 20_000
+    assert recorder.dropped > 1000
+    go_on.set()
+    await recorder.close()
+    (said,) = troubles(tmp_path / "r")
+    assert said.startswith(f"{recorder.dropped} lines are missing")
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert len(everything(recording, "a")) == 1 + 2000 - recorder.dropped + 1
+
+
+async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
+    recorder = Recorder(str(tmp_path / "r"))
+    recorder.hear("a", hello(), 1.0)
+    recorder.hear("a", SourceState("lost", "\udcff"), 2.0)
+    recorder.hear("a", hello(), 3.0)
+    await recorder.close()
+    assert recorder.dropped == 1
+    assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: there was no room to write"]
+
+
+def test_a_recorder_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\n"
+        "from nictop.recording.writer import Recorder\n"
+        "from tests.support.recordings import a_host\n"
+        "recorder = Recorder(sys.argv[1])\n"
+        "for host, item, at in a_host('a', 60): recorder.hear(host, item, at)\n"
+        "print('heard', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"heard\n"
+            wait_until(lambda: counted(tmp_path / "r") >= 50)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert not alive(process.pid)
+    with Recording.open(str(tmp_path / "r")) as recording:
+        assert not recording.closed and recording.damages == 0
+    with (tmp_path / "r").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def counted(path: Path) -> int:
+    try:
+        with Recording.open(str(path)) as recording:
+            return sum(
+                line.counters is not None for name in recording.hosts for line in lines(everything(recording, name))
+            )
+    except RecordingError:
+        return 0
+
+
+# ------------------------------------------------------------------------------------------------------------- source
+
+
+async def test_a_recorded_source_is_the_same_source(tmp_path: Path) -> None:
+    source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
+    said = [item for _, item, _ in a_host("a", 4) if not isinstance(item, Request)]
+    source.say(*said)
+    wrapped = recorded(source, recorder)
+    assert (wrapped.name, wrapped.pids) == ("a", ())
+    heard = []
+    async for item in wrapped.items():
+        heard.append(item)
+        if len(heard) == 2:
+            await wrapped.request(Request(watch=(2,)))
+            await wrapped.request(Request(ping=1))
+        if source.said_all:
+            break
+    await wrapped.close()
+    await recorder.close()
+    assert heard == said and source.closed
+    assert source.requests == [Request(watch=(2,)), Request(ping=1)]
+    with Recording.open(str(tmp_path / "r")) as recording:
+        items = [one.item for one in everything(recording, "a")]
+        assert items == [*said[:2], Request(watch=(2,)), *said[2:]]
+        times = [one.time for one in everything(recording, "a")]
+        assert times == sorted(times) and times[0] >= recorder.begin

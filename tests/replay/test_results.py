@@ -1,0 +1,77 @@
+"""The runs of a recording as a report has them: from the demo, whose figures two real guests have told."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import re
+
+import pytest
+
+from nictop.recording.reader import Recording
+from nictop.replay import results as room
+from nictop.replay.results import RecordedResults, recorded_results
+from nictop.replay.run_index import run_marks
+from tests.cli.commands.test_demo import DEMO
+from tests.cli.test_main import run
+
+
+@functools.cache
+def told(after_run: int | None = None, seconds: float = 0.0) -> RecordedResults:
+    """Until so long after the begin of a run; None: until the end."""
+    with Recording.open(DEMO) as recording:
+        until = recording.end if after_run is None else run_marks(recording)[after_run].begin + seconds
+        return asyncio.run(recorded_results(recording, until))
+
+
+def test_both_runs_have_their_charts_proof_and_bottleneck() -> None:
+    found = told()
+    assert found.untold == ()
+    assert [round(one.result.goodput / 1e9, 2) for one in found.runs if one.result.goodput] == [1.06, 2.38]
+    for one in found.runs:
+        assert one.result.proof is not None and one.result.proof.verdict == "proven"
+        assert one.result.bottleneck is not None
+        assert one.result.failure is None
+        assert one.written > one.result.wall
+    with Recording.open(DEMO) as recording:
+        assert [one.identity for one in found.runs] == [one.identity for one in run_marks(recording)]
+
+
+@pytest.mark.parametrize(("after_run", "seconds", "whole", "untold"), [(0, -1, 0, 0), (0, 5, 0, 1), (1, 5, 1, 1)])
+def test_a_run_that_was_not_over_has_no_result(after_run: int, seconds: float, whole: int, untold: int) -> None:
+    found = told(after_run, seconds)
+    assert (len(found.runs), len(found.untold)) == (whole, untold)
+    assert all("alma-load-001 → alma-load-002" in one and "was not over" in one for one in found.untold)
+
+
+def test_of_too_many_runs_the_last_ones_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MOST", 1)
+    found = told.__wrapped__()
+    assert [one.result.plan.streams for one in found.runs] == [4]
+    assert found.untold == ("only the last 1 of 2 runs in the recording are told",)
+
+
+@pytest.mark.parametrize("form", ["html", "markdown"])
+def test_the_report_of_a_recording_has_them(form: str) -> None:
+    done = run("report", DEMO, "-o", "-", "--format", form)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1.06 Gb/s arrived at alma-load-002" in done.stdout
+    assert "2.38 Gb/s arrived at alma-load-002" in done.stdout
+    assert len(re.findall("alma-load-001: ens256 carried", done.stdout)) >= 2
+    assert "retransmits 0.93 %" in done.stdout and "network between the hosts" not in done.stdout
+    if form == "html":
+        articles = re.findall(r'<article class="run">.*?</article>', done.stdout, re.DOTALL)
+        assert len(articles) == 2 and all("<svg" in one for one in articles)
+
+
+def test_aliases_reach_the_runs() -> None:
+    done = run("report", DEMO, "-o", "-", "--redact")
+    assert done.returncode == 0
+    assert "Gb/s arrived at host-2" in done.stdout
+    assert "alma-load" not in done.stdout and "10.78.0." not in done.stdout
+
+
+def test_a_moment_before_the_runs_has_none() -> None:
+    done = run("report", DEMO, "-o", "-", "--at", "+10")
+    assert done.returncode == 0
+    assert 'class="run"' not in done.stdout

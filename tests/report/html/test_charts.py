@@ -1,0 +1,132 @@
+"""Charts of runs: what is drawn is what was measured, and a file that says anything draws nothing worse than that."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.devices.ceiling import Ceiling
+from nictop.report.html.charts import (
+    BOTTOM,
+    FIGURE_WIDTH,
+    HEIGHT,
+    LABEL_WIDTH,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    Bar,
+    bar_chart,
+    round_up,
+    run_chart,
+)
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.results.result import Point, Result
+from tests.support.reports import full_result
+from tests.traffic.runs import flow, result
+
+ANY = st.floats(allow_nan=True, allow_infinity=True)
+
+
+def shapes(chart: str, class_: str) -> list[ElementTree.Element]:
+    return [one for one in ElementTree.fromstring(chart).iter() if one.get("class") == class_]
+
+
+def numbers(path: str) -> list[float]:
+    return [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?", path)]
+
+
+def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
+    chart = run_chart(steady(5e9))
+    (area,) = shapes(chart, "area")
+    assert numbers(area.get("d", "")) == [LEFT, HEIGHT - BOTTOM, 95.0, 251.0, 95.0, WIDTH - RIGHT, HEIGHT - BOTTOM]
+    assert HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) / 2 == 95.0  # 5 of the 10 Gb/s of the axis
+    (ceiling,) = shapes(chart, "ceiling")
+    assert float(ceiling.get("y1", "")) == pytest.approx(HEIGHT - BOTTOM - 0.941 * (HEIGHT - TOP - BOTTOM), abs=0.1)
+    assert "10.0 Gb/s" in chart and "dashed line: ceiling 9.41 Gb/s" in chart
+
+
+def steady(rate: float) -> Result:
+    points = tuple(Point(float(end), Interval(end - 1.0, float(end), rate, False)) for end in (1, 2))
+    return result(5.0, flows=(flow(5.0, points=points),))
+
+
+def test_a_gap_between_intervals_is_no_area() -> None:
+    points = tuple(Point(end, Interval(end - 1, end, 1e9, False)) for end in (1.0, 3.0))
+    (area,) = shapes(run_chart(result(1.0, flows=(flow(1.0, points=points),))), "area")
+    assert area.get("d", "").count("M") == area.get("d", "").count("Z") == 2
+
+
+def test_each_end_has_its_cpu_line() -> None:
+    chart = run_chart(full_result(5.0))
+    assert len(shapes(chart, "cpu")) == len(shapes(chart, "cpu2")) == 1
+    assert "hottest CPU of a" in chart and "hottest CPU of b" in chart
+
+
+def test_what_was_left_out_is_marked() -> None:
+    assert "counted from here" in run_chart(full_result(5.0))
+    assert "counted from here" not in run_chart(steady(1e9))
+
+
+def test_a_ceiling_far_away_is_said_and_not_drawn() -> None:
+    far = replace(full_result(0.1), ceiling=Ceiling(9.41e9, 8e5, "far"))
+    chart = run_chart(far)
+    assert shapes(chart, "ceiling") == [] and "ceiling 9.41 Gb/s: beyond the chart" in chart
+
+
+def test_a_second_direction_is_a_line() -> None:
+    one = full_result(5.0)
+    chart = run_chart(replace(one, flows=(one.flows[0], replace(one.flows[0], sender="b", receiver="a"))))
+    assert len(shapes(chart, "area")) == len(shapes(chart, "back")) == 1
+
+
+def test_a_run_without_intervals_has_no_chart() -> None:
+    assert run_chart(result()) == ""
+
+
+@given(st.lists(st.tuples(ANY, ANY, ANY), max_size=6), ANY, ANY)
+def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]], ceiling: float, busy: float) -> None:
+    points = tuple(Point(time, Interval(time - length, time, rate, False)) for time, length, rate in rows)
+    base = full_result(1.0)
+    series = tuple(replace(one, hottest_busy=busy) for one in base.hosts[0].series)
+    made = replace(
+        base,
+        flows=(flow(1.0, points=points),),
+        hosts=(replace(base.hosts[0], series=series),),
+        ceiling=Ceiling(ceiling, 1.0, "any"),
+    )
+    chart = run_chart(made)
+    if chart:
+        for one in (*shapes(chart, "area"), *shapes(chart, "cpu")):
+            found = numbers(one.get("d", "") or one.get("points", ""))
+            assert all(0 <= number <= WIDTH for number in found)
+        assert "nan" not in chart and "inf" not in chart.replace("∞", "")
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    chart = bar_chart([Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None)], "goodput", 8e9)
+    first, second = shapes(chart, "bar")
+    assert float(second.get("width", "")) == pytest.approx(2 * float(first.get("width", "")), abs=0.1)
+    assert float(second.get("width", "")) == pytest.approx((WIDTH - LABEL_WIDTH - FIGURE_WIDTH) / 2, abs=0.1)
+    assert len(shapes(chart, "dot")) == 3 and len(shapes(chart, "spread")) == 1 and len(shapes(chart, "ceiling")) == 1
+    assert "no run came to its end" in chart
+
+
+@given(st.lists(st.tuples(st.text(max_size=60), st.none() | ANY, ANY), max_size=5), st.none() | ANY)
+def test_any_bars_draw_within_the_chart(rows: list[tuple[str, float | None, float]], ceiling: float | None) -> None:
+    chart = bar_chart([Bar(label, value, other, value, (other, other)) for label, value, other in rows], "any", ceiling)
+    for one in shapes(chart, "bar") if chart else ():
+        assert 0 <= float(one.get("width", "")) <= WIDTH - LABEL_WIDTH
+
+
+@given(st.floats(min_value=0, max_value=1e18))
+def test_an_axis_ends_at_or_above_its_highest_value(value: float) -> None:
+    end = round_up(value)
+    assert end * 1.000001 >= value and (end <= 2.6 * value or value <= 1)
+    assert math.isfinite(end)

@@ -1,0 +1,238 @@
+"""The HTML report: well-formed, complete, without anything to run or to load, whatever machines are called."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from dataclasses import replace
+from hashlib import sha256
+from html import unescape
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.hosts.observe import Unreachable
+from nictop.model.devices.tree import device_tree
+from nictop.model.facts import clean
+from nictop.report.html.elements import Html, element, table, text
+from nictop.report.html.page import html_page
+from nictop.report.markdown import markdown_page
+from nictop.report.page import Report, report_of
+from nictop.rules import Diagnosis
+from nictop.traffic.results.selection import Kept
+from tests.support.reports import HOSTILE, WALL, full_result, hostile_report, kept, recorded_answer, rich_report
+
+ALLOWED = {
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "h4", "p", "nav", "a", "section", "article"),
+    *(
+        "div",
+        "span",
+        "bdi",
+        "code",
+        "pre",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "dl",
+        "dt",
+    ),
+    *("dd", "ul", "li", "figure", "figcaption", "svg", "path", "line", "polyline", "rect", "circle", "text", "footer"),
+}
+EMPTY = {"meta", "path", "line", "polyline", "rect", "circle"}
+
+
+class Outline(HTMLParser):
+    """What a browser would see, and whether every element ends where it must."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str, str]] = set()
+        self.open: list[str] = []
+        self.faults: list[str] = []
+        self.words = ""
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {(tag, name, value or "") for name, value in attrs}
+        if tag not in EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in EMPTY:
+            self.faults.append(f"<{tag}/>")
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+    @property
+    def is_well_formed(self) -> bool:
+        return not self.open and not self.faults
+
+
+def reports() -> list[Report]:
+    return [rich_report(), hostile_report(), report_of((), (), wall=WALL), report_of((), rich_runs(), wall=WALL)]
+
+
+def rich_runs() -> list[Kept]:
+    return [one for experiment in rich_report().experiments for one in experiment.runs]
+
+
+@pytest.mark.parametrize("report", reports(), ids=("rich", "hostile", "nothing", "runs alone"))
+def test_a_page_is_well_formed_and_has_nothing_to_run_or_to_load(report: Report) -> None:
+    page = html_page(report)
+    outline = Outline(page)
+    assert page.startswith("<!DOCTYPE html>\n") and page.endswith("</html>\n") and page.isascii()
+    assert outline.is_well_formed, outline.faults or outline.open
+    assert outline.tags <= ALLOWED
+    names = {name for _, name, _ in outline.attributes}
+    assert not [name for name in names if name.startswith("on") or name in ("style", "src", "srcset", "action")]
+    assert all(value.startswith("#") for _, name, value in outline.attributes if name == "href")
+    ElementTree.fromstring(page.partition("\n")[2])  # also well-formed as XML: nothing relies on being forgiven
+    assert "url(" not in page and "@import" not in page
+
+
+def test_the_policy_allows_this_style_sheet_and_nothing_else() -> None:
+    page = html_page(rich_report())
+    style = re.search(r"<style>(.*?)</style>", page, re.S)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert style is not None and policy is not None
+    digest = b64encode(sha256(style[1].encode()).digest()).decode()
+    assert unescape(policy[1]).split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+
+
+def test_everything_is_told() -> None:
+    report = rich_report()
+    words = Outline(html_page(report)).words
+    for one in report.diagnosis.findings:
+        assert one.title in words and one.why in words
+        for fix in one.fixes:
+            assert all(command in words for command in (*fix.commands, *fix.undo))
+    for host in report.hosts:
+        for row in device_tree(host.snapshot):
+            assert row.title in words
+    for expected in (
+        "▲ warning", "vm3 · unreachable: 203.0.113.7 port 22 does not answer", "Wired connection 1", "hottest CPU of b",
+        "5.00 Gb/s arrived at b", "sweep of length", "queues 4 is better", "verified: a: ens4 carried it", "RX PPS",
+        "held back by the receiver",
+    ):  # fmt: skip
+        assert expected in words, expected
+
+
+def test_two_labels_are_compared() -> None:
+    runs = [
+        replace(kept(number, f"{label}-runs", full_result(gigabits)), label=label)
+        for label, gigabits in (("slow", 4.0), ("fast", 8.0))
+        for number in (1, 2, 3)
+    ]
+    report = report_of((), runs, wall=WALL)
+    assert [len(one.runs) for one in report.experiments] == [3, 3, 0]
+    assert "fast is better: fast reaches 2.00 × the goodput of slow" in Outline(html_page(report)).words
+    assert "fast is better" in markdown_page(report)
+    assert len(report_of((), runs[:3], wall=WALL).experiments) == 1
+
+
+def test_findings_come_before_hosts_and_hosts_before_runs() -> None:
+    page = html_page(rich_report())
+    places = [page.index(f'id="{anchor}"') for anchor in ("findings", "host-1", "host-2", "traffic-1", "traffic-3")]
+    assert places == sorted(places)
+
+
+def test_a_healthy_host_is_said_to_be_so() -> None:
+    report = replace(rich_report(), diagnosis=Diagnosis((), ()))
+    assert "✓ No problems found" in Outline(html_page(report)).words
+
+
+def test_hostile_names_stay_readable_text() -> None:
+    words = Outline(html_page(hostile_report())).words
+    assert clean(HOSTILE) in words
+    assert all(character.isprintable() or character == "\n" for character in words)
+    assert "\u202e" not in words and "\x1b" not in words
+
+
+def test_a_very_long_name_is_there_as_a_whole_and_cannot_widen_a_chart() -> None:
+    long = "n" * 10_000
+    snapshot, window = recorded_answer("virtio-4-queues", long)
+    links = {ifindex: replace(link, name=f"{long}{ifindex}") for ifindex, link in snapshot.links.items()}
+    runs = [replace(one, value=long) for one in rich_report().experiments[1].runs]
+    report = report_of([(replace(snapshot, links=links), window), Unreachable(long, long)], runs, wall=WALL)
+    page = html_page(report)
+    assert Outline(page).is_well_formed
+    assert f"{long}2" in page
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", page)
+    assert drawn and max(map(len, map(unescape, drawn))) <= 40
+
+
+@given(st.text())
+def test_any_text_is_text(raw: str) -> None:
+    outline = Outline(element("p", raw, title=raw))
+    assert outline.is_well_formed and outline.tags == {"p"}
+    assert outline.words == clean(raw)
+    assert ("p", "title", clean(raw)) in outline.attributes or not raw
+    assert ElementTree.fromstring(element("p", raw)).text in (clean(raw), None)
+
+
+def test_only_finished_html_stands_as_it_is() -> None:
+    assert element("p", Html("<br/>"), "<br/>") == "<p><br/>&lt;br/&gt;</p>"
+    assert text("a\"b'<&>") == "a&quot;b&#x27;&lt;&amp;&gt;"
+    assert "<td>&lt;td&gt;</td>" in table(("a",), [("<td>",)])
+
+
+def test_a_host_that_told_no_inventory_is_listed_as_such() -> None:
+    snapshot, window = recorded_answer("virtio-4-queues", "guest")
+    report = report_of([(replace(snapshot, inventory=None), window)], wall=WALL)
+    assert report.hosts == ()
+    assert "guest · unreachable: it had told nothing of its devices yet" in Outline(html_page(report)).words
+
+
+# -------------------------------------------------------------------------------------------------------- Markdown
+
+
+def test_markdown_tells_the_same() -> None:
+    page = markdown_page(rich_report())
+    for expected in (
+        "# nictop report: guest\\-1",
+        "## nictop check",
+        "nmcli con mod uuid",
+        "## nictop compare",
+        "## nictop traffic",
+    ):
+        assert expected.replace("\\", "") in page.replace("\\", ""), expected
+    assert page.count("<details>") == page.count("</details>") == 2
+
+
+def test_nothing_hostile_is_markup_in_markdown() -> None:
+    page = markdown_page(hostile_report())
+    fence, outside = "", []
+    for line in page.splitlines():
+        if len(line) >= 3 and set(line) == {"`"} and (not fence or len(line) >= len(fence)):
+            fence = "" if fence else line
+        elif not fence:
+            outside.append(line)
+    summaries = [line for line in outside if line.startswith("<details><summary>")]
+    assert summaries == [f"<details><summary>All facts of {text(HOSTILE)}</summary>"]
+    prose = re.sub(r"\\.", "", "\n".join(outside))
+    prose = re.sub(r"(`+).*?\1", "", prose)
+    assert not fence
+    assert set(re.findall(r"<[a-z/][^>]*>", prose)) <= {"<details>", "<summary>", "</summary>", "</details>", "<br>"}
+    assert all(character == "\n" or character.isprintable() for character in page)

@@ -1,0 +1,275 @@
+"""--redact: nothing that was hidden is anywhere in the page, the same thing has the same alias, and nictop finds the
+same faults as before."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html import unescape
+from ipaddress import IPv4Interface, IPv4Network, IPv6Address, ip_address
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nictop.hosts.observe import Unreachable
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import Inventory, KernelMessage, Thread
+from nictop.report.html.page import html_page
+from nictop.report.markdown import markdown_page
+from nictop.report.page import report_of
+from nictop.report.redaction.addresses import AddressAliases
+from nictop.report.redaction.names import NameAliases
+from nictop.report.redaction.redaction import Redaction, redacted, redaction_of
+from nictop.rules import Watched, diagnose
+from nictop.traffic.plan.plan import Place
+from tests.support.arbitrary import disturbed
+from tests.support.reports import RECORDED, WALL, experiments, full_result, kept, recorded_answer
+from tests.support.rule_cases import RULES, watched
+
+MAC = re.compile(r"(?<![0-9a-f])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![0-9a-f])")
+FOUR = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w]|\.\d)")
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DOCUMENTS = ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
+HARMLESS = {"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "127.0.0.1", "0.0.0.0"}
+
+
+def private(answer: tuple[Snapshot, Any]) -> Snapshot:
+    """A recorded guest with everything that a machine may betray."""
+    snapshot = answer[0]
+    inventory = snapshot.inventory
+    assert inventory is not None
+    texts = (
+        "igb 52:54:00:ab:cd:ef: link of Secret's profile / one at 10.9.8.7 and fe80::5054:ff:feab:cdef: up",
+        "db-server.corp.example.org and DB-SERVER talk to enx5254001a2b3c and qemu-guest",
+    )
+    threads = (Thread(7, 7, "CPU 0/KVM", "vcpu", machine="customer-vm"), *inventory.threads)
+    messages = (*(inventory.messages or ()), *(KernelMessage(1.0, 3, text) for text in texts))
+    manager = inventory.networkmanager
+    if manager is not None:
+        profiles = (
+            replace(manager.profiles[0], id="Secret's profile / one", permissions=("maria",)),
+            *manager.profiles[1:],
+        )
+        manager = replace(manager, profiles=profiles)
+    changed = replace(inventory, threads=threads, messages=messages, networkmanager=manager)
+    hello = snapshot.hello
+    assert hello is not None
+    return replace(snapshot, inventory=changed, hello=replace(hello, hostname="db-server.corp.example.org"))
+
+
+def redacted_report() -> tuple[str, list[str]]:
+    """The page, and every string that it was made of."""
+    answers: list[Any] = []
+    for number, name in enumerate(RECORDED):
+        answer = recorded_answer(name, f"office-{number}")
+        answers.append((private(answer), answer[1]))
+    answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22 does not answer: backup is down?"))
+    run = full_result(5.0)
+    plan = replace(run.plan, client=Place("office-0", 4, "10.0.2.15"), server=Place("office-1", 5, "10.0.2.16"))
+    said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})
+    runs = [*experiments(), kept(1, "own", said)]
+    before = [json.dumps(texts(one)) for one in (*answers, *runs)]
+    told, shown, hidden = redacted(answers, runs)
+    report = report_of(told, shown, wall=WALL, hidden=hidden)
+    return unescape(html_page(report)) + markdown_page(report), before
+
+
+def texts(value: Any) -> Any:
+    """Every text in a value."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return [texts(one) for one in value.values()]
+    if isinstance(value, (tuple, list)):
+        return [texts(one) for one in value]
+    return [texts(one) for one in vars(value).values()] if hasattr(value, "__dict__") else []
+
+
+def test_nothing_that_was_hidden_is_in_the_page() -> None:
+    page, before = redacted_report()
+    page = page.casefold()
+    originals = {one for text in before for form in (MAC, FOUR, UUID) for one in form.findall(text.lower())} - HARMLESS
+    assert len(originals) > 20
+    versions = {one for one in originals if one.startswith(("1.9.", "5.6."))}
+    assert [one for one in originals - versions if re.search(rf"(?<![\w.:]){re.escape(one)}(?![\w:])", page)] == []
+    for name in (
+        "office-", "db-server", "corp.example.org", "secret's", "secret'\\''s", "secret_s_profile", "customer-vm",
+        "maria", "backup", "5054001a2b3c", "5254001a2b3c", "feab:cdef", "10.9.8.",
+    ):  # fmt: skip
+        assert name not in page, name
+
+
+def test_the_page_says_what_was_hidden_and_what_was_not() -> None:
+    page, _ = redacted_report()
+    said = re.search(r"Hidden: ([^.]*)\.", page)
+    assert said is not None
+    for kind in ("host names", "1 profile name", "UUIDs", "IPv4 addresses", "MAC addresses", "1 user name", "domain"):
+        assert kind in said[1], said[1]
+    assert "Not hidden: names of interfaces" in page
+
+
+def test_the_same_thing_has_the_same_alias_in_every_text() -> None:
+    page, _ = redacted_report()
+    assert "igb 52:54:00:" in page and ": link of profile-1 at " in page
+    assert re.search(r"host-1: its NIC|host-2: its NIC", page)
+    assert "host-1 and host-1 talk to enx52540" in page.replace("\\", "")
+
+
+def all_cases() -> list[Any]:
+    found = []
+    for path in sorted(RULES.glob("*/*.json")):
+        if path.parent.name != "bases":
+            for kind, listed in json.loads(path.read_text()).items():
+                found += [pytest.param(case["hosts"], id=f"{path.stem}-{kind}-{n}") for n, case in enumerate(listed)]
+    return found
+
+
+@pytest.mark.parametrize("hosts", all_cases())
+def test_the_same_faults_are_found(hosts: list[dict[str, Any]]) -> None:
+    before = [watched(host) for host in hosts]
+    redaction = redaction_of([one.snapshot for one in before])
+    after = [Watched(redaction.hidden(one.snapshot), one.window) for one in before]
+    names = {one.name: other.name for one, other in zip(before, after, strict=True)}
+    expected, said = diagnose(before), diagnose(after)
+    assert sorted((one.rule, names[one.host], one.severity, one.ifindex or 0) for one in expected.findings) == sorted(
+        (one.rule, one.host, one.severity, one.ifindex or 0) for one in said.findings
+    )
+    assert len(said.skipped) == len(expected.skipped)
+
+
+# ------------------------------------------------------------------------------------------------------- addresses
+
+
+def test_subnets_stay_subnets() -> None:
+    networks = ("172.16.0.1/20", "10.1.0.9/8", "10.2.0.9/8", "192.168.7.1/24", "192.168.7.200/25")
+    aliases = AddressAliases([one.partition("/")[0] for one in networks], networks)
+
+    def alias(text: str) -> IPv4Interface:
+        address, _, length = text.partition("/")
+        return IPv4Interface(f"{aliases.ip(ip_address(address))}/{length}")
+
+    assert alias("172.16.0.1/20").network == alias("172.16.15.7/20").network != alias("172.16.16.1/20").network
+    assert alias("10.1.0.9/8").network == alias("10.2.0.9/8").network
+    assert alias("192.168.7.1/24").network == alias("192.168.7.200/24").network
+    assert alias("192.168.7.1/25").network != alias("192.168.7.200/25").network
+    assert any(alias("192.168.7.1/24") in IPv4Network(one) for one in DOCUMENTS)
+    assert str(alias("192.168.7.1/24").ip).endswith(".1")
+    assert alias("192.168.7.0/24").ip == alias("192.168.7.0/24").network.network_address
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "0.0.0.0", "255.255.255.0", "224.0.0.251", "::1", "::", "ff02::1"])
+def test_what_everybody_has_stays(text: str) -> None:
+    aliases = AddressAliases()
+    assert aliases.ip(ip_address(text)) == text
+    assert not any(aliases.counted.values())
+
+
+@given(st.lists(st.ip_addresses(v=4), min_size=1, max_size=40, unique=True))
+def test_different_ipv4_addresses_stay_different_and_none_stays(addresses: list[Any]) -> None:
+    aliases = AddressAliases(list(map(str, addresses)))
+    found = {one: aliases.ip(one) for one in addresses}
+    same = [one for one, alias in found.items() if str(one) == alias]
+    assert len(set(found.values())) == len(found)
+    assert all(one.is_loopback or one.is_multicast or int(one) >> 24 in (0, 255) or one.is_link_local for one in same)
+
+
+@given(st.lists(st.ip_addresses(v=6), min_size=1, max_size=30, unique=True))
+def test_different_ipv6_addresses_stay_different(addresses: list[IPv6Address]) -> None:
+    aliases = AddressAliases(list(map(str, addresses)))
+    found = [aliases.ip(one) for one in addresses]
+    assert len(set(found)) == len(found)
+    assert [aliases.ip(one) for one in addresses] == found
+
+
+@given(st.lists(st.binary(min_size=6, max_size=6), min_size=1, max_size=40, unique=True))
+def test_mac_addresses(addresses: list[bytes]) -> None:
+    known = [one for one in addresses if any(one) and set(one) != {255}]
+    aliases = AddressAliases([one.hex(":") for one in known])
+    found = [aliases.mac(one.hex(":")) for one in known]
+    assert len(set(found)) == len(found) and not {one.hex(":") for one in known} & set(found)
+    for one, alias in zip(known, found, strict=True):
+        assert alias[:2] == one.hex()[:2]  # whether it is a group's, or made up, is told
+        assert aliases.mac(one.hex(":").upper()).lower() == alias
+        assert aliases.mac(one.hex("-")) == alias.replace(":", "-")
+
+
+def test_the_tap_of_a_guest_still_bears_its_address() -> None:
+    aliases = AddressAliases()
+    assert aliases.mac("fe:54:00:12:34:56")[2:] == aliases.mac("52:54:00:12:34:56")[2:]
+
+
+# ----------------------------------------------------------------------------------------------------------- names
+
+
+def made(*hosts: str) -> Redaction:
+    names = NameAliases(hosts)
+    for host in hosts:
+        names.alias("host", host)
+    return Redaction(AddressAliases(), names)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("web: down", "host-1: down"),
+        ("webserver, cobweb", "webserver, cobweb"),
+        ("web-2 and web_2", "host-2 and host-1_2"),
+        ("WEB.", "host-1."),
+        ("a: full", "host-3: full"),
+        ("a full core", "a full core"),
+        ("mac:00:11:22:33:44:55, peer:fe80::12:3456:1: none", "mac:00:11:22:00:00:01, peer:fe80::53:1: none"),
+        ("PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1", "PCI 0000:02:00.0 at 12:30:45, kernel 6.12.1"),
+        ("10.0.0.1:5201 10.0.0.2/24 1.2.3.4.5 v1.2.3.4", "192.0.2.1:5201 192.0.2.2/24 1.2.3.4.5 v1.2.3.4"),
+    ],
+)
+def test_names_and_addresses_in_texts(before: str, after: str) -> None:
+    assert re.sub("5e:53:01", "00:00:01", made("web", "web-2", "a").text(before)) == after
+
+
+def test_no_alias_is_a_name_that_was_there() -> None:
+    redaction = made("host-1", "host-3", "other")
+    assert redaction.names.alias("host", "host-1") == "host-2"
+    assert redaction.names.alias("host", "other") == "host-5"
+
+
+def test_a_profile_that_tells_its_interface_still_does() -> None:
+    names = NameAliases()
+    names.keep(("ens224", "ens2"))
+    assert names.alias("profile", "Secret ens224 (lab)") == "profile-1-ens224"
+    assert names.alias("profile", "ens224") == "ens224"
+    assert names.alias("profile", "Wired connection 3") == "Wired connection 3"
+
+
+def test_localhost_is_no_secret() -> None:
+    assert made("localhost", "local").text("localhost: local") == "localhost: local"
+
+
+@given(st.text(min_size=3, max_size=30), st.text(max_size=20), st.text(max_size=20))
+def test_any_name_is_found_between_anything_that_is_no_letter(name: str, before: str, after: str) -> None:
+    redaction = made(name)
+    if redaction.names.is_kept(name):
+        return
+    assert name not in redaction.text(f"«{name}»").replace("host-1", "")
+    assert redaction.text(f"{before} {name} {after}").count("host-1") >= 1
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_redacted(text: str) -> None:
+    redaction = made("alpha", "b")
+    assert redaction.text(text) == redaction.text(text)
+    assert isinstance(redaction.text(text, names=False), str)
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.02, 0.3, 1.0]))
+@settings(max_examples=40)
+def test_a_host_that_says_anything_can_be_redacted_and_shown(seed: int, share: float) -> None:
+    snapshot, window = recorded_answer(RECORDED[1], "guest")
+    inventory = disturbed(snapshot.inventory, Inventory, Random(seed), share)
+    links = {link.ifindex: link for link in inventory.links} if inventory is not None else {}
+    changed = replace(snapshot, inventory=inventory, links=links)
+    told, _, hidden = redacted([(changed, window)], ())
+    assert html_page(report_of(told, wall=WALL, hidden=hidden)).endswith("</html>\n")

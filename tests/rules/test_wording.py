@@ -1,0 +1,146 @@
+"""Findings in words: counts, places, and commands that stay commands however narrow the screen is."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts import clean, width
+from nictop.rules import RULES, Diagnosis, Fix, Skipped
+from nictop.rules.fixes.commands import command, pasteable
+from nictop.rules.wording import (
+    checks_words,
+    command_lines,
+    count_words,
+    place_words,
+    placeholders,
+    rules_by_family,
+    subject_words,
+    verdict_words,
+)
+from tests.support.findings import finding
+
+NARROW_WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
+
+
+def as_the_shell_reads(script: str) -> list[str]:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"printf '%s\\n' {script}"], capture_output=True, text=True, check=True, encoding="utf-8"
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("cells", [30, 40, 60, 76])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nmcli", "con", "mod", "uuid", "77777777", "connection.id", "Wired connection 1", "ipv4.method", "manual"),
+        ("echo", "it's", 'a "quoted" name', "$HOME", "`id`", "back\\slash", "a  b"),
+        ("one",),
+        ("ethtool", "-L", "ens224", "combined", "4"),
+    ],
+)
+def test_lines_of_a_command_are_the_command(words: tuple[str, ...], cells: int) -> None:
+    lines = command_lines(command(*words), cells)
+    assert all(width(line) <= cells for line in lines)
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert as_the_shell_reads("\n".join(lines)) == list(words)
+
+
+@given(words=st.lists(NARROW_WORDS, min_size=1, max_size=12), cells=st.integers(2, 90))
+def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cells: int) -> None:
+    """Where no word is wider than a line, taking the line ends away gives the command back."""
+    shown = command_lines(command(*words), 10_000)
+    lines = command_lines(command(*words), cells)
+    assert all(width(line) <= cells for line in lines)
+    if all(width(clean(command(word))) <= cells - 4 for word in words):
+        assert " ".join(line.strip().removesuffix(" \\") for line in lines) == shown[0]
+
+
+def test_powershell_has_its_own_mark() -> None:
+    lines = command_lines("Set-VMNetworkAdapter -VMName guest -IovWeight 100", 30, where="hyperv")
+    assert lines == ("Set-VMNetworkAdapter -VMName `", "  guest -IovWeight 100")
+
+
+def test_a_word_without_an_end_is_cut_not_lost() -> None:
+    assert command_lines("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert command_lines("x" * 25, 10, cut=False) == ("x" * 25,)
+
+
+def test_nothing_a_terminal_obeys_is_left() -> None:
+    (line,) = command_lines("ip link set a\x1b[2J\u202eb up", 80)
+    assert line == "ip link set a\\x1b[2J\\u202eb up"
+
+
+def test_counts() -> None:
+    found = [finding(severity=severity) for severity in ("warning", "critical", "warning", "info", "critical")]
+    assert count_words(found) == "2 critical · 2 warnings · 1 note"
+    assert count_words([]) == ""
+
+
+def test_a_rule_that_could_not_look_at_two_links_counts_once() -> None:
+    skipped = tuple(Skipped("a_rule", "guest", subject, "needs root") for subject in ("ens1", "ens2"))
+    assert checks_words(Diagnosis((), skipped)) == f"{len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped"
+    assert checks_words(Diagnosis((), ())) == f"{len(RULES)} checks"
+
+
+def test_the_verdict_has_its_mark_only_when_every_check_ran() -> None:
+    skipped = (Skipped("a_rule", "guest", "", "needs root"),)
+    assert verdict_words(Diagnosis((), ())) == ("✓ No problems found", "good")
+    assert verdict_words(Diagnosis((), skipped)) == ("– No problems found", "warn")
+    assert verdict_words(Diagnosis((), skipped), ascii_only=True)[0].startswith("? No problems")
+    assert verdict_words(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
+
+
+def test_places_name_the_host_and_how_long_it_lasts() -> None:
+    found = finding(host="alma-load-001")
+    assert place_words(found, Fix("here", "", ())) == "on alma-load-001"
+    assert place_words(found, Fix("here", "", (), persistent=True)) == "on alma-load-001, survives a reboot"
+    assert place_words(found, Fix("esxi", "", (), persistent=False)) == "on the ESXi host, until the next reboot"
+
+
+@pytest.mark.parametrize(
+    ("line", "pasted"),
+    [
+        ("nmcli con mod ens4 ipv4.addresses <ADDRESS/PREFIX>", "nmcli con mod ens4 ipv4.addresses '<ADDRESS/PREFIX>'"),
+        ("qm set <ID> --net<N> virtio=<MAC>,queues=2", "qm set '<ID>' '--net<N>' 'virtio=<MAC>,queues=2'"),
+        ("echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'", "echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'"),
+        ("echo 3 > /sys/x", "echo 3 > /sys/x"),
+    ],
+)
+def test_a_placeholder_that_is_pasted_is_no_redirection(line: str, pasted: str, tmp_path: Path) -> None:
+    assert Fix("here", "t", (line,), undo=(line,)) == Fix("here", "t", (pasted,), undo=(pasted,))
+    assert pasteable(pasted) == pasted
+    if "/sys" not in pasted:
+        subprocess.run(["sh", "-c", f": {pasted}"], check=True, cwd=tmp_path)
+        assert not list(tmp_path.iterdir())
+
+
+def test_placeholders() -> None:
+    lines = ("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>' ipv4.gateway <GATEWAY>", "echo <GATEWAY> <a> <")
+    assert placeholders(lines) == ("<ADDRESS/PREFIX>", "<GATEWAY>")
+
+
+def test_subjects() -> None:
+    about_link, about_host = finding(host="a", subject="ens1"), finding(host="a", subject="")
+    said = [
+        [subject_words(one, several_hosts=several) for several in (False, True)] for one in (about_link, about_host)
+    ]
+    assert said == [["ens1", "a ens1"], ["a", "a"]]
+
+
+def test_every_rule_is_in_one_family() -> None:
+    listed = [rule.name for _, rules in rules_by_family() for rule in rules]
+    assert sorted(listed) == sorted(RULES)
+
+
+@pytest.mark.parametrize("name", ["back\\slash \\", "it's \\", "a \\'", '"\\', "$'\\", "\x1b\\", "'", '"'])
+def test_placeholders_behind_any_name_stay_words(name: str) -> None:
+    """In single quotes a backslash is itself: what follows them is outside again."""
+    line = command("nmcli", "connection", "modify", name, "ipv4.addresses")
+    for blank in ("<ADDRESS/PREFIX>", "'<ADDRESS/PREFIX>'"):
+        assert pasteable(f"{line} {blank} ipv4.dns {blank}") == f"{line} '<ADDRESS/PREFIX>' ipv4.dns '<ADDRESS/PREFIX>'"

@@ -1,0 +1,132 @@
+"""A verdict is given when the runs bear it, and refused, with the reason, when they do not."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.traffic.analysis.comparison import compare, cost_words, order, pair_ratio, spread
+from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.failures import Failure
+from tests.traffic.runs import FACTS, load, result
+
+
+def runs(*gigabits: float, **more: object) -> list[Result]:
+    return [result(one, **more) for one in gigabits]
+
+
+def test_the_order_lets_drift_meet_both_alike() -> None:
+    assert "".join(order(5)) == "ABBAABBAAB"
+    assert order(0) == ()
+    places = [sum(index for index, name in enumerate(order(6)) if name == which) for which in "AB"]
+    assert places[0] == places[1]
+
+
+def test_the_interval_is_students() -> None:
+    # logarithms of the ratios: 0.1, 0.2, 0.3; mean 0.2, deviation 0.1; t(0.975; 2) = 4.303, through the root of 3
+    a = [1.0, 1.0, 1.0]
+    b = [math.exp(0.1), math.exp(0.2), math.exp(0.3)]
+    found = pair_ratio(a, b)
+    assert found is not None
+    assert found.estimate == pytest.approx(math.exp(0.2))
+    assert found.low == pytest.approx(math.exp(0.2 - 4.303 * 0.1 / math.sqrt(3)))
+    assert found.high == pytest.approx(math.exp(0.2 + 4.303 * 0.1 / math.sqrt(3)))
+
+
+def test_equal_ratios_have_an_interval_of_no_width() -> None:
+    found = pair_ratio([1.0, 2.0, 4.0], [2.0, 4.0, 8.0])
+    assert found is not None and (found.low, found.estimate, found.high) == pytest.approx((2.0, 2.0, 2.0))
+
+
+@given(st.lists(st.tuples(st.floats(1e-6, 1e13), st.floats(1e-6, 1e13)), min_size=2, max_size=50))
+def test_turning_the_comparison_round_turns_the_interval_round(values: list[tuple[float, float]]) -> None:
+    there = pair_ratio([a for a, _ in values], [b for _, b in values])
+    back = pair_ratio([b for _, b in values], [a for a, _ in values])
+    assert there is not None and back is not None
+    assert 0 <= there.low <= there.estimate * 1.0000001 and there.estimate <= there.high * 1.0000001
+    assert back.estimate == pytest.approx(1 / there.estimate)
+    if there.low > 0 and math.isfinite(there.high):
+        assert back.low == pytest.approx(1 / there.high) and back.high == pytest.approx(1 / there.low)
+
+
+@pytest.mark.parametrize(
+    "pairs", [([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([0.0, 1.0], [1.0, 1.0]), ([math.nan, 1.0], [1.0, 1.0])]
+)
+def test_what_makes_no_ratio(pairs: tuple[list[float], list[float]]) -> None:
+    assert pair_ratio(*pairs) is None
+
+
+def test_spread() -> None:
+    found = spread([3.0, 1.0, 2.0])
+    assert found is not None and (found.median, found.lowest, found.highest) == (2.0, 1.0, 3.0)
+    assert spread([]) is None
+
+
+def test_verdicts() -> None:
+    a = runs(5.0, 5.1, 4.9, 5.0, 5.05)
+    better = compare(a, runs(9.0, 9.1, 9.0, 9.2, 9.1), names=("virtio", "passthrough"))
+    assert better.verdict == "better"
+    assert better.sentence.startswith("passthrough is better: passthrough reaches 1.81 × the goodput of virtio")
+    assert compare(runs(9.0, 9.1, 9.0), runs(5.0, 5.1, 4.9)).verdict == "worse"
+    assert compare(a, runs(5.0, 5.11, 4.9, 5.01, 5.04)).verdict == "same"
+    unsettled = compare(a, runs(4.0, 7.0, 5.0, 6.5, 4.2))
+    assert unsettled.verdict == "not settled" and "more runs are needed" in unsettled.sentence
+    assert "foreign load" in unsettled.sentence
+    assert (better.goodput_a, better.goodput_b) != (None, None)
+
+
+def test_cpu_for_each_gigabit_is_compared_too() -> None:
+    cheap = (load("a", per_gigabit=0.05), load("b", "server", per_gigabit=0.08))
+    found = compare(runs(5.0, 5.1, 4.9), runs(5.0, 5.1, 4.9, hosts=cheap))
+    client, server = found.costs
+    assert client.ratio is not None and client.ratio.estimate == pytest.approx(0.5)
+    assert cost_words(server) == "server 0.10 → 0.08 cores per Gb/s"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"facts": FACTS | {"mtu": "9000"}}, "mtu differs too (1500 and 9000)"),
+        (
+            {"facts": FACTS | {"client iperf3": "iperf3 3.22"}},
+            "client iperf3 differs too (iperf3 3.12 and",
+        ),
+        ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: the hypervisor took 10 % of its CPU time (steal)"),
+        ({"hosts": (load("a", busy=None), load("b", "server"))}, "a: its CPUs were not counted"),
+        ({"proof": Proof("failed", "a: ens3 carried it")}, "the path is not verified: a: ens3 carried it"),
+        ({"proof": None}, "nobody looked which NIC carried it"),
+        ({"failure": Failure("stall", "the link died")}, "the run failed: the link died"),
+        ({"flows": ()}, "the receiver's total is not known"),
+    ],
+)
+def test_what_is_never_ranked(wrong: dict[str, object], reason: str) -> None:
+    found = compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, **wrong))
+    assert found.verdict == "refused" and found.ratio is None
+    assert any(reason in one for one in found.refusals), found.refusals
+
+
+def test_steal_of_an_observer_does_not_matter() -> None:
+    hosts = (load("a"), load("b", "server"), load("hypervisor", "observer", steal=3.0))
+    assert compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, hosts=hosts)).verdict == "better"
+
+
+def test_few_runs_and_odd_runs_make_no_verdict() -> None:
+    assert compare(runs(5.0, 5.1), runs(9.0, 9.1)).refusals == ("fewer than 3 runs of A", "fewer than 3 runs of B")
+    assert "3 runs of A and 4 of B make no pairs" in compare(runs(5, 5, 5), runs(9, 9, 9, 9)).refusals
+    assert compare([], []).verdict == "refused"
+
+
+def test_what_is_compared_may_differ_and_everything_else_that_differs_is_told() -> None:
+    other = FACTS | {"mtu": "9000", "client driver": "igbvf"}
+    found = compare(runs(5, 5.1, 4.9), runs(9, 9.1, 9.2, facts=other), compared=("mtu",))
+    assert found.verdict == "better"
+    assert found.differences == (("mtu", "1500", "9000"), ("client driver", "virtio_net", "igbvf"))
+
+
+def test_repeats_of_one_set_up_must_agree() -> None:
+    mixed = [result(5.0), result(5.0, facts=FACTS | {"mtu": "9000"}), result(5.0)]
+    assert "the runs of A differ in mtu" in compare(mixed, runs(9, 9, 9)).refusals

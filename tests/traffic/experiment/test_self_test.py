@@ -1,0 +1,124 @@
+"""Two ends on this machine: they are there while they are wanted, and nothing of them is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.records import Inventory
+from nictop.traffic.experiment.self_test import LINK, SelfTest, remove_leftovers, self_test_pair
+from nictop.traffic.plan.request import Wish
+from nictop.wire.source import Source
+from tests.conftest import why_no_namespace
+
+needs_namespaces = pytest.mark.skipif(why_no_namespace() is not None, reason=why_no_namespace() or "")
+NETNS = Path("/run/netns")
+
+
+def own_namespaces() -> set[str]:
+    """Those of self-tests of this process."""
+    names = os.listdir(NETNS) if NETNS.is_dir() else []
+    return {name for name in names if f"-{os.getpid()}-" in name and name.startswith("nictop-")}
+
+
+async def inventory(source: Source) -> Inventory:
+    """The first one that a source tells."""
+    async with aclosing(source.items()) as items:  # type: ignore[type-var]
+        async for item in items:
+            found = getattr(item, "inventory", None)
+            if isinstance(found, Inventory):
+                return found
+    raise AssertionError("it ended before")
+
+
+async def ends(test: SelfTest) -> list[tuple[str, list[str], list[str]]]:
+    """(host, its links, addresses of `LINK`)"""
+    found = []
+    for source in test.sources:
+        links = (await inventory(source)).links
+        addresses = [one.address for link in links if link.name == LINK for one in link.addresses]
+        found.append((source.name, sorted(link.name for link in links), addresses))
+    return found
+
+
+@needs_namespaces
+async def test_two_pairs_at_once_are_joined_and_apart() -> None:
+    async with self_test_pair() as one, self_test_pair(Wish("x", "y", time=3, ip_version=6)) as other:
+        assert len(own_namespaces()) == 4
+        for test in (one, other):
+            client, server = await ends(test)
+            assert (client[0], server[0]) == ("client", "server")
+            assert LINK in client[1] and LINK in server[1] and "eth0" not in client[1] + server[1]
+            assert "198.18.0.1" in client[2] and "198.18.0.2" in server[2]
+            assert test.sentence.endswith("measures this machine, no NIC")
+        assert (one.wish.client_nic, one.wish.server_address, one.wish.time) == (LINK, "198.18.0.2", 10)
+        assert (other.wish.server_address, other.wish.time) == ("fd6e:6963:746f:70::2", 3)
+        assert LINK not in os.listdir("/sys/class/net"), "nothing is added to the machine's own namespace"
+    assert own_namespaces() == set()
+
+
+@needs_namespaces
+async def test_a_cancelled_task_leaves_nothing() -> None:
+    inside = asyncio.Event()
+
+    async def stay() -> None:
+        async with self_test_pair() as test:
+            assert await inventory(test.sources[0])
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(stay())
+    await inside.wait()
+    assert len(own_namespaces()) == 2
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert own_namespaces() == set()
+
+
+@needs_namespaces
+async def test_where_ip_fails_it_is_loopback_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An ``ip`` that makes the namespaces and then cannot join them."""
+    script = '#!/bin/sh\ncase "$*" in *-batch*) echo "RTNETLINK answers: no veth" >&2; exit 2;; esac\n'
+    (tmp_path / "ip").write_text(script + 'PATH="${PATH#*:}" exec ip "$@"\n')
+    (tmp_path / "ip").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    async with self_test_pair() as test:
+        assert "no network namespaces can be made here: RTNETLINK answers: no veth" in test.sentence
+        assert [source.name for source in test.sources] == [test.wish.client] == [test.wish.server]
+        assert (test.wish.client_nic, test.wish.server_address) == ("lo", "127.0.0.1")
+    monkeypatch.undo()
+    assert own_namespaces() == set()
+
+
+def test_only_what_a_dead_nictop_has_left_is_removed(tmp_path: Path) -> None:
+    """Whose start time is another one has the number of somebody who is gone."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = os.stat("/proc/self/ns/pid").st_ino
+    started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    left = {
+        f"nictop-{here}-{ended.pid}-1-1-client",
+        f"nictop-{here}-{ended.pid}-1-2-server",
+        f"nictop-{here}-{os.getpid()}-{int(started) + 1}-1-client",
+    }
+    others = {
+        f"nictop-{here}-{os.getpid()}-{started}-1-client",
+        f"nictop-{here + 1}-{ended.pid}-1-1-client",
+        f"nictop-{here}-{ended.pid}-1-1-observer",
+        "nictop-0123456789",
+        "nictop-client",
+        "qlab",
+    }
+    for name in left | others:
+        (tmp_path / name).touch()
+    assert set(remove_leftovers(str(tmp_path))) == left
+    assert remove_leftovers(str(tmp_path / "nosuch")) == ()

@@ -1,0 +1,122 @@
+"""What varies gets into the plan, and what somebody else sets is believed only when the hosts show it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.errors import NictopError
+from nictop.traffic.analysis.comparison import MUST_AGREE
+from nictop.traffic.analysis.setup_facts import facts
+from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.variables import VARIABLES, both_ends, checked, not_shown, number_of, variable_of, wanted_words
+from tests.traffic.machines import machine, nic, two
+from tests.traffic.plans import PLAN, tools
+
+BETWEEN = Plan(Place("a", 4, "198.51.100.1"), Place("b", 6, "198.51.100.2"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "expected"),
+    [
+        ("length", "4K", "length", 4096),
+        ("length", "default", "length", None),
+        ("mss", "100", "mss", 100),
+        ("window", "1M", "window", 1 << 20),
+        ("streams", "8", "streams", 8),
+        ("bitrate", "2G", "bitrate", 2 * 10**9),
+        ("congestion", "bbr", "congestion", "bbr"),
+        ("congestion", "default", "congestion", None),
+        ("zerocopy", "yes", "zerocopy", True),
+        ("direction", "reverse", "direction", "reverse"),
+        ("generator", "builtin", "generator", "builtin"),
+    ],
+)
+def test_a_value_gets_into_the_plan_and_nothing_else_does(name: str, value: str, field: str, expected: object) -> None:
+    into_plan = variable_of(name).into_plan
+    assert into_plan is not None
+    plan = into_plan(PLAN, value)
+    assert getattr(plan, field) == expected
+    others = {one for one in Plan.__dataclass_fields__ if getattr(plan, one) != getattr(PLAN, one)}
+    assert others <= {field}
+
+
+@pytest.mark.parametrize("name", [name for name, row in VARIABLES.items() if row.into_plan is not None])
+def test_only_the_facts_of_a_variable_differ_with_it(name: str) -> None:
+    """A comparison is refused for a fact that differs and is not the compared one."""
+    row = variable_of(name)
+    assert row.into_plan is not None
+    values = row.example.split(",")
+    one, other = (
+        facts(row.into_plan(PLAN, value), {}, {"client": tools(), "server": tools()})
+        for value in (values[0], values[-1])
+    )
+    differing = {what for what in MUST_AGREE if one.get(what, "") != other.get(what, "")}
+    assert differing and differing <= set(row.facts)
+
+
+def test_the_examples_in_the_table_are_values() -> None:
+    for name, row in VARIABLES.items():
+        for value in row.example.partition(" (")[0].split(","):
+            checked(name, value)
+        assert (row.into_plan is None) == (row.by_somebody or name == "nic")
+
+
+def test_where_a_value_lies_on_an_axis() -> None:
+    assert [number_of("length", word) for word in ("512", "1M")] == [512.0, 1048576.0]
+    assert number_of("bitrate", "1G") == 1e9
+    assert number_of("queues", "4") == 4.0
+    for name, word in (("mss", "default"), ("setup", "4"), ("queues", "4/2"), ("nic", "ens3"), ("nothing", "1")):
+        assert number_of(name, word) is None
+
+
+@given(st.sampled_from(sorted(VARIABLES)), st.text())
+def test_any_word_is_checked_without_an_accident(name: str, word: str) -> None:
+    try:
+        checked(name, word)
+    except NictopError as error:
+        assert error.message.isprintable()
+    number = number_of(name, word)
+    assert number is None or number >= 0
+
+
+def test_both_ends_or_one_of_them() -> None:
+    assert both_ends("queues", "4") == (4, 4)
+    assert both_ends("queues", "4/2") == (4, 2)
+    assert both_ends("queues", "4/") == (4, None)
+    assert both_ends("queues", "/2") == (None, 2)
+    for word in ("", "/", "0", "4/0", "4/2/1", "x"):
+        with pytest.raises(NictopError):
+            both_ends("queues", word)
+
+
+def test_queues_are_those_of_the_newest_inventory() -> None:
+    _, hosts = two(queues=4)
+    assert not_shown("queues", "4", BETWEEN, hosts) == ""
+    assert not_shown("queues", "1", BETWEEN, hosts) == (
+        "a: ens4 has 4 queues, wanted: 1; b: ens4 has 4 queues, wanted: 1"
+    )
+    assert not_shown("queues", "4/1", BETWEEN, hosts) == "b: ens4 has 4 queues, wanted: 1"
+    _, silent = two()
+    assert not_shown("queues", "4/", BETWEEN, silent) == "a: ens4 does not say its queues, wanted: 4"
+
+
+def test_mtu_is_that_of_the_link() -> None:
+    _, hosts = two()
+    assert not_shown("mtu", "1500", BETWEEN, hosts) == ""
+    assert not_shown("mtu", "/9000", BETWEEN, hosts) == "b: ens4 has 1500 bytes of MTU, wanted: 9000"
+    gone = {"a": machine("a"), "b": hosts["b"]}
+    assert not_shown("mtu", "1500", BETWEEN, gone) == "a: the NIC of the run is not known"
+
+
+def test_a_set_up_in_words_is_believed() -> None:
+    assert not_shown("setup", "vswitch", BETWEEN, {}) == ""
+
+
+def test_what_is_wanted_of_whom_is_clean() -> None:
+    _, hosts = two()
+    assert wanted_words("queues", "4/2", BETWEEN, hosts) == "queues of ens4 on a: 4, ens4 on b: 2"
+    assert wanted_words("mtu", "/9000", BETWEEN, hosts) == "MTU of ens4 on b: 9000"
+    evil = {"a": machine("a", nic(4, "x\x1b[2J", "192.0.2.1"))}
+    assert wanted_words("mtu", "9000/", BETWEEN, evil).isprintable()

@@ -1,0 +1,47 @@
+"""A result is what a run was: its figures follow from its totals, and it survives being written down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from nictop.model.devices.ceiling import Framing
+from nictop.traffic.analysis.assemble import carried_for_each_byte
+from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.results.result import Flow, Point, Result, SocketFigures
+from tests.traffic.runs import flow, load, result
+
+
+def test_figures_follow_from_the_receivers_total() -> None:
+    run = result(8.0, flows=(flow(8.0, retransmits=20),))
+    assert run.goodput == 8e9 and run.of_ceiling == pytest.approx(8 / 9.41)
+    assert run.flows[0].retransmits_per_gigabyte == pytest.approx(2.0)
+    assert run.why_not_ranked == ()
+    both = result(flows=(flow(8.0), flow(6.0, sender="b", receiver="a")))
+    assert both.goodput == 14e9 and both.of_ceiling == pytest.approx(8 / 9.41)
+    half = result(flows=(flow(8.0), Flow("b", "a", Total(True, True, 1.0, 1e9), None)))
+    assert half.goodput is None and half.why_not_ranked
+
+
+def test_lost_datagrams_are_no_other_traffic() -> None:
+    sent, arrived = Total(True, True, 10.0, 4e9), Total(False, False, 10.0, 1e9, packets=40, lost=30)
+    lossy = flow(1.0, sent=sent, received=arrived)
+    datagrams = Framing(1500, 4, "udp", length=1448)
+    bare = carried_for_each_byte(datagrams, ())
+    assert 1.0 < bare < 1.1
+    assert carried_for_each_byte(datagrams, (lossy,)) == pytest.approx(4 * bare)
+    gone = flow(0.0, sent=sent, received=replace(arrived, bits_per_second=0.0))
+    assert carried_for_each_byte(datagrams, (gone, flow(1.0))) == bare
+    assert carried_for_each_byte(Framing(1500, 4, "tcp"), (lossy,)) < 1.1, "TCP sends again what is lost"
+
+
+def test_a_result_that_was_written_down_is_the_same() -> None:
+    run = result(
+        8.0,
+        flows=(flow(8.0, points=(Point(0.5, Interval(0.0, 0.5, 8e9, False)),)),),
+        hosts=(load("a", cpus={0: 0.5, 2: 0.1}), load("b", "server")),
+        sockets=(SocketFigures("a", 200, 1448, 10, 0.1, None, "cubic"),),
+    )
+    assert msgspec.json.decode(msgspec.json.encode(run), type=Result) == run

@@ -1,0 +1,328 @@
+"""Results that are kept come back as they were; whatever else lies there is told, and nothing half is ever written."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nictop.errors import NictopError
+from nictop.traffic.results.selection import Kept, chosen, directory, keep, kept_runs, parse_kept, read, set_ups
+from nictop.traffic.results.store import LARGEST, MOST_RUNS, encoded
+from tests.support.namespaces import ROOT
+from tests.traffic.runs import result
+
+WALL = 1_790_000_000.0
+
+
+def kept(identity: str = "0123456789ab-1", **more: object) -> Kept:
+    made = Kept(identity, identity.partition("-")[0], result(), WALL, "0.1.0")
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Kept]:
+    """An experiment with these (group, value) in this order."""
+    return [
+        kept(
+            f"{experiment}-{number}",
+            **{"experiment": experiment, "group": group, "value": value, "number": number, "written": WALL + number}
+            | more,
+        )
+        for number, (group, value) in enumerate(runs, 1)
+    ]
+
+
+def stored(directory: Path, runs: list[Kept]) -> None:
+    for run in runs:
+        keep(run, directory)
+
+
+# ------------------------------------------------------------------------------------------------------------ keeping
+
+
+def test_it_comes_back_as_it_was_and_is_the_owners_alone(tmp_path: Path) -> None:
+    one = kept(kind="sweep", label="a\x1b[31mb", variable="length", value="4K", group="4K")
+    path = keep(one, tmp_path / "state" / "nictop" / "runs")
+    assert read(path) == one
+    assert path.name == "20260921T141320Z-0123456789ab-1.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_the_directory_is_that_of_the_xdg_specification() -> None:
+    assert directory({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/runs")
+    assert directory({"HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
+    assert directory({"XDG_STATE_HOME": "relative", "HOME": "/h"}) == Path("/h/.local/state/nictop/runs")
+    with pytest.raises(NictopError, match="no directory to keep results in"):
+        directory({})
+
+
+FILL = """
+import os, sys
+from pathlib import Path
+from nictop.errors import NictopError
+from tests.traffic.results.test_selection import kept, keep
+where = Path(sys.argv[1])
+try:
+    keep(kept(label="x" * 300_000), where)
+except NictopError as error:
+    print(error.message)
+print(os.listdir(where))
+keep(kept(), where)
+print(len(os.listdir(where)))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_said_and_nothing_half_stays(tmp_path: Path) -> None:
+    small = f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FILL}' {tmp_path}"
+    run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
+    if "mount" in run.stderr and "denied" in run.stderr:
+        pytest.skip(f"no file system can be mounted here: {run.stderr}")
+    assert run.stdout.splitlines() == [
+        f"the result could not be kept in {tmp_path}: No space left on device",
+        "[]",
+        "1",
+    ], run.stderr
+
+
+def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NictopError, match="could not be kept in /proc/nictop: "):
+        keep(kept(), Path("/proc/nictop"))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NictopError, match="File exists"):
+        keep(kept(), tmp_path / "file" / "runs")
+
+
+READ_ONLY = """
+from pathlib import Path
+import sys
+from nictop.errors import NictopError
+from tests.traffic.results.test_selection import kept, keep
+try:
+    keep(kept(), Path(sys.argv[1]))
+except NictopError as error:
+    print(error.message)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a read-only mount needs root")
+def test_a_read_only_file_system_is_said(tmp_path: Path) -> None:
+    small = f"mount -t tmpfs -o ro tmpfs {tmp_path} && exec {sys.executable} -c '{READ_ONLY}' {tmp_path}"
+    run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
+    if "mount" in run.stderr and "denied" in run.stderr:
+        pytest.skip(f"no file system can be mounted here: {run.stderr}")
+    assert run.stdout == f"the result could not be kept in {tmp_path}: Read-only file system\n", run.stderr
+
+
+@pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
+def test_an_identity_is_no_way_out_of_the_directory(identity: str, tmp_path: Path) -> None:
+    with pytest.raises(NictopError):
+        keep(kept(identity), tmp_path / "runs")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+    for wrong in (kept(label="\udcff"), kept(written=float("nan"))):
+        with pytest.raises(NictopError, match="cannot be kept"):
+            keep(wrong, tmp_path / "runs")
+    assert os.listdir(tmp_path) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ reading
+
+WHOLE = encoded(kept())
+
+
+@given(st.integers(0, len(WHOLE) - 3))
+def test_a_file_that_was_cut_short_is_no_result(length: int) -> None:
+    with pytest.raises(NictopError, match="it is no result of nictop"):
+        parse_kept(WHOLE[:length])
+
+
+@settings(max_examples=300)
+@given(st.integers(0, len(WHOLE) - 1), st.integers(0, 7))
+def test_a_flipped_bit_is_another_result_or_none(place: int, bit: int) -> None:
+    damaged = bytearray(WHOLE)
+    damaged[place] ^= 1 << bit
+    try:
+        found = parse_kept(bytes(damaged))
+    except NictopError as error:
+        assert error.message.isprintable()
+    else:
+        assert isinstance(found, Kept)
+        _ = found.result.goodput, found.result.of_ceiling, found.result.why_not_ranked
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["schema", "result", "plan", "x"]), inner),
+)
+
+
+@given(st.one_of(st.binary(), json_values.map(lambda value: json.dumps(value).encode())))
+def test_anything_else_is_no_result(data: bytes) -> None:
+    with pytest.raises(NictopError) as caught:
+        parse_kept(data)
+    assert caught.value.message.isprintable() and len(caught.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    "data", [b"[" * 200_000, b'{"schema":1,"result":{"schema":1},"x":' + b"[" * 200_000, b"\xff\xfe"]
+)
+def test_hostile_nesting_is_no_result(data: bytes) -> None:
+    with pytest.raises(NictopError, match="it is no result of nictop"):
+        parse_kept(data)
+
+
+@pytest.mark.parametrize("path", [("schema",), ("result", "schema")])
+def test_a_newer_schema_is_told_as_that(path: tuple[str, ...]) -> None:
+    newer = json.loads(WHOLE)
+    inner = newer
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = 99
+    newer["result"]["plan"] = "something new"
+    with pytest.raises(NictopError, match="it is of a newer nictop"):
+        parse_kept(json.dumps(newer).encode())
+
+
+def test_what_a_later_version_adds_is_ignored() -> None:
+    later = json.loads(WHOLE) | {"weather": "rain"}
+    assert parse_kept(json.dumps(later).encode()) == kept()
+
+
+def test_what_is_no_file_does_not_block(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    with open(tmp_path / "huge.json", "wb") as file:
+        file.truncate(LARGEST + 1)
+    (tmp_path / "loop.json").symlink_to("loop.json")
+    for name, why in (
+        ("pipe.json", "it is no file with a result"),
+        ("huge.json", "it is larger than 64.0 MiB"),
+        ("loop.json", "Too many levels of symbolic links"),
+        ("none.json", "No such file or directory"),
+        (".", "no file with a result|Is a directory"),
+    ):
+        with pytest.raises(NictopError, match=why):
+            read(tmp_path / name)
+
+
+def test_the_list_is_the_newest_first_and_tells_what_is_no_result(tmp_path: Path) -> None:
+    assert kept_runs(tmp_path / "none") == kept_runs(tmp_path)
+    stored(tmp_path, series("aaaa", ("", ""), ("", ""), ("", "")))
+    (tmp_path / "x\x1b[31m.json").write_bytes(WHOLE[:100])
+    (tmp_path / ".0123456789ab-1-00.part").write_bytes(WHOLE[:100])
+    (tmp_path / "notes.txt").write_text("not a result")
+    os.mkfifo(tmp_path / "pipe.json")
+    found = kept_runs(tmp_path)
+    assert [run.number for _, run in found.runs] == [3, 2, 1]
+    assert {path.name for path, _ in found.unreadable} == {"x\x1b[31m.json", "pipe.json"}
+    assert all(sentence.isprintable() for _, sentence in found.unreadable) and found.left_out == 0
+
+
+def test_the_list_is_bounded(tmp_path: Path) -> None:
+    for number in range(MOST_RUNS + 5):
+        (tmp_path / f"{number:05}.json").write_bytes(b"{}")
+    found = kept_runs(tmp_path)
+    assert (len(found.runs), len(found.unreadable), found.left_out) == (0, MOST_RUNS, 5)
+    assert found.unreadable[0][0].name == f"{MOST_RUNS + 4:05}.json"
+
+
+# --------------------------------------------------------------------------------------------------- which are meant
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Path]:
+    compare = series(
+        "c0ffee000000", ("A", "1"), ("B", "4"), ("B", "4"), ("A", "1"), kind="compare", variable="queues", label="lab"
+    )
+    sweep = series("5eeeeeeeeeee", *((value, value) for value in ("512", "4K", "1M")), kind="sweep", variable="length")
+    stored(tmp_path, compare + sweep)
+    stored(tmp_path, series("aaaa11111111", ("", ""), ("", ""), kind="repeat", label="passthrough"))
+    stored(tmp_path, series("aaaa22222222", ("", ""), kind="run", label="passthrough"))
+    stored(tmp_path, series("bbbb22222222", ("", ""), ("", ""), ("", ""), kind="repeat"))
+    yield tmp_path
+
+
+def names(found: list[tuple[str, list[Kept]]]) -> list[tuple[str, list[str]]]:
+    return [(name, [run.identity for run in runs]) for name, runs in found]
+
+
+def test_one_comparison_is_two_set_ups(shelf: Path) -> None:
+    expected = [
+        ("queues 1", ["c0ffee000000-1", "c0ffee000000-4"]),
+        ("queues 4", ["c0ffee000000-2", "c0ffee000000-3"]),
+    ]
+    for word in ("lab", "c0ffee000000", "c0f"):
+        assert names(chosen([word], shelf)) == expected
+
+
+def test_two_labels_or_identities_are_two_set_ups_in_the_order_of_the_words(shelf: Path) -> None:
+    found = names(chosen(["bbbb", "passthrough"], shelf))
+    assert found == [
+        ("bbbb22222222", ["bbbb22222222-1", "bbbb22222222-2", "bbbb22222222-3"]),
+        ("passthrough", ["aaaa11111111-1", "aaaa22222222-1", "aaaa11111111-2"]),
+    ]
+    (name, runs), _ = chosen(["bbbb22222222-2", "passthrough"], shelf)
+    assert (name, len(runs)) == ("bbbb22222222", 1)
+
+
+def test_two_values_of_a_sweep(shelf: Path) -> None:
+    assert names(chosen(["5eee:512", "5eee:1M"], shelf)) == [
+        ("length 512", ["5eeeeeeeeeee-1"]),
+        ("length 1M", ["5eeeeeeeeeee-3"]),
+    ]
+    with pytest.raises(NictopError, match="this is 3: length 512, length 4K, length 1M") as caught:
+        chosen(["5eee"], shelf)
+    assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
+
+
+def test_paths_of_files_and_of_a_directory(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    paths = sorted(str(path) for path in shelf.glob("*-aaaa1*"))
+    assert names(chosen([*paths, "bbbb"], shelf))[0] == ("passthrough", ["aaaa11111111-1", "aaaa11111111-2"])
+    other = tmp_path_factory.mktemp("other")
+    stored(other, series("dddd33333333", ("", "")))
+    assert names(chosen([f"{other}/", "bbbb"], shelf))[0] == ("dddd33333333", ["dddd33333333-1"])
+    (other / "bad.json").write_text("{}")
+    with pytest.raises(NictopError, match=r"bad\.json: it is no result of nictop"):
+        chosen([str(other / "bad.json"), "bbbb"], shelf)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "two set-ups are compared, and this is none"),
+        (("passthrough",), "this is one: passthrough"),
+        (("aaaa",), "'aaaa' begins several identities"),
+        (("nobody", "lab"), "no kept result is called 'nobody'"),
+        (("lab:9", "lab:1"), "no kept result is called 'lab:9'"),
+        (("",), "no kept result is called ''"),
+    ],
+)
+def test_what_is_not_two_is_said(words: tuple[str, ...], message: str, shelf: Path) -> None:
+    with pytest.raises(NictopError, match=message):
+        chosen(words, shelf)
+
+
+def test_who_names_nothing_is_told_where_names_are(shelf: Path) -> None:
+    with pytest.raises(NictopError) as nothing:
+        chosen((), shelf)
+    assert "nictop traffic --list" in nothing.value.hint
+
+
+def test_both_sides_of_a_comparison_of_the_same_are_told_apart() -> None:
+    same = series("eeee", ("A", "100"), ("B", "100"), kind="compare", variable="mss")
+    assert [name for name, _ in set_ups(same)] == ["mss 100 (A)", "mss 100 (B)"]
+    hostile = series("eeee", ("A", "x\x1b[2J"), ("B", "\u202ey"), kind="compare", variable="setup", label="\x07")
+    assert all(name.isprintable() for name, _ in set_ups(hostile))

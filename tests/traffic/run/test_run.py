@@ -1,0 +1,300 @@
+"""Real runs between two real probes: every kind, beside what iperf3 itself wrote of the same run as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nictop.traffic.analysis.assemble import run_framing
+from nictop.traffic.plan.plan import Place
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.events import Event, Finished, Measured, Stage
+from nictop.traffic.run.run import Run
+from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
+from tests.traffic.real_runs import carried_out, check_goodput
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+
+UDP = {"protocol": "udp", "bitrate": 20_000_000}
+RATE, HELD_TO = "50mbit", 47.8e6
+"""Payload bits per second of 50 Mb/s of frames, as tc charges them (without preamble, FCS and gap). Slow enough for a
+machine whose processors are busy: what the shaper may send at once makes up for 20 ms in which nobody does."""
+SHARED, SHARED_HELD_TO = "40mbit", 38.24e6
+"""The same, for several runs at once."""
+UNDER_WAY = 65536
+"""Bytes that a stream of such a run has under way: the queue of the shaper is never full, and no datagram dropped."""
+
+
+async def test_a_run_and_what_is_told_of_it() -> None:
+    async with pair(RATE) as both:
+        result, events = await carried_out(both, time=2)
+        assert result.failure is None and both.generators() == []
+        check_goodput(result, HELD_TO)
+        stages = [event.name for event in events if isinstance(event, Stage)]
+        assert stages == ["checking", "starting", "listening", "running", "ending"]
+        (flow,) = result.flows
+        assert (flow.sender, flow.receiver) == ("a", "b")
+        told = [one.interval for one in events if isinstance(one, Measured) and one.side == "server"]
+        assert [point.interval for point in flow.points] == told
+        assert told[0].end >= 0.2 and told[-1].end >= 2.0 - 0.2 and len(told) >= 9
+        # the server's own seconds, on the axis of the client, who began at very nearly the same time
+        later = [point.time - point.interval.end for point in flow.points]
+        assert later == pytest.approx(later[:1] * len(later)) and abs(later[0]) < 0.1
+        resent = [one.interval.retransmits for one in events if isinstance(one, Measured) and one.side == "client"]
+        assert flow.retransmits == sum(one for one in resent if one is not None) and None not in resent
+        (figures,) = result.sockets
+        assert (figures.host, figures.snd_mss) == ("a", 1448) and figures.rtt
+        for load in result.hosts:
+            assert load.busy is not None and 0 < load.busy.total <= load.busy.cores + 1e-9
+            assert load.per_gigabit == pytest.approx(load.busy.total / (result.goodput or 1) * 1e9)
+        # one machine is never ranked, and its netdevs are looked at all the same
+        assert result.proof is not None and result.proof.verdict == "failed" and result.why_not_ranked
+        assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+        assert result.facts["client driver"] == "veth" and result.facts["mtu"] == "1500"
+        assert result.clock_uncertainty == 0.0  # both hosts have the clock of this machine
+
+
+@pytest.mark.parametrize("options", [{}, {"generator": "builtin", "direction": "reverse"}, UDP])
+async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: dict[str, Any]) -> None:
+    async with pair(RATE) as both:
+        plan = both.plan(time=60, **options)
+        run = Run(plan, both.hosts)
+        seen: list[Event] = []
+        axis = stopped = math.inf
+        async for event in run.events():
+            seen.append(event)
+            if isinstance(event, Measured) and event.time is not None:
+                axis = min(axis, time.monotonic() - event.time)
+            if isinstance(event, Measured) and not event.interval.sends and event.interval.end >= 1.0:
+                run.stop()
+                stopped = min(stopped, time.monotonic())
+        assert isinstance(seen[-1], Finished) and both.generators() == []
+        result = seen[-1].result
+        arrived = [one.interval for one in seen if isinstance(one, Measured) and not one.interval.sends]
+        size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
+        assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
+        assert result.goodput == pytest.approx(8 * size / seconds)
+        check_goodput(result, 20e6 if options == UDP else HELD_TO)
+        (flow,) = result.flows
+        assert flow.received is not None and flow.received.seconds == pytest.approx(seconds) and seconds >= 0.8
+        assert (flow.received.packets is None) == (options != UDP)
+        assert result.notes[-1] == f"stopped after {result.stopped:.1f} of 60 s"
+        assert result.why_not_ranked[0] == f"it was stopped after {result.stopped:.1f} of 60 s"
+        assert result.proof is not None and [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+
+
+async def test_a_run_that_is_stopped_before_anything_arrived_has_nothing() -> None:
+    async with pair() as both:
+        for stage in ("checking", "starting", "listening", "running", "ending"):
+            run = Run(both.plan(time=1, port=5301), both.hosts)
+            seen: list[Event] = []
+            async for event in run.events():
+                seen.append(event)
+                if isinstance(event, Stage) and event.name == stage:
+                    run.stop()
+            assert isinstance(seen[-1], Finished)
+            failure = seen[-1].result.failure
+            if stage == "ending":  # it had come to its end by itself
+                assert failure is None and seen[-1].result.stopped is None
+            else:
+                assert (
+                    failure is not None and failure.sentence == "it was stopped before anything that counts had arrived"
+                )
+            assert both.generators() == []
+
+
+async def test_several_runs_at_once_on_the_same_hosts() -> None:
+    """Over one wire, each with its own pair of children of the same two probes."""
+    async with pair(SHARED) as both:
+        kinds: tuple[dict[str, Any], ...] = (
+            {"generator": "builtin", "length": 2 << 20, "streams": 2, "time": 2, "window": UNDER_WAY},
+            {"generator": "builtin", "protocol": "udp", "bitrate": 10_000_000, "port": 5301},
+            {"direction": "reverse", "streams": 4, "omit": 1, "port": 5401},
+            {"protocol": "udp", "bitrate": 5_000_000, "port": 5501},
+        )
+        runs = await asyncio.gather(*(carried_out(both, **kind) for kind in kinds))
+        large, datagrams, reverse, slow = (result for result, _ in runs)
+        assert all(result.failure is None and result.goodput for result, _ in runs)
+        sent, arrived = datagrams.flows[0].sent, datagrams.flows[0].received
+        assert sent is not None and arrived is not None and arrived.packets is not None and arrived.lost is not None
+        assert sent.bits_per_second == pytest.approx(10e6, rel=0.05)
+        assert arrived.bytes == 1448 * (arrived.packets - arrived.lost) and arrived.packets <= (sent.packets or 0)
+        assert slow.goodput == pytest.approx(5e6, rel=0.2)
+        (flow,) = reverse.flows
+        assert (flow.sender, flow.receiver) == ("b", "a")
+        # the client of a reverse run receives, and the axis is its own: what it tells is where it is told
+        told = [(point.time, point.interval.end - point.interval.omitted) for point in flow.points]
+        assert [time for time, _ in told] == pytest.approx([end for _, end in told])
+        assert told[0][0] < 0 and told[-1][0] >= 1.0 - 0.2 and {point.interval.streams for point in flow.points} == {4}
+        assert 0 < (reverse.goodput or 0) <= SHARED_HELD_TO * 1.05
+        # the wire says how much this one gets at most; how little, on a busy machine, nobody does
+        (flow,) = large.flows
+        assert flow.received is not None and flow.received.bytes
+        assert flow.received.bytes == pytest.approx(sum(point.interval.bytes for point in flow.points), rel=0.1)
+        assert 0 < flow.received.bits_per_second < SHARED_HELD_TO
+        assert both.generators() == []
+
+
+# ------------------------------------------------------------------------------------------ beside iperf3's own JSON
+
+KEEPING = """#!/bin/sh
+for word; do
+    case $before in -p) port=$word;; esac
+    before=$word
+done
+case "$*" in *--version*|*--help*) exec {iperf3} "$@";; esac
+exec {iperf3} "$@" -J > {folder}/$port.json
+"""
+"""iperf3 whose report goes to a file, named by the port: nictop hears nothing of this end, only of the other one."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One run of the comparison."""
+
+    name: str
+    options: dict[str, Any]
+    addresses: str = "ipv4"
+    streams: int = 1
+    mss: int | None = None
+
+
+KINDS = (
+    Kind("tcp", {}),
+    Kind("reverse", {"direction": "reverse"}),
+    Kind("bidirectional", {"direction": "bidirectional"}),
+    Kind("udp", {"protocol": "udp", "bitrate": 20_000_000}),
+    Kind("udp both ways", {"protocol": "udp", "bitrate": 5_000_000, "direction": "bidirectional"}),
+    Kind("four streams", {"streams": 4}, streams=4),
+    Kind("MSS 100", {"mss": 100}, mss=88),
+    Kind("IPv6", {}, "ipv6", mss=1428),
+    Kind("IPv6 with a zone", {"direction": "reverse"}, "link-local", mss=1428),
+)
+
+
+@pytest.mark.parametrize("silent", ["client", "server"])
+async def test_every_kind_beside_the_report_of_the_end_that_nictop_does_not_hear(silent: str, tmp_path: Path) -> None:
+    script = tmp_path / "iperf3"
+    script.write_text(KEEPING.format(iperf3=shutil.which("iperf3"), folder=tmp_path))
+    script.chmod(0o755)
+    tools = (str(tmp_path), "") if silent == "client" else ("", str(tmp_path))
+    async with pair("100mbit", tools=tools) as both:
+        plans = [
+            replace(both.plan(port=5210 + 10 * number, **kind.options), **places(both, kind.addresses))
+            for number, kind in enumerate(KINDS)
+        ]
+        runs = await asyncio.gather(*(carried_out(both, plan=plan) for plan in plans))
+        assert both.generators() == []
+    for kind, (result, _) in zip(KINDS, runs, strict=True):
+        assert result.failure is None, (kind, result.failure)
+        report = json.loads((tmp_path / f"{result.plan.port}.json").read_text())
+        assert "error" not in report, kind
+        compare(kind, result, report["end"])
+        assert all(point.interval.streams == kind.streams for flow in result.flows for point in flow.points), kind
+        assert kind.mss is None or [one.snd_mss for one in result.sockets] == [kind.mss], kind
+
+
+def places(both: Pair, addresses: str) -> dict[str, Any]:
+    if addresses == "ipv4":
+        return {}
+    found = {"a": "fd00:0::1", "b": "fd00:0::2"}
+    if addresses == "link-local":
+        found = {"a": f"fe80::1%{WIRE}", "b": f"fe80::2%{WIRE}"}
+    return {"client": both.place("a", address=found["a"]), "server": both.place("b", address=found["b"])}
+
+
+def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
+    """Each direction: what the server counted of it, which both of its report and the client's know."""
+    for flow in result.flows:
+        back = flow.sender == "b"
+        name = ("sum_sent" if back else "sum_received") + ("_bidir_reverse" if back and len(result.flows) == 2 else "")
+        counted, told = flow.sent if back else flow.received, end[name]
+        assert counted is not None, (kind, flow)
+        # the text gives seconds in hundredths; the bytes are one count that the ends have told each other
+        size = counted.bits_per_second * counted.seconds / 8
+        assert size == pytest.approx(told["bytes"], rel=0.008), (kind, flow.sender)
+        # each end ends the run by its own clock, on a busy machine one of them later than the other, and none too early
+        assert min(counted.seconds, told["seconds"]) >= result.plan.time - 0.1, (kind, flow.sender)
+        if result.plan.protocol == "udp" and not back:
+            assert (counted.lost, counted.packets) == (told["lost_packets"], told["packets"]), kind
+        if back and flow.goodput is not None:  # all but what was on its way at the end
+            assert 0.5 * told["bits_per_second"] < flow.goodput < 1.01 * told["bits_per_second"], kind
+
+
+# ------------------------------------------------------------------------------------------------------- which way
+
+
+async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
+    async with pair(rate=None) as both:
+        loopback = Place("a", 1, "127.0.0.1")
+        result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse")
+        assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
+        assert result.proof is not None and result.proof.verdict == "failed"
+        assert result.why_not_ranked[0].startswith("the path is not verified: both ends are on one machine")
+
+
+async def test_a_run_that_goes_by_another_nic_is_caught() -> None:
+    async with pair() as both:
+        joined(both.client, both.server, wire="nictopw", net=1)
+        for namespace, own, other in ((both.client, "1", "2"), (both.server, "2", "1")):
+            namespace.run(["sh", "-c", "echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter"])
+            namespace.run(["ip", "route", "add", f"198.18.0.{other}/32", "dev", "nictopw", "src", f"198.18.0.{own}"])
+        await both.knows("nictopw")
+        result, _ = await carried_out(both)
+        assert result.failure is None and result.proof is not None
+        client, server = result.proof.hosts
+        assert (client.verdict, server.verdict) == ("failed", "failed")
+        assert "nictopw (other) carried" in client.sentence and "a: nictopt carried" in client.sentence
+
+
+async def test_a_vlan_is_in_the_ceiling_and_carries_the_run() -> None:
+    async with pair("100mbit") as both:
+        if not both.client.try_link("link", WIRE, "name", "nictopv", "type", "vlan", "id", "7"):
+            pytest.skip("this kernel has no VLANs (CONFIG_VLAN_8021Q)")
+        assert both.server.try_link("link", WIRE, "name", "nictopv", "type", "vlan", "id", "7")
+        for number, namespace in enumerate((both.client, both.server), 1):
+            namespace.run(["ip", "address", "add", f"198.18.7.{number}/24", "dev", "nictopv"])
+            namespace.run(["ip", "link", "set", "nictopv", "up"])
+        await both.knows("nictopv")
+        plan = both.plan("nictopv")
+        result, _ = await carried_out(both, plan=plan)
+        assert result.failure is None and result.proof is not None
+        assert [one.verdict for one in result.proof.hosts] == ["proven", "proven"]
+        framing = run_framing(plan, {name: host.snapshot for name, host in both.hosts.items()})
+        assert framing.vlan_tags == 1
+        check_goodput(result, 100e6 * 1448 / 1518)
+
+
+async def test_a_port_that_is_taken_is_not_used_and_two_servers_share_a_host() -> None:
+    async with pair("200mbit") as both:
+        with other_server(both) as other:
+            # both want 5201, then both 5202: one of them gets 5203
+            runs = await asyncio.gather(carried_out(both), carried_out(both))
+            assert [result.failure for result, _ in runs] == [None, None]
+            assert sorted(result.plan.port for result, _ in runs) == [5202, 5203]
+            assert other.poll() is None  # somebody else's server was not touched
+        assert both.generators() == []
+
+
+@contextmanager
+def other_server(both: Pair) -> Iterator[subprocess.Popen[bytes]]:
+    """One that somebody has started at the usual port."""
+    command = ["ip", "netns", "exec", both.server.name, "iperf3", "-s", "-1", "-p", "5201"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as other:
+        try:
+            both.server.run(["sh", "-c", "until grep -q ':1451 .* 0A ' /proc/net/tcp /proc/net/tcp6; do :; done"])
+            yield other
+        finally:
+            other.kill()

@@ -1,0 +1,200 @@
+"""Guided set-up: what is filled in becomes commands before one's eyes, then a change with the check that proves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nictop.tui.screens.changes.fix import FixScreen
+from nictop.tui.screens.changes.guided import SetUpScreen, open_set_up
+from nictop.tui.screens.changes.screen import HostChangeScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.changes.guided_form import SetUpForm
+from nictop.tui.widgets.devices.table import DeviceTable
+from tests.support.change_screen import Changed, changed, in_namespace
+from tests.support.changes import LINK
+from tests.support.findings import host_of_case
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.namespaces import Namespace, why_impossible
+from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
+from tests.support.rule_cases import heard
+from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
+
+SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
+HOSTILE = "[x]\x1b[2J\u202e"
+
+
+@pytest.fixture(autouse=True)
+def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def namespaces() -> Iterator[None]:
+    reason = why_impossible()
+    if reason is not None:
+        pytest.skip(reason)
+    return iter([None])
+
+
+def shows(screen: Screen, kind: type[object]) -> bool:
+    """Whether that screen is on top."""
+    return isinstance(screen.app.screen, kind)
+
+
+def form(screen: Screen) -> list[str]:
+    return [" ".join(line.split()) for line in screen.lines(SetUpForm)]
+
+
+async def open_on(screen: Screen, name: str) -> None:
+    """The key c on the line of a NIC."""
+    table = screen.app.screen.query_one(DeviceTable)
+    snapshot = screen.app.followed.snapshot
+    (ifindex,) = (one.ifindex for one in snapshot.links.values() if one.name == name)
+    if f" {name} " not in "\n".join(screen.lines()):
+        await screen.press("v")
+    table.choose_link(ifindex)
+    await screen.press("c")
+    assert shows(screen, SetUpScreen)
+    await screen.settle()
+
+
+def queues(namespace: Namespace) -> list[str]:
+    """Those in use now, as ethtool has it."""
+    said = namespace.run(["ethtool", "-l", LINK]).partition("Current hardware settings")[2]
+    return re.findall(r"^(?:RX|TX):\s+(\d+)$", said, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("namespaces")
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_queues_are_set_seen_and_kept(size: tuple[int, int]) -> None:
+    async with in_namespace(size) as (screen, namespace):
+        await open_on(screen, LINK)
+        await screen.press("right", "down")
+        assert "1 to 4, 4 now" in "\n".join(form(screen))
+        await screen.press("9")
+        assert f"{LINK} can have 1 to 4 queues" in screen.words()
+        await screen.press("enter")
+        assert shows(screen, SetUpScreen), "what cannot be done is not asked for"
+        await screen.press("backspace", "2")
+        assert f"ethtool -L {LINK} rx 2 tx 2" in screen.words()
+        await screen.press("enter")
+        await screen.stage("prepared")
+        assert shows(screen, HostChangeScreen)
+        assert queues(namespace) == ["4", "4"]
+        await screen.press("a")
+        await screen.until(f"✓ {LINK} has 2 receive queues")
+        assert queues(namespace) == ["2", "2"]
+        await screen.press("k")
+        await screen.until("✓ kept: the new values stay")
+        assert f"✓ {LINK} has 2 receive queues" in screen.words()
+        assert "Gone after the next reboot; to make it last" in screen.words()
+        await screen.press("enter")
+        assert shows(screen, LiveScreen)
+        assert queues(namespace) == ["2", "2"]
+
+
+@pytest.mark.skipif(why_no_networkmanager() is not None, reason=why_no_networkmanager() or "")
+async def test_an_address_of_its_own() -> None:
+    """By the profile that NetworkManager made up, which has its name afterwards; and no default route."""
+    with private_networkmanager("ens37") as manager:
+        manager.wait_for(lambda: manager.device_state("ens37") >= 40)
+        async with changed(manager.prefix) as screen:
+            await open_on(screen, "ens37")
+            await screen.press("down", "down", *"192.0.2.10/24")
+            assert "ipv4.addresses 192.0.2.10/24" in screen.words()
+            await screen.press("enter")
+            await screen.stage("prepared")
+            await screen.press("a")
+            await screen.until("✓ ens37 has 192.0.2.10/24")
+            await screen.press("k")
+            await screen.until("✓ kept: the new values stay")
+        assert manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
+        assert "default" not in manager.namespace.run(["ip", "route"])
+
+
+async def guest(screen: Screen) -> None:
+    """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be changed."""
+    await screen.hear(*heard(host_of_case("profiles", "profile_is_generated")))
+    await wait_until(screen, lambda: screen.app.diagnosis is not None)
+    await screen.settle()
+
+
+async def test_fields_that_mean_nothing_are_not_asked_for() -> None:
+    async with live(WIDE) as screen:
+        await guest(screen)
+        await open_on(screen, "ens224")
+        assert [line.split()[0] for line in form(screen)] == ["what", "address", "its", "default", "profile"]
+        await screen.press("down", "right")
+        assert [line.split()[0] for line in form(screen)] == ["what", "address", "default", "profile"]
+        await screen.press("left", "down", "down", "right")
+        assert [line.split()[0] for line in form(screen)] == ["what", "address", "its", "default", "gateway", "profile"]
+
+
+async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
+    """Without --allow-changes it ends where a fix does: with how to allow it, and the commands."""
+    async with live(WIDE) as screen:
+        await guest(screen)
+        page = Changed(screen.app, screen.source, screen.pilot).words
+        await open_on(screen, "ens224")
+        await screen.press("enter")
+        assert shows(screen, SetUpScreen)
+        assert "Type the address" in page()
+        await screen.press("down", "down", *"192.0.2.10/24", "enter")
+        assert shows(screen, FixScreen)
+        assert "started without --allow-changes" in page()
+        await screen.press("y")
+        assert "ipv4.addresses 192.0.2.10/24" in screen.app.clipboard
+        await screen.press("escape")
+        assert shows(screen, LiveScreen)
+        assert not [one for one in screen.source.requests if one.change is not None]
+
+
+async def test_a_nic_must_be_chosen() -> None:
+    async with live(WIDE) as screen:
+        await guest(screen)
+        open_set_up(screen.app, screen.app.chosen, None)
+        await screen.settle()
+        assert shows(screen, LiveScreen)
+        assert any("Choose a NIC first" in row for row in screen.drawn())
+
+
+async def test_in_the_findings_it_is_the_nic_of_the_finding() -> None:
+    async with live(WIDE) as screen:
+        await guest(screen)
+        await screen.press("5", "c")
+        assert shows(screen, SetUpScreen)
+        assert any("set up ens224" in row for row in screen.drawn())
+
+
+async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        for name in ("vm1", "vm2"):
+            hosts[name].say(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
+        await screen.press("0")
+        await wait_until(screen, lambda: any("nic-vm2" in row for row in screen.drawn()))
+        await screen.press("end", "c")
+        assert shows(screen, SetUpScreen)
+        assert any("vm2: set up nic-vm2" in row for row in screen.drawn())
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_only: bool) -> None:
+    async with live(size, ascii_only=ascii_only) as screen:
+        await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None)
+        open_set_up(screen.app, screen.app.chosen, 2)
+        await screen.settle()
+        for keys in ((), ("right",), ("right",), ("right",), ("down", *HOSTILE)):
+            await screen.pilot.press(*keys)
+            await screen.settle()
+            drawn = "\n".join(screen.drawn())
+            assert "\x1b" not in drawn
+            assert "\u202e" not in drawn
+            assert not ascii_only or size[1] < 10 or drawn.isascii()
+        assert shows(screen, SetUpScreen)

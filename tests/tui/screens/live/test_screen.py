@@ -1,0 +1,427 @@
+"""The live screen, driven by keys: what a tired person on a console relies on."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import pytest
+from textual._styles_cache import StylesCache
+from textual.geometry import Size
+from textual.widgets import Static
+
+from nictop.probe.records import Line, PciFunction, Queue, Request
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.terminal import wants_ascii
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.cpu.queues import QueueView
+from nictop.tui.widgets.cpu.strip import ProcessorStrip
+from nictop.tui.widgets.devices.detail import FactsView, TrafficChart
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.wire.local import LocalSource
+from nictop.wire.source import SourceState
+from tests.support.lines import change, counters, gone, hello, inventory, link
+from tests.support.recorded import recorded
+from tests.support.screen import NARROW, WIDE, Screen, live, running, wait_until
+from tests.support.sources import ScriptedSource
+
+NICS = (link(1, "lo", type=772, flags=0x49), link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
+
+
+async def test_the_answer_is_there_without_a_key() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        (line,) = [line for line in screen.lines() if "ens192" in line]
+        assert "1.00 G" in line
+        assert screen.chosen() == "ens192"
+        assert "1.00 Gb/s" in screen.lines(TrafficChart)[0]
+        assert any("1500" in line for line in screen.lines(FactsView))
+
+
+async def test_before_the_first_line_the_screen_says_what_it_waits_for() -> None:
+    async with live() as screen:
+        await screen.hear(SourceState("connecting", ""))
+        assert any("connecting" in row for row in screen.drawn())
+        assert "no inventory yet" in screen.lines()[0]
+
+
+async def test_moving_asks_the_probe_to_watch_that_device() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert screen.source.requests[-1] == Request(watch=(2,))
+        await screen.press("down")
+        assert screen.chosen() == "ens224"
+        assert screen.source.requests[-1] == Request(watch=(3,))
+        await screen.press("k")
+        assert screen.chosen() == "ens192"
+
+
+async def test_the_cursor_stays_with_its_device() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        await screen.press("down")
+        await screen.hear(inventory(*NICS, link(9, "ens100", bus="pci"), time=2.0), change(1, "lo", time=3.0))
+        assert screen.chosen() == "ens224"
+        await screen.hear(change(3, "wan0", time=4.0))
+        assert screen.chosen() == "wan0"
+
+
+async def test_a_device_that_vanishes_under_the_cursor_leaves_it_in_place() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        await screen.press("down")
+        await screen.hear(gone(3, "ens224"))
+        assert not any("ens224" in line for line in screen.lines())
+        assert screen.chosen() is not None
+        await screen.press("down", "up")
+
+
+async def test_a_new_device_and_a_lost_carrier_show_before_the_inventory() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS), change(7, "ens161"), change(3, "ens224", carrier=False))
+        assert any("ens161" in line for line in screen.lines())
+        (line,) = [line for line in screen.lines() if "ens224" in line]
+        assert "▽" in line
+
+
+async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000, 0)}))
+        await screen.press("space")
+        frozen = screen.lines()
+        await screen.hear(counters(3.0, {2: (125_000_000, 0)}))
+        assert screen.lines() == frozen
+        assert any("FROZEN" in row for row in screen.drawn())
+        assert len(screen.app.history.series(("rx_bits", 2))) == 2
+        await screen.press("space")
+        assert screen.lines() != frozen
+        assert not any("FROZEN" in row for row in screen.drawn())
+
+
+async def test_packets_instead_of_bits() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        await screen.press("p")
+        (line,) = [line for line in screen.lines() if "ens192" in line]
+        assert "125 k" in line
+        assert "1.00 G" not in line
+
+
+async def test_links_without_a_device_can_be_hidden() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS, link(5, "veth0", kind="veth")))
+        assert any("veth0" in line for line in screen.lines())
+        await screen.press("v")
+        assert not any("veth0" in line for line in screen.lines())
+        await screen.press("v")
+        assert any("veth0" in line for line in screen.lines())
+
+
+async def test_enter_gives_the_device_the_screen_and_escape_takes_it_back() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        await screen.press("enter")
+        assert not screen.app.screen.query_one(DeviceTable).display
+        assert screen.app.screen.query_one(FactsView).size.height > 10
+        await screen.press("escape")
+        assert screen.app.screen.query_one(DeviceTable).display
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_update_and_interval_are_asked_of_the_probe() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        await screen.press("u", "plus", "minus", "minus")
+        assert screen.source.requests[-4:] == [
+            Request(inventory=True),
+            Request(interval=0.5),
+            Request(interval=1.0),
+            Request(interval=2.0),
+        ]
+
+
+async def test_a_lost_host_is_said_and_its_last_values_stay() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS), SourceState("lost", "the probe ended with signal 9", 2.0))
+        assert "the probe ended with signal 9" in str(screen.app.screen.query_one("#banner", Static).content)
+        assert any("ens192" in line for line in screen.lines())
+        await screen.hear(hello())
+        assert not screen.app.screen.query_one("#banner", Static).display
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (200, 60), (60, 15), (40, 10), (20, 5), (3, 3)])
+async def test_any_size_draws(size: tuple[int, int]) -> None:
+    async with live() as screen:
+        cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 4
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}, cpus))
+        await screen.pilot.resize_terminal(*size)
+        await screen.hear(counters(2.0, {2: (125_000, 0)}, [(9, 0, 2, 99, 0, 0, 0, 0, 0, 0)] * 4))
+        await screen.press("enter", "down", "escape", "down")
+        assert screen.drawn()
+
+
+HOSTILE = ("[red]x[/]", "tap[/x]", "a\x1b[2Jb", "é漢字", "\u202egnp", "x" * 40, "[", "'\"$(id)")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
+    async with live(size) as screen:
+        await screen.hear(hello(), inventory(link(2, name, bus="pci", alias=name, altnames=(name,))))
+        await screen.hear(SourceState("lost", f"trouble with {name}", 1.0))
+        drawn = "".join(screen.drawn())
+        assert "\x1b" not in drawn
+        assert "\u202e" not in drawn
+        shown = {"a\x1b[2Jb": r"a\x1b[2Jb", "\u202egnp": r"\u202egnp", "x" * 40: "xxxx"}.get(name, name)
+        assert shown in drawn
+        await screen.press("enter", "escape", "question_mark", "escape")
+
+
+async def test_an_ascii_console_gets_only_ascii() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 2
+        await screen.hear(hello(), inventory(*NICS, link(4, "漢")), counters(1.0, {2: (0, 0)}, cpus))
+        await screen.hear(counters(2.0, {2: (125_000, 5_000)}, [(9, 0, 2, 99, 0, 0, 9, 9, 0, 0)] * 2))
+        for keys in ("down", "enter", "escape", "question_mark"):
+            await screen.press(keys)
+            strange = [row for row in screen.drawn() if not row.isascii()]
+            assert strange == []
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM": "linux", "LANG": "C.UTF-8"}, True),
+        ({"TERM": "vt220", "LANG": "en_US.UTF-8"}, True),
+        ({"TERM": "xterm-256color", "LANG": "C"}, True),
+        ({"TERM": "xterm-256color", "LC_ALL": "POSIX", "LANG": "en_US.UTF-8"}, True),
+        ({"TERM": "xterm-256color", "LANG": "de_DE.utf8"}, False),
+        ({"TERM": "tmux-256color", "LC_CTYPE": "C.UTF-8", "LANG": "C"}, False),
+        ({}, True),
+    ],
+)
+def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bool) -> None:
+    assert wants_ascii(environment) is expected
+
+
+async def test_the_title_and_the_banner_are_ascii_too() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        await screen.hear(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
+        rows = screen.drawn()
+        assert [row for row in rows if not row.isascii() or "\x1b" in row] == []
+        assert any(row.startswith(r"-\u6f22\u5b57-") for row in rows)
+
+
+async def test_few_devices_leave_their_rows_to_the_facts() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        few = screen.app.screen.query_one(FactsView).size.height
+        assert screen.app.screen.query_one(DeviceTable).size.height == len(screen.lines()) + 1
+        await screen.hear(inventory(*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)), time=3.0))
+        assert screen.app.screen.query_one(FactsView).size.height == 5 < few
+
+
+async def test_five_lines_say_what_is_wrong_without_scrolling() -> None:
+    links = (*NICS, *(link(10 + n, f"veth{n}", kind="veth") for n in range(40)))
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), inventory(*links), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)}))
+        rows = [row.strip() for row in screen.drawn()]
+        labels = ("state ", "trouble ", "addresses ", "driver ", "queues ")
+        assert [row.split()[0] + " " for row in rows if row.startswith(labels)] == list(labels)
+
+
+async def test_a_narrow_screen_shows_the_rates_before_their_past() -> None:
+    async with live((40, 10)) as screen:
+        await screen.hear(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        (line,) = [line for line in screen.lines() if "ens192" in line]
+        assert "1.00 G" in line
+
+
+async def test_the_footer_names_help_and_quit_on_the_narrowest_screen() -> None:
+    async with live((40, 10)) as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert "enter Open  ? Help  q Quit" in screen.drawn()[-1]
+
+
+async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() -> None:
+    async with live() as screen:
+        down = link(2, "br0", kind="bridge", flags=0x1002, operstate="down", carrier=None)
+        await screen.hear(hello(), inventory(NICS[0], down, link(3, "veth0", kind="veth")))
+        assert screen.chosen() == "veth0"
+
+
+async def test_the_cursor_shows_on_a_terminal_without_colours() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert next(row for row in screen.drawn() if row.startswith(">")).split()[0].endswith("ens192")
+
+
+async def test_a_name_uses_the_empty_cells_beside_it() -> None:
+    pci = PciFunction(
+        "0000:00:03.0", 0x020000, 0x1AF4, 0x1041, None, None, None, device_name="A device with a long name"
+    )
+    async with live(NARROW) as screen:
+        alone = inventory(NICS[0])
+        assert alone.inventory is not None
+        await screen.hear(hello(), Line(inventory=replace(alone.inventory, pci=(pci,))))
+        (line,) = [line for line in screen.lines() if "00:03.0" in line]
+        assert "00:03.0 A device with" in line
+        assert "no driver" in line
+
+
+async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live() as screen:
+        cpus = [[(n, 0, 1, 10 * n, 0, 0, 0, 0, 0, 0)] * 4 for n in range(9)]
+        await screen.hear(hello(), inventory(*NICS), counters(0.0, {2: (0, 0)}, cpus[0]))
+        await screen.hear(counters(1.0, {2: (0, 0)}, cpus[1]))
+        laid_out = []
+        lay_out = LiveScreen._refresh_layout
+
+        def counted(self: LiveScreen, size: Size | None = None, scroll: bool = False) -> None:
+            laid_out.append(size)
+            lay_out(self, size, scroll)
+
+        monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
+        for moment in range(2, 9):
+            await screen.hear(counters(float(moment), {2: (moment * 125_000, 0)}, cpus[moment]))
+        assert laid_out == []
+        await screen.pilot.resize_terminal(100, 30)
+        assert laid_out, "what this test looks at does happen"
+
+
+async def test_control_c_leaves() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+        await screen.press("question_mark")
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+
+
+async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: now[0])
+    async with live(NARROW) as screen:
+        await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+        status = screen.app.screen.query_one(StatusLine)
+        now[0] += 4.0
+        status.refresh_cost()
+        assert "silent" not in "".join(screen.lines(StatusLine))
+        now[0] += 4.0
+        status.refresh_cost()
+        assert "silent for 8 s" in "".join(screen.lines(StatusLine))
+        await screen.hear(counters(9.0, {2: (0, 0)}))
+        assert "silent" not in "".join(screen.lines(StatusLine))
+
+
+async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
+    """Textual's cache of colours had the style cache of every widget in its keys: 0.2 MiB for each closed help."""
+
+    def caches() -> int:
+        gc.collect()
+        return sum(isinstance(one, StylesCache) for one in gc.get_objects())
+
+    async with live() as screen:
+        await screen.hear(hello(), inventory(*NICS))
+        before = 0
+        for _ in range(3):
+            await screen.press("question_mark", "escape")
+            before = before or caches()
+        assert caches() == before
+
+
+async def test_help_lists_every_key() -> None:
+    async with live() as screen:
+        await screen.press("question_mark")
+        assert any("stop the picture" in row for row in screen.drawn())
+        shown = "\n".join(screen.lines(LineView))
+        for words in ("stop the picture", "read everything again", "the line above", "no carrier"):
+            assert words in shown
+        await screen.press("escape")
+        assert screen.app.screen.query(DeviceTable)
+
+
+async def load(screen: Screen) -> None:
+    """A recorded guest whose virtio NIC (the second netdev after the first choice) sends over four queues."""
+    await screen.hear(*recorded("virtio-4-queues"))
+    await screen.press("right", "right")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 15), (40, 10)])
+async def test_queues_of_the_chosen_nic_and_its_cpus(size: tuple[int, int]) -> None:
+    async with live(size) as screen:
+        await load(screen)
+        assert screen.chosen() == "ens256"
+        await screen.press("2")
+        assert not screen.app.screen.query_one(DeviceTable).display or screen.app.screen.query_one(QueueView).has_focus
+        assert any("ens256" in row for row in screen.drawn()[:3])
+        assert any(row.split()[:1] == ["3"] for row in screen.drawn()) or size[1] < 12
+        await screen.press("3")
+        assert any("Interrupts of ens256" in row for row in screen.drawn())
+        await screen.press("left")
+        assert any("Interrupts of ens224" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+        assert screen.chosen() == "ens224"
+
+
+async def test_views_scroll_and_keys_belong_to_their_view() -> None:
+    async with live(NARROW) as screen:
+        await load(screen)
+        await screen.press("3", "end")
+        assert any("Who spends it" in row for row in screen.drawn())
+        known = len(screen.source.requests)
+        await screen.press("i", "p", "v")  # of other views: nothing happens here
+        assert not screen.app.screen.query_one(QueueView).unfold
+        assert not screen.app.screen.query_one(DeviceTable).packets
+        assert len(screen.source.requests) == known
+
+
+async def test_all_interrupts_are_read_only_while_somebody_looks() -> None:
+    async with live() as screen:
+        await load(screen)
+        await screen.press("a")
+        assert not any(request.machine for request in screen.source.requests)
+        await screen.press("3")
+        assert not any("Local timer" in row for row in screen.drawn())
+        await screen.press("a")
+        assert screen.source.requests[-1] == Request(machine=True)
+        assert any("Local timer" in row for row in screen.drawn())
+        await screen.press("a")
+        assert screen.source.requests[-1] == Request(machine=False)
+
+
+async def test_idle_queues_fold_and_unfold() -> None:
+    async with live() as screen:
+        nic = link(2, "ens192", bus="pci", queues=tuple(Queue("rx", number) for number in range(12)))
+        quiet = [("rx", number, (0, 0, None, None, 0, None)) for number in range(12)]
+        busy = [("rx", number, (900 * (number == 7), 0, None, None, 0, None)) for number in range(12)]
+        await screen.hear(hello(), inventory(nic))
+        for time, queues in ((1.0, quiet), (2.0, busy)):
+            heard = counters(time, {2: (0, 0)}).counters
+            assert heard is not None
+            await screen.hear(Line(counters=replace(heard, queues={2: tuple(queues)})))
+        await screen.press("2")
+        assert any("idle: queues 0-6,8-11" in line for line in screen.lines(QueueView))
+        assert [line.split()[0] for line in screen.lines(QueueView) if line.split()[0].isdecimal()] == ["7"]
+        await screen.press("i")
+        assert len([line for line in screen.lines(QueueView) if line.split()[0].isdecimal()]) == 12
+
+
+async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
+    async with live() as screen:
+        await load(screen)
+        await screen.press("home", "2")
+        assert any("choose a NIC" in row for row in screen.drawn())
+        await screen.press("3")
+        assert any("Processors" in row for row in screen.drawn())
+
+
+async def test_this_host_for_real() -> None:
+    source = LocalSource(interval=0.1)
+    app = NictopApp(lambda host, ask: source, interval=0.1)
+    async with running(app, NARROW, notifications=False) as pilot:
+        screen = Screen(app, ScriptedSource(), pilot)
+        await wait_until(screen, lambda: any(" lo " in line for line in screen.lines()))
+        await wait_until(screen, lambda: any("idle" in line for line in screen.lines(ProcessorStrip)))

@@ -1,0 +1,352 @@
+"""Findings on the live screen: there without a key, and all of them one key further, with what to type."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from textual.geometry import Size
+
+from nictop.probe.records import Line
+from nictop.rules import RULES, Diagnosis, Finding, Skipped
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.devices.detail import FactsView
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.findings.page import FindingPage
+from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from tests.support.findings import RENAME, finding, lines_of_case
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
+
+SIZES = [WIDE, NARROW, (200, 60), (120, 24), (60, 15), (40, 10), (20, 5), (3, 3)]
+HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
+UUID = "77777777-7777-3777-8777-777777777777"
+
+
+async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
+    """Let the host speak, and wait until the rules have."""
+    await screen.hear(*lines)
+    await wait_until(screen, lambda: screen.app.diagnosis is not None)
+    await screen.settle()
+    assert screen.app.diagnosis is not None
+    return screen.app.diagnosis
+
+
+async def say(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
+    """A diagnosis of one's own, in place of that of the rules."""
+    await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
+    await wait_until(screen, lambda: screen.app.diagnosis is not None)
+    screen.app.diagnosis = Diagnosis(findings, skipped)
+    await screen.settle()
+
+
+def copied(screen: Screen) -> str:
+    return screen.app.clipboard
+
+
+# ------------------------------------------------------------------------------------------------- without a key
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]) -> None:
+    """The case that started nictop: the finding, and the command that repairs it, on the first screen."""
+    async with live(size) as screen:
+        diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
+        assert [one.rule for one in diagnosis.findings] == ["profile_is_generated"]
+        shown = "\n".join(screen.drawn())
+        assert '▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up' in shown
+        first = " ".join(line.strip(" \\") for line in screen.lines(FindingsPanel)[1:])
+        assert first == " ".join(diagnosis.findings[0].fixes[0].commands)
+        assert f"nmcli con mod uuid {UUID} connection.id" in shown
+        (row,) = [line for line in screen.lines(DeviceTable) if " ens224 " in line]
+        assert "Wired connection 1" in row
+
+
+async def test_before_the_inventory_and_on_a_healthy_host_the_panel_speaks() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello())
+        assert any("waiting for the inventory" in row for row in screen.drawn())
+        lines = lines_of_case("profiles", "profile_is_generated", kind="silent")
+        diagnosis = await diagnosed(screen, lines)
+        assert diagnosis.findings == ()
+        assert any(row.startswith(" ✓ No problems found (") and "checks" in row for row in screen.drawn())
+        assert screen.app.screen.check_action("copy", ()) is False
+
+
+async def test_the_worst_stands_in_the_panel_and_the_others_below() -> None:
+    async with live(WIDE) as screen:
+        await say(
+            screen, finding(severity="critical", title="has no address"), *(finding(subject=f"e{n}") for n in "123")
+        )
+        panel = screen.lines(FindingsPanel)
+        assert panel[0].startswith(" ✖ ens224 has no address")
+        assert [line.strip() for line in panel[1:3]] == list(RENAME.commands)
+        assert [line.split()[:2] for line in panel[3:]] == [["▲", "e1"], ["▲", "e2"], ["▲", "e3"]]
+        assert any("Findings: 1 critical · 3 warnings" in row for row in screen.drawn())
+
+
+async def test_what_has_no_room_is_counted() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, *(finding(subject=f"ens{number}") for number in range(9)))
+        assert len(screen.lines(FindingsPanel)) == 4
+        assert screen.lines(FindingsPanel)[-1].endswith(" +7 more: 5 ")
+
+
+async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() -> None:
+    async with live(NARROW) as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
+        healthy = lines_of_case("profiles", "profile_is_generated", kind="silent")[1]
+        assert healthy.inventory is not None
+        await screen.hear(Line(inventory=replace(healthy.inventory, time=20.0)))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.diagnosis.findings)
+        timer = screen.app.diagnosing.next
+        assert timer is not None
+        known = screen.app.diagnosis
+        screen.app.diagnosing.now()
+        await screen.settle()
+        assert screen.app.diagnosis is known, "nothing was heard since: nothing to look at"
+        assert screen.app.diagnosing.next is not timer
+
+
+async def test_freeze_keeps_the_findings_too() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding())
+        await screen.press("space")
+        screen.app.diagnosis = Diagnosis((), ())
+        await screen.settle()
+        assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
+        await screen.press("space")
+        assert any("No problems found" in line for line in screen.lines(FindingsPanel))
+
+
+# ------------------------------------------------------------------------------------------------------ the view
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_page_has_what_was_seen_why_and_what_to_type(size: tuple[int, int]) -> None:
+    async with live(size) as screen:
+        diagnosis = await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
+        await screen.press("5")
+        assert screen.app.screen.query_one(FindingList).has_focus
+        page = "\n".join(screen.lines(FindingPage))
+        said = diagnosis.findings[0]
+        for part in ("── Seen", "── Why", "── What to type", "to undo it:", "on alma-load-001, survives a reboot"):
+            assert part in page
+        squeezed = " ".join(page.split())
+        for text in (said.why, *(one.value for one in said.evidence), *(one.source for one in said.evidence)):
+            assert " ".join(text.split()) in squeezed
+        assert " ".join(RULES[said.rule].summary.split()) in squeezed
+        await screen.press("escape")
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_enter_gives_the_page_the_view_and_escape_takes_it_back() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding(), finding(subject="ens256"))
+        await screen.press("5", "down", "enter")
+        assert not screen.app.screen.query_one(FindingList).display
+        assert screen.app.screen.query_one(FindingPage).has_focus
+        assert "ens256" in screen.lines(FindingPage)[0]
+        await screen.press("escape")
+        assert screen.app.screen.query_one(FindingList).has_focus
+        assert screen.lines(FindingPage)[0].split()[2] == "ens256", "the cursor stayed"
+        await screen.press("escape")
+        assert isinstance(screen.app.screen, LiveScreen)
+        assert screen.app.screen.view == "body"
+
+
+async def test_the_cursor_stays_with_its_finding() -> None:
+    async with live(NARROW) as screen:
+        first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
+        await say(screen, first, second)
+        await screen.press("5", "down")
+        screen.app.diagnosis = Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
+        await screen.settle()
+        chosen = screen.app.screen.query_one(FindingList).chosen
+        assert chosen is not None
+        assert chosen.subject == "ens2"
+        assert "changes numbers" in screen.lines(FindingPage)[0]
+        screen.app.diagnosis = Diagnosis((first,), ())
+        await screen.settle()
+        assert "ens1" in screen.lines(FindingPage)[0]
+
+
+async def test_rules_that_could_not_look_are_listed_on_demand() -> None:
+    async with live(NARROW) as screen:
+        rule = next(iter(RULES))
+        await say(screen, skipped=(Skipped(rule, "alma-load-001", "", "needs root: /dev/kmsg"),))
+        await screen.press("5")
+        assert any("1 skipped" in row for row in screen.drawn())
+        assert any("Skipped: needs root: /dev/kmsg" in row for row in screen.drawn())
+        await screen.press("s")
+        assert any(f"– {rule}: needs root: /dev/kmsg" in line for line in screen.lines(FindingList))
+        assert any("needs root: /dev/kmsg" in line for line in screen.lines(FindingPage))
+        await screen.press("s")
+        assert screen.lines(FindingList) == []
+
+
+async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding())
+        await screen.press("s")
+        assert not screen.app.screen.query_one(FindingsView).skipped
+        await screen.press("5", "v", "p", "i", "a")
+        assert screen.app.screen.query_one(DeviceTable).virtual
+        assert not screen.app.screen.query_one(DeviceTable).packets
+
+
+async def test_a_click_on_the_panel_opens_the_view() -> None:
+    async with live(WIDE) as screen:
+        await say(screen, finding())
+        await screen.pilot.click(FindingsPanel)
+        await screen.settle()
+        assert screen.app.screen.query_one(FindingList).has_focus
+
+
+# ---------------------------------------------------------------------------------------------------------- copying
+
+
+async def test_copy_takes_the_command_that_the_panel_shows() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding(), finding(subject="ens256", fixes=()))
+        await screen.press("y")
+        assert copied(screen) == "\n".join(RENAME.commands)
+        await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
+
+
+async def test_copy_takes_the_marked_fix_of_the_page_in_full() -> None:
+    """However it is broken into lines on the screen, one line of the shell is one line in the clipboard."""
+    long = replace(RENAME, commands=("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30)),))
+    by_hand = replace(RENAME, commands=(), note="Ask the network team.")
+    async with live(NARROW) as screen:
+        await say(screen, finding(fixes=(by_hand, RENAME, long)))
+        await screen.press("5", "right", "right", "y")
+        assert copied(screen) == long.commands[0]
+        mark = next(line for line in screen.lines(FindingPage) if line.startswith(" ▸ "))
+        assert mark.split()[1] == "rename"
+        await screen.press("left", "y")
+        assert copied(screen) == "\n".join(RENAME.commands)
+
+
+async def test_copy_says_what_has_to_be_filled_in() -> None:
+    fix = replace(RENAME, commands=("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'",))
+    async with live(NARROW) as screen:
+        await say(screen, finding(fixes=(fix,)))
+        await screen.press("y")
+        await wait_until(screen, lambda: any("fill in <ADDRESS/PREFIX>" in row for row in screen.drawn()))
+        assert any("to be typed on alma-load-001" in row for row in screen.drawn())
+
+
+async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding())
+        written: list[str] = []
+        assert screen.app._driver is not None
+        monkeypatch.setattr(screen.app._driver, "write", written.append)
+        screen.app.screen.action_copy()  # type: ignore[attr-defined]
+        expected = base64.b64encode("\n".join(RENAME.commands).encode()).decode()
+        assert written == [f"\x1b]52;c;{expected}\a"]
+
+
+async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live(NARROW) as screen:
+        screen.app._has_clipboard = False
+        await say(screen, finding())
+        await screen.press("y")
+        await wait_until(screen, lambda: any("No clipboard on this console" in row for row in screen.drawn()))
+        assert copied(screen) == ""
+
+
+async def test_a_finding_without_a_command_has_nothing_to_copy() -> None:
+    async with live(NARROW) as screen:
+        await say(screen, finding(fixes=()))
+        await screen.press("y", "5", "y", "right")
+        assert copied(screen) == ""
+
+
+# ------------------------------------------------------------------------------------------------- any terminal
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_any_size_draws(size: tuple[int, int]) -> None:
+    async with live() as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
+        await screen.pilot.resize_terminal(*size)
+        await screen.press("5", "enter", "right", "down", "escape", "s", "end", "y", "escape")
+        await say(screen, *(finding(subject=f"ens{n}", why="long " * 60) for n in range(30)))
+        await screen.press("5", "pagedown", "enter", "pagedown", "escape", "escape")
+        assert screen.drawn()
+
+
+async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: now[0])
+    laid_out: list[bool] = []
+    lay_out = LiveScreen._refresh_layout
+
+    def counted(self: LiveScreen, size: Size | None = None, scroll: bool = False) -> None:
+        laid_out.append(scroll)
+        assert len(laid_out) < 1000, "it never ends"
+        lay_out(self, size, scroll)
+
+    monkeypatch.setattr(LiveScreen, "_refresh_layout", counted)
+    async with live() as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
+        await screen.pilot.resize_terminal(3, 3)
+        now[0] += 10.0
+        screen.app.hosts.count_down()
+        await screen.press("5", "enter", "escape")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
+    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE,), undo=(HOSTILE,), note=HOSTILE)
+    hostile = finding(subject=HOSTILE, title=HOSTILE, why=HOSTILE, host=HOSTILE, fixes=(fix,))
+    async with live(size) as screen:
+        await say(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
+        for keys in (("y",), ("5",), ("y",), ("enter",), ("escape", "s", "end")):
+            await screen.press(*keys)
+            drawn = "".join(screen.drawn())
+            assert "\x1b" not in drawn
+            assert "\u202e" not in drawn
+            assert r"[red]x[/]\x1b[2J\u202e'$(id)" in drawn
+
+
+async def test_an_ascii_console_gets_only_ascii() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        fix = replace(RENAME, commands=("nmcli con up 漢字",), note="–…")
+        await say(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
+        for keys in (("y",), ("5",), ("s",), ("enter",), ("escape",), ("escape",)):
+            await screen.press(*keys)
+            assert [row for row in screen.drawn() if not row.isascii()] == []
+        assert any(row.startswith(" X ens224") for row in screen.drawn())
+
+
+async def test_the_facts_of_the_link_name_its_manager_and_profile() -> None:
+    async with live(WIDE) as screen:
+        await diagnosed(screen, lines_of_case("profiles", "profile_is_generated"))
+        await screen.press("right")
+        facts = screen.lines(FactsView)
+        assert any(line.split()[:2] == ["manager", "NetworkManager"] for line in facts)
+        assert any(line.split()[:1] == ["profile"] and "Wired connection 1" in line for line in facts)
+
+
+async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with live() as screen:
+        await say(screen, finding())
+        laid_out = []
+        monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))
+        screen.app.diagnosis = Diagnosis((replace(finding(), why="now 2.00 k/s"),), ())
+        await screen.settle()
+        assert laid_out == []
+
+
+def test_the_app_starts_without_the_rules() -> None:
+    """The first frame does not wait for a hundred rules to be imported."""
+    assert NictopApp(lambda host, ask: pytest.fail("not connected yet")).diagnosis is None

@@ -1,0 +1,84 @@
+"""Pictures of the dialogs that change a host: a guest of a rule case, drawn by nictop; see test_screenshots."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.records import Address, ChangeLine, ChangeRequest, Line, PlannedAction
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.changes.screen import HostChangeScreen
+from nictop.tui.widgets.status.status_line import StatusLine
+from tests.support.findings import lines_of_case
+from tests.support.screen import NARROW, STANDS_STILL, WIDE, Screen, running, wait_until
+from tests.support.sources import ScriptedSource
+from tests.tui.screens.test_screenshots import compare, without_ids
+
+SIZES = {"120x36": (WIDE, False), "80x24": (NARROW, False), "ascii-80x24": (NARROW, True)}
+BEFORE = "connection.id Wired connection 1 ipv4.method auto ipv4.addresses (none) ipv4.never-default no"
+AFTER = "connection.id ens224 ipv4.method manual ipv4.addresses 198.51.100.10/24 ipv4.never-default yes"
+UP = ("sets ens224 up anew: no traffic for a moment",)
+HERE = 1000.0
+"""This machine's clock."""
+
+
+def plan(asked: ChangeRequest) -> tuple[PlannedAction, ...]:
+    """What the host would say of the two commands of the set-up."""
+    modify, up = asked.actions
+    uuid = next(word for word in modify if word.count("-") == 4)
+    return (
+        PlannedAction(modify, BEFORE, AFTER, (), "Wired connection 1", persistent=True),
+        PlannedAction(up, "ens224: Wired connection 1", f"up: {uuid}", (), "ens224", disturbs=UP),
+    )
+
+
+def after() -> Line:
+    """What the host has then."""
+    line = next(one for one in lines_of_case("profiles", "profile_is_generated") if one.inventory is not None)
+    assert line.inventory is not None
+    address = Address("ipv4", "198.51.100.10", 24, "global", ())
+    links = tuple(replace(one, addresses=(address,)) if one.name == "ens224" else one for one in line.inventory.links)
+    return replace(line, inventory=replace(line.inventory, time=60.0, links=links))
+
+
+def picture(screen: Screen) -> str:
+    screen.app.clear_notifications()
+    return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+
+
+@pytest.mark.parametrize("name", SIZES)
+async def test_a_set_up_and_its_change_look_like_their_pictures(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
+    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: STANDS_STILL)
+    monkeypatch.setattr("nictop.tui.screens.live.view.change_status", lambda progress, now: "")
+    size, ascii_only = SIZES[name]
+    source = ScriptedSource("alma-load-001")
+    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only, allow_changes=True)
+    async with running(app, size, notifications=False) as pilot:
+        screen = Screen(app, source, pilot)
+        await screen.hear(*lines_of_case("profiles", "profile_is_generated"))
+        await wait_until(screen, lambda: app.diagnosis is not None)
+        await screen.press("right", "c", "down", "down", *"198.51.100.10/24")
+        compare(f"set-up-{name}", picture(screen))
+        await screen.press("enter")
+        await wait_until(screen, lambda: any(one.change for one in source.requests))
+        asked = next(one.change for one in source.requests if one.change)
+        await screen.hear(Line(change=ChangeLine(50.0, asked.id, "prepared", plan=plan(asked), fingerprint="f")))
+        await wait_until(screen, lambda: isinstance(app.screen, HostChangeScreen))
+        await screen.settle()
+        compare(f"change-plan-{name}", picture(screen))
+        await screen.press("a")
+        await screen.hear(Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0)))
+        await screen.hear(after())
+        await wait_until(screen, lambda: app.changes.progress is not None and app.changes.progress.proof is not None)
+        assert app.changes.progress is not None
+        app.changes.progress = replace(app.changes.progress, deadline=HERE + 23.0)
+        app.changes.tell()
+        await screen.settle()
+        compare(f"change-applied-{name}", picture(screen))

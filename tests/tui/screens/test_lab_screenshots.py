@@ -1,0 +1,79 @@
+"""Pictures of runs that were measured between two real guests, as they are kept: what a person sees who opens them.
+
+The guests are emulated without acceleration, so that the figures are those of the machine below them.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from nictop.traffic.results.selection import Kept, read
+from nictop.tui.screens.traffic.comparison import ComparisonScreen
+from nictop.tui.screens.traffic.results import KeptRunScreen
+from nictop.tui.widgets.traffic.results_list import SetUp, set_ups
+from tests.support.screen import WIDE, Hosts, Screen, several, wait_until
+from tests.tui.screens.test_screenshots import compare, without_ids
+
+LAB = Path(__file__).parent.parent.parent / "data" / "runs" / "lab.tar.gz"
+RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-virtio"}
+"""Label → name of the picture."""
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Kept]]:
+    """Label → the runs of its experiment."""
+    place = tmp_path_factory.mktemp("runs")
+    with tarfile.open(LAB) as archive:
+        for member in archive.getmembers():
+            data = archive.extractfile(member)
+            assert data is not None and "/" not in member.name
+            (place / member.name).write_bytes(data.read())
+    found: dict[str, list[Kept]] = {}
+    for path in sorted(place.iterdir()):
+        one = read(path)
+        found.setdefault(one.label, []).append(one)
+    return {label: sorted(runs, key=lambda one: one.number) for label, runs in found.items()}
+
+
+def rows(runs: list[Kept]) -> list[SetUp]:
+    return sorted(set_ups(runs), key=lambda row: row.first.group)
+
+
+async def picture(screen: Screen, hosts: Hosts, shown: KeptRunScreen | ComparisonScreen, *keys: str) -> str:
+    await wait_until(screen, lambda: not screen.app.has_mail)
+    await screen.app.push_screen(shown)
+    await screen.settle()
+    await screen.press(*keys)
+    await screen.settle()
+    screen.app.clear_notifications()
+    return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+
+
+@pytest.mark.parametrize("label", RUNS)
+async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
+    kept: dict[str, list[Kept]], label: str
+) -> None:
+    (run,) = kept[label]
+    assert run.result.proof is not None and run.result.proof.verdict == "proven"
+    nic = label.removeprefix("lab-")
+    assert all(f"{host}: {nic} carried" in run.result.proof.sentence for host in ("vm1", "vm2"))
+    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+        shown = KeptRunScreen(rows([run])[0], ascii_only=False)
+        compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
+
+
+@pytest.mark.parametrize("label", ["queues", "mss"])
+async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[Kept]], label: str) -> None:
+    a, b = rows(kept[label])
+    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+        shown = ComparisonScreen(a, b, ascii_only=False)
+        compare(f"lab-{label}-120x36", await picture(screen, hosts, shown))
+
+
+async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[Kept]]) -> None:
+    async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
+        shown = KeptRunScreen(rows(kept["sweep"])[0], ascii_only=False)
+        compare("lab-sweep-120x36", await picture(screen, hosts, shown, "p"))

@@ -1,0 +1,282 @@
+"""The keys that write files: r records what is watched, R writes the report of what is shown."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from nictop.recording.file.open import create
+from nictop.recording.reader import Recording
+from nictop.tui.screens.dialogs.line_entry import LineEntry
+from nictop.tui.screens.live.files import file_name
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.wire.source import SourceState
+from tests.support.lines import counters
+from tests.support.recorded import recorded
+from tests.support.recordings import everything, lines
+from tests.support.replayed import replayed
+from tests.support.screen import LIMIT, NARROW, WIDE, Screen, live, several, wait_until
+from tests.support.traffic_screen import two_hosts
+from tests.traffic.pair import why_not
+
+GUEST = recorded("igb-vfs-vmxnet3-virtio")
+real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def status(screen: Screen) -> str:
+    return "".join(text for text, _ in screen.app.screen.query_one(StatusLine).lines[0])
+
+
+def said(screen: Screen) -> str:
+    return "\n".join(f"{one.title}: {one.message}" for one in screen.app._notifications)
+
+
+async def name_it(screen: Screen, key: str, path: Path | str) -> None:
+    """Press the key, and give the file this name."""
+    await screen.press(key)
+    assert isinstance(screen.app.screen, LineEntry)
+    screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+    await screen.press("enter")
+    await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen) or complaint(screen) != "")
+
+
+def complaint(screen: Screen) -> str:
+    views = screen.app.screen.query("#entry-complaint").results(LineView)
+    return "".join(text for view in views for line in view.lines for text, _ in line)
+
+
+# ---------------------------------------------------------------------------------------------------------- recording
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "a.nictop"
+    async with live(size) as screen:
+        await screen.hear(SourceState("live"), *GUEST)
+        await wait_until(screen, lambda: screen.source.said_all)
+        await name_it(screen, "r", path)
+        assert "● REC" in status(screen)
+        last = await count_on(screen)
+        await screen.press("r")
+        await wait_until(screen, lambda: "Recorded" in said(screen))
+        assert "REC" not in status(screen)
+        assert str(path) in said(screen)
+        await count_on(screen)
+    assert path.stat().st_mode & 0o777 == 0o600
+    with Recording.open(str(path)) as recording:
+        (name,) = recording.hosts
+        told = lines(everything(recording, name))
+        times = [line.counters.time for line in told if line.counters is not None]
+        assert times[-1] == last
+        assert sum(line.inventory is not None for line in told) == 1
+    async with replayed(path, size) as shown:
+        await shown.press("e")
+        await shown.shown()
+        assert any("82576" in row for row in shown.drawn())
+
+
+async def count_on(screen: Screen) -> float:
+    """The host counts once more, and the screen has it; the time of that."""
+    last = screen.app.followed.snapshot.counters
+    assert last is not None
+    time = last.time + 1
+    await screen.hear(counters(time, {1: (0, 0)}))
+    await wait_until(screen, lambda: screen.app.followed.snapshot.counters is not last)
+    return time
+
+
+async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path) -> None:
+    path = tmp_path / "a.nictop"
+    path.write_text("mine")
+    async with live() as screen:
+        await screen.hear(SourceState("live"), *GUEST)
+        await name_it(screen, "r", path)
+        assert "exists already" in complaint(screen)
+        await screen.press("end", "backspace", "x", "enter")
+        await wait_until(screen, lambda: screen.app.recording.going)
+        await screen.press("r")
+        await wait_until(screen, lambda: not screen.app.recording.going)
+        await wait_until(screen, lambda: "Recorded" in said(screen))
+    assert path.read_text() == "mine"
+    assert (tmp_path / "a.nictox").exists()
+
+
+async def test_leaving_ends_the_recording_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a.nictop"
+    async with several("vm1", "vm2") as (screen, hosts):
+        for name in ("vm1", "vm2"):
+            hosts[name].say(SourceState("live"), *GUEST)
+        await wait_until(screen, lambda: not screen.app.has_mail)
+        await name_it(screen, "r", path)
+        await screen.settle()
+    with Recording.open(str(path)) as recording:
+        assert recording.closed
+        assert recording.hosts == ("vm1", "vm2")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 64 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("not root: no file system can be mounted")
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(folder)], check=False)
+    if mounted.returncode:
+        pytest.skip("a tmpfs cannot be mounted here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+async def test_a_full_disk_is_said_and_the_watch_goes_on(small_disk: Path) -> None:
+    (small_disk / "other").write_bytes(b"x" * 60 * 1024)
+    async with live() as screen:
+        await screen.hear(SourceState("live"), *GUEST)
+        await name_it(screen, "r", small_disk / "a.nictop")
+        await screen.hear(*GUEST * 40)
+        await wait_until(screen, lambda: "No space left on device" in said(screen))
+        assert "REC" in status(screen) and "!" in status(screen)
+        await wait_until(screen, lambda: screen.source.said_all)
+        await count_on(screen)
+        await screen.press("r")
+        await wait_until(screen, lambda: "Recording ended" in said(screen))
+
+
+async def test_a_directory_that_vanishes_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    async with live() as screen:
+        await screen.hear(SourceState("live"), *GUEST)
+        await name_it(screen, "r", folder / "a.nictop")
+        assert "REC" in status(screen)
+        (folder / "a.nictop").unlink()
+        folder.rmdir()
+        await screen.hear(*GUEST)
+        await wait_until(screen, lambda: "was removed while it was being written" in said(screen))
+        await wait_until(screen, lambda: "REC" not in status(screen))
+        await name_it(screen, "r", folder / "a.nictop")
+        assert "cannot be written: No such file or directory" in complaint(screen)
+
+
+@real
+async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures are those of the live run, to the last digit; nothing but the start of its clock is not known."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    path = tmp_path / "a.nictop"
+    async with two_hosts() as runs:
+        await name_it(runs, "r", path)
+        await runs.start(2)
+        await runs.over()
+        (kept,) = runs.app.traffic.results
+        live_result = kept.result
+        await runs.app.recording.end()
+    async with replayed(path) as screen:
+        (marks,) = screen.replay.runs
+        assert (marks.client, marks.server) == ("a", "b")
+        await screen.press("e")
+        await screen.shown()
+        await screen.press("t")
+        await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
+        picture = screen.app.screen.run_picture()  # type: ignore[attr-defined]
+        assert picture.result is not None
+        assert picture.result.plan == live_result.plan
+        assert picture.result.goodput == live_result.goodput
+        assert picture.result.flows == live_result.flows
+        assert [one.sentence for one in picture.result.proof.hosts] == [
+            one.sentence
+            for one in live_result.proof.hosts  # type: ignore[union-attr]
+        ]
+
+
+# -------------------------------------------------------------------------------------------------------------- report
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    async with several("vm1", "pve", size=size) as (screen, hosts):
+        hosts["vm1"].say(SourceState("live"), *GUEST)
+        hosts["pve"].say(SourceState("failed", "no Python on pve <b>"))
+        await wait_until(screen, lambda: not screen.app.has_mail and screen.app.diagnosis is not None)
+        await name_it(screen, "R", path)
+        await wait_until(screen, lambda: "Report written" in said(screen))
+        assert str(path) in said(screen)
+        await name_it(screen, "R", path)
+        assert "is there already" in complaint(screen)
+    assert path.stat().st_mode & 0o777 == 0o600
+    page = path.read_text()
+    assert "82576" in page and "no Python on pve &lt;b&gt;" in page
+
+
+async def test_the_report_of_a_recording_is_of_its_moment(tmp_path: Path) -> None:
+    path, page = tmp_path / "a.nictop", tmp_path / "a.html"
+    async with live() as screen:
+        await screen.hear(SourceState("live"), *GUEST)
+        await name_it(screen, "r", path)
+        await screen.press("r")
+        await wait_until(screen, lambda: "Recorded" in said(screen))
+    async with replayed(path) as shown:
+        await shown.press("e")
+        await shown.shown()
+        await name_it(shown, "R", page)
+        await wait_until(shown, page.exists)
+        await asyncio.to_thread(page.read_text)
+    assert "82576" in page.read_text()
+
+
+@pytest.mark.parametrize("way", ["the dialog is left", "it is ended", "nictop is ended"])
+async def test_a_file_that_the_disk_takes_long_to_begin(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing goes on of which nobody knows: no thread, no open file, no recording that the next r would end."""
+    begun, disk = threading.Event(), threading.Event()
+
+    def slow(path: str, *, force: bool = False) -> int:
+        begun.set()
+        assert disk.wait(LIMIT)
+        return create(path, force=force)
+
+    monkeypatch.setattr("nictop.recording.writer.create", slow)
+    path = tmp_path / "a.nictop"
+    async with live() as screen:
+        await screen.press("r")
+        screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+        await screen.press("enter")
+        await wait_until(screen, begun.is_set)
+        recording = screen.app.recording
+        assert await recording.start(str(tmp_path / "b.nictop")) == "a recording goes on already"
+        if way == "the dialog is left":
+            await screen.press("escape")
+            disk.set()
+            await wait_until(screen, lambda: recording._opening is None)
+            assert not path.exists()
+        elif way == "it is ended":
+            ending = asyncio.create_task(recording.end())
+            await screen.settle()
+            disk.set()
+            await ending
+            assert path.exists()
+        else:
+            disk.set()
+    assert not recording.going and recording._opening is None
+    assert not [thread for thread in threading.enumerate() if thread.name == "recorder"]
+    assert not (tmp_path / "b.nictop").exists()
+
+
+@pytest.mark.parametrize("host", ["vm1", "../../etc/passwd", "a b\x1b[2J", "", "…", "x" * 500, "-rf", ".hidden"])
+def test_names_of_files_are_harmless(host: str) -> None:
+    name = file_name((host,), 1.7e9, "nictop")
+    assert name.startswith("nictop-") and name.endswith(".nictop")
+    assert "/" not in name and name.isascii() and name.isprintable() and len(name) < 100
+    assert file_name((host, "other"), 1.7e9, "html").startswith("nictop-2-hosts-")

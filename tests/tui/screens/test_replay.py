@@ -1,0 +1,430 @@
+"""A recording on the screens: what was drawn live is drawn again, and the keys of the playback do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from nictop.hosts.session import Followed
+from nictop.hosts.specification import Host
+from nictop.probe.records import Line
+from nictop.recording.reader import Recording
+from nictop.recording.writer import Recorder
+from nictop.recording.writer import recorded as recorded_source
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.wire.source import SourceState
+from tests.cli.commands.test_demo import DEMO
+from tests.support.findings import lines_of_case
+from tests.support.recorded import recorded
+from tests.support.recordings import Told, a_host, record
+from tests.support.replayed import Replayed, replayed
+from tests.support.screen import NARROW, WIDE, Screen, running, wait_until
+from tests.support.sources import ScriptedSource
+
+NO_COST = 3600.0
+"""Seconds: what nictop itself costs is not in a recording."""
+
+
+# ------------------------------------------------------------------------------------------------- the same screens
+
+
+GUEST = recorded("igb-vfs-vmxnet3-virtio")
+QUEUES = recorded("virtio-4-queues")
+PROFILES = lines_of_case("profiles", "profile_is_generated")
+HOSTS: dict[str, list[Line]] = {"alma-load-001": QUEUES, "alma-load-002": GUEST, "alma-load-003": PROFILES}
+KEYS: dict[str, tuple[str, ...]] = {
+    "devices": (),
+    "findings": ("5",),
+    "queues": ("1", "right", "right", "2"),
+    "CPUs": ("3",),
+    "overview": ("0",),
+}
+"""What brings each view, one after the other."""
+Sample = tuple[float, list[str]]
+"""A moment of the recording, and what is drawn then."""
+
+
+@pytest.mark.parametrize(
+    ("views", "hosts", "size"),
+    [
+        (("devices", "findings", "queues", "CPUs"), 1, NARROW),
+        (tuple(KEYS), 3, WIDE),
+        (("overview",), 3, NARROW),
+        (("devices",), 1, WIDE),
+    ],
+)
+async def test_a_replay_draws_what_was_drawn_live(
+    views: tuple[str, ...], hosts: int, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
+    path = tmp_path / "a.nictop"
+    drawn_live = await _live_samples(list(HOSTS)[:hosts], views, size, path, monkeypatch)
+    async with replayed(path, (size[0], size[1] + 1)) as screen:  # the playback has a line of its own
+        for view, samples in drawn_live.items():
+            assert view == "findings" or len({tuple(drawn) for _, drawn in samples}) > 1, view  # something moves
+            await screen.press(*KEYS[view])
+            for moment, drawn in (*samples, samples[0]):
+                await screen.at(moment)
+                await screen.until(lambda: screen.app.diagnosis is not None)
+                shown = await steady(screen)
+                assert shown.pop(1).startswith((" ▶ ", " ■ "))
+                assert shown[:-1] == drawn[:-1], (view, moment)  # the last one has the keys
+
+
+async def _live_samples(
+    names: list[str], views: tuple[str, ...], size: tuple[int, int], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, list[Sample]]:
+    """What is drawn live in three seconds of each view; the clock moves only in between."""
+    clock = _Time()
+    monkeypatch.setattr("nictop.tui.app.monotonic", clock.monotonic)
+    monkeypatch.setattr("nictop.recording.writer.time", clock)
+    recorder = Recorder(str(path))
+    sources = {name: ScriptedSource(name) for name in names}
+    app = NictopApp(
+        lambda host, ask: recorded_source(sources[host.label], recorder), [Host(name, name) for name in names]
+    )
+    samples: dict[str, list[Sample]] = {}
+    async with running(app, size) as pilot:
+        screen = Screen(app, ScriptedSource(), pilot)
+        for name, source in sources.items():
+            source.say(SourceState("live"), *HOSTS[name])
+        await wait_until(screen, lambda: isinstance(app.screen, LiveScreen))
+        await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
+        seconds = count(1)
+        for view in views:
+            await screen.press(*KEYS[view])
+            samples[view] = [await _a_second_of(screen, clock, sources, next(seconds)) for _ in range(3)]
+    await recorder.close()
+    assert (recorder.trouble, recorder.dropped) == ("", 0)
+    return samples
+
+
+async def _a_second_of(screen: Screen, clock: _Time, sources: dict[str, ScriptedSource], second: int) -> Sample:
+    """Every host counts on by a second, and that is drawn."""
+    clock.now += 1.0
+    for name, source in sources.items():
+        source.say(_a_second_later(HOSTS[name], second))
+    await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
+    await screen.settle()
+    await wait_until(screen, lambda: not screen.app.has_mail)
+    screen.app.diagnosing.now()
+    await screen.settle()
+    return clock.now, await steady(screen)
+
+
+async def steady(screen: Screen) -> list[str]:
+    """What is drawn once nothing is laid out anew any more."""
+    drawn: list[str] = []
+    while drawn != (drawn := screen.drawn()):
+        await screen.settle()
+    return drawn
+
+
+class _Time:
+    """The clocks of the live screen and of its recorder."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return 1.7e9 + self.now
+
+
+def _a_second_later(lines: list[Line], second: int) -> Line:
+    """The last counters of a host, with everything counting on, ever faster."""
+    last = next(line.counters for line in reversed(lines) if line.counters is not None)
+    step = second * second
+
+    def more(table: dict[int, tuple[int, ...]], by: int) -> dict[int, tuple[int, ...]]:
+        return {key: tuple(value + by * step for value in row[:4]) + row[4:] for key, row in table.items()}
+
+    return Line(
+        counters=replace(
+            last,
+            time=last.time + second,
+            links=more(last.links, 125_000),
+            cpus={
+                cpu: (row[0] + 2 * step, *row[1:3], row[3] + 90 * second, *row[4:]) for cpu, row in last.cpus.items()
+            },
+            softirqs=more(last.softirqs, 500),
+            driver={key: tuple(value + 1000 * step for value in row) for key, row in last.driver.items()},
+            interrupts={
+                number: {cpu: value + 400 * step for cpu, value in row.items()}
+                for number, row in last.interrupts.items()
+            },
+        )
+    )
+
+
+def shown(screen: Replayed) -> type[object]:
+    return type(screen.app.screen)
+
+
+async def made(path: Path, told: list[Told]) -> None:
+    """A closed recording."""
+    await asyncio.to_thread(record, path, told)
+
+
+# ------------------------------------------------------------------------------------------------------- what is cut
+
+
+async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.nictop"
+    await made(path, a_host("vm1", 20))
+    whole = path.read_bytes()
+    with Recording.open(str(path)) as recording:
+        frames = [offset for offset, header in recording.frames(0) if header is not None]
+        begin, last = recording.begin, frames[-1]
+    for cut in (last, (last + len(whole)) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        async with replayed(path, NARROW) as screen:
+            await screen.at(begin + 2.7)
+            assert any("ens192" in row for row in screen.drawn()), cut
+            await screen.press("e")
+            await screen.shown()
+            assert screen.app.followed.snapshot.inventory is not None
+
+
+NAMES = ("a\x1b[2J[red]b", "<script>", "[/]", "", "local", "x" * 3000, "other")
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_names_in_a_file_are_text(ascii_only: bool, tmp_path: Path) -> None:
+    """Each as that of the host that is shown, then all of them in a row."""
+    path = tmp_path / "a.nictop"
+    await made(path, sorted((one for name in NAMES for one in a_host(name, 5)), key=lambda one: one[2]))
+    async with replayed(path, NARROW, ascii_only=ascii_only) as screen:
+        await screen.press("e")
+        await screen.shown()
+        assert set(screen.app.hosts.by_name) == set(NAMES)
+        seen = set()
+        for keys in (*(("right_square_bracket",) for _ in NAMES), ("0",), ("h",)):
+            await screen.press(*keys)
+            seen.add(screen.app.chosen)
+            assert "\x1b" not in "\n".join(screen.drawn()), keys
+        assert seen == set(NAMES)
+        assert sum("as recorded" in row for row in screen.drawn()) >= len(NAMES)
+
+
+# ------------------------------------------------------------------------------------------------------------ the keys
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Path:
+    """A minute of one host, read once a second."""
+    path = tmp_path / "one.nictop"
+    record(path, a_host("vm1", 60))
+    return path
+
+
+def readings(screen: Replayed) -> float:
+    """Time of the counters that are shown."""
+    newest = screen.app.followed.snapshot.counters
+    assert newest is not None
+    return newest.time
+
+
+async def test_play_pause_and_speed(one: Path) -> None:
+    async with replayed(one, start=10.0) as screen:
+        assert screen.text("#replay").startswith(" ▶ ")
+        first = readings(screen)
+        await screen.pass_time(3.0)
+        await screen.until(lambda: readings(screen) == pytest.approx(first + 3))
+        await screen.press("space")
+        await screen.pass_time(30.0)
+        assert readings(screen) == pytest.approx(first + 3)
+        assert "paused" in screen.text("#replay")
+        await screen.press("plus", "plus", "space")
+        assert "×5" in screen.text("#replay")
+        await screen.pass_time(2.0)
+        await screen.until(lambda: readings(screen) == pytest.approx(first + 13))
+        await screen.press("minus")
+        assert "×2" in screen.text("#replay")
+
+
+async def test_seek_and_step(one: Path) -> None:
+    async with replayed(one, start=30.3) as screen:
+        first = readings(screen)
+        for key, expected in (
+            ("left_curly_bracket", first - 10),
+            ("right_curly_bracket", first),
+            ("comma", first),
+            ("comma", first - 1),
+            ("full_stop", first),
+            ("left_parenthesis", 1000.25),
+            ("right_parenthesis", 1059.85),
+        ):
+            await screen.press(key)
+            await screen.shown()
+            if expected <= 1000.25:
+                assert screen.app.followed.snapshot.counters is None
+            else:
+                await screen.until(lambda expected=expected: readings(screen) == pytest.approx(expected))  # type: ignore[misc]
+
+
+async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
+    one: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", NO_COST)
+    async with replayed(one, start=5.0) as screen:
+        await screen.at(1050.0)
+        late = await steady(screen)
+        await screen.at(1012.0)
+        assert await steady(screen) != late
+        await screen.at(1050.0)
+        assert await steady(screen) == late
+
+
+async def test_go_to_a_time(one: Path) -> None:
+    async with replayed(one) as screen:
+        await screen.press("ctrl+g", *"+40", "enter")
+        await screen.until(lambda: screen.app.now() == pytest.approx(1040.25))
+        await screen.shown()
+        assert readings(screen) == pytest.approx(1039.85)
+        await screen.press("ctrl+g", *"+900", "enter")
+        assert "is not in the recording" in screen.text("#entry-complaint")
+        await screen.press("escape", "ctrl+g", *"end", "enter")
+        await screen.until(lambda: screen.replay.playback.at_end)
+        assert "at the end" in screen.text("#replay")
+
+
+async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
+    async with replayed(one, start=20.0, loop=True) as screen:
+        await screen.press("e")
+        await screen.until(lambda: screen.app.now() == pytest.approx(1020.25))
+        await screen.shown()
+        assert readings(screen) == pytest.approx(1019.85)
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [("u", "asked for nothing"), ("c", "can be changed"), ("r", "a recording already"), ("t", "No traffic run")],
+)
+async def test_what_a_recording_cannot_do_is_said(key: str, words: str, one: Path) -> None:
+    async with replayed(one) as screen:
+        await screen.press(key)
+        assert any(words in said for said in screen.said())
+
+
+async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
+    async with replayed(one) as screen:
+        await screen.press("h")
+        for key in ("a", "d", "r"):
+            await screen.press(key)
+            assert "This is a recording" in screen.text("#host-complaint")
+        assert list(screen.app.hosts.by_name) == ["vm1"]
+
+
+async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.nictop"
+    await made(path, [*a_host("vm1", 5), *a_host("vm2", 60)])
+    async with replayed(path) as screen:
+        await screen.at(1035.0)
+        assert "silent for 30 s" in "\n".join(screen.drawn()[:3])
+        await screen.at(1004.0)
+        assert "silent" not in "\n".join(screen.drawn()[:3])
+
+
+async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nictop.recording.writer.FRAME_SECONDS", 0.0)
+    path = tmp_path / "a.nictop"
+    recorder = Recorder(str(path))
+    begin = recorder.begin - 60.0  # in the past: frames are due by the clock of this machine
+    told = sorted([*a_host("vm1", 40, begin=begin), *a_host("vm2", 20, begin=begin + 20.0)], key=lambda one: one[2])
+    try:
+        for host, item, moment in told[:15]:
+            recorder.hear(host, item, moment)
+        while recorder.size < 500:  # noqa: ASYNC110  (a thread writes it)
+            await asyncio.sleep(0)
+        async with replayed(path) as screen:
+            await screen.until(lambda: screen.replay.playback.end > told[14][2])
+            await screen.press("e")
+            await screen.shown()
+            assert "newest" in screen.text("#replay")
+            assert list(screen.app.hosts.by_name) == ["vm1"]
+            for host, item, moment in told[15:]:
+                recorder.hear(host, item, moment)
+            await recorder.close()
+            await screen.until(lambda: list(screen.app.hosts.by_name) == ["vm1", "vm2"])
+            await screen.pass_time(100.0)
+            await screen.until(lambda: "at the end" in screen.text("#replay"))
+            for one in screen.app.hosts.by_name.values():
+                await screen.until(lambda one=one: _seconds(one) == pytest.approx(begin + 39.6))  # type: ignore[misc]
+    finally:
+        await recorder.close()
+
+
+def _seconds(one: Followed) -> float:
+    return one.snapshot.counters.time if one.snapshot.counters is not None else 0.0
+
+
+# ----------------------------------------------------------------------------------------------- findings and runs
+
+
+async def test_next_and_previous_run_of_the_demo() -> None:
+    async with replayed(DEMO, start=10.0) as screen:
+        runs = screen.replay.runs
+        seen = []
+        for _ in range(8):
+            await screen.press("n")
+            await screen.until(lambda: not screen.replay.searches)
+            seen.append(screen.app.now())
+        assert {run.begin for run in runs} <= set(seen)
+        assert any("There is no next one" in said for said in screen.said())
+        back = []
+        for _ in range(8):
+            await screen.press("N")
+            await screen.until(lambda: not screen.replay.searches)
+            back.append(screen.app.now())
+        assert {run.begin for run in runs} <= {*back, seen[-1]}
+
+
+async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
+    async with replayed(DEMO, WIDE) as screen:
+        first, second = screen.replay.runs
+        await screen.at(first.begin - 5)
+        await screen.press("t")
+        assert shown(screen) is RecordedRunScreen
+        assert "it begins at" in screen.text("#run-sentences")
+        await screen.at(first.begin + 8)
+        await screen.until(lambda: "of 15 s" in screen.text("#run-title"))
+        assert any("█" in row for row in screen.drawn())
+        assert first.end is not None
+        await screen.at(first.end + 5)
+        await screen.until(lambda: "arrived at alma-load-002" in screen.text("#run-sentences"))
+        assert "verified" in screen.text("#run-sentences")
+        await screen.press("right_square_bracket")
+        await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
+        await screen.press("enter")
+        await screen.until(lambda: screen.app.now() == second.begin)
+        await screen.press("escape")
+        assert shown(screen) is LiveScreen
+
+
+async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path) -> None:
+    async with replayed(DEMO, NARROW) as screen:
+        first, second = screen.replay.runs
+        assert first.end is not None
+        pages: list[str] = []
+        for moment in (second.begin + 3, screen.replay.playback.end):
+            await screen.at(moment)
+            path = tmp_path / f"{len(pages)}.html"
+            await screen.press("R")
+            screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+            await screen.press("enter")
+            await screen.until(lambda: shown(screen) is LiveScreen)
+            if not pages:
+                await screen.until(lambda: "it was not over at this moment" in "\n".join(screen.said()))
+            pages.append(await asyncio.to_thread(path.read_text))
+        assert [page.count('class="run"') for page in pages] == [1, 2]
+        assert "1.06 Gb/s arrived" in pages[0] and "2.38 Gb/s arrived" not in pages[0]

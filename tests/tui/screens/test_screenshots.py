@@ -1,0 +1,198 @@
+"""Pictures of the live screen on a recorded guest, or on that of a rule case (FAMILY/RULE): what is committed in
+screenshots/ is what nictop draws.
+
+``make screenshots`` (NICTOP_DRAW_SCREENSHOTS=1) writes them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from nictop.cli.commands.demo import BANNER, START
+from nictop.probe.records import Line
+from nictop.tui.app import NictopApp
+from nictop.tui.screens.dialogs.question import QuestionScreen
+from nictop.tui.screens.replay.run import RecordedRunScreen
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.wire.source import SourceState
+from nictop.wire.ssh.authentication import Question
+from tests.cli.commands.test_demo import DEMO
+from tests.support.findings import lines_of_case
+from tests.support.recorded import recorded
+from tests.support.replayed import Replayed, replayed
+from tests.support.screen import Hosts, Screen, running, several, still_clock, wait_until
+from tests.support.sources import ScriptedSource
+
+PICTURES = Path(__file__).parent.parent.parent.parent / "screenshots"
+
+CHOOSE = ("down", "down")
+"""From the management port to the physical function."""
+
+VIRTIO = ("right", "right")
+"""To the NIC whose four queues carry traffic."""
+
+SHOTS = {
+    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
+    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
+    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "enter"), False),
+    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, True),
+    "queues-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "2"), False),
+    "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), False),
+    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), False),
+    "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), False),
+    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("5",), False),
+    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("5",), False),
+    "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), False),
+    "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), False),
+    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
+}
+
+HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-queues", "pve": ""}
+"""Name → what its probe says; nothing of the last one, which cannot be reached."""
+
+REFUSED = "no Python 3.9 or newer on pve: python3 is 3.6.8; dnf install python3.9, or python39"
+
+SEVERAL = {
+    "hosts-120x36": ((120, 36), ("h", "down"), None),
+    "hosts-80x24": ((80, 24), ("h", "down", "down"), None),
+    "overview-120x36": ((120, 36), ("0", "down"), None),
+    "overview-80x24": ((80, 24), ("0", "slash", *"driver:virtio"), None),
+    "question-80x24": (
+        (80, 24),
+        (),
+        Question(
+            "host_key",
+            "pve",
+            "The host key of pve is not known. Is ssh-ed25519 "
+            "SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br its key?",
+            secret=False,
+            fingerprint="SHA256:uNiVztksCsDhcc0u9e8BrzuNiVztksCsDhcc0u9e8Br",
+        ),
+    ),
+}
+
+
+REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
+    "replay-120x36": ((120, 36), 37.0, ("down", "down")),
+    "replay-80x24": ((80, 24), 37.0, ("5",)),
+    "replay-run-120x36": ((120, 36), 50.0, ("t",)),
+    "replay-run-80x24": ((80, 24), 36.0, ("t",)),
+}
+"""Size, seconds after the begin of the demo, keys."""
+
+
+def without_ids(svg: str) -> str:
+    """An SVG of Textual without the random number in its class names."""
+    return re.sub(r"terminal-\d+", "terminal", svg)
+
+
+def said(name: str) -> list[Line]:
+    """What the probe of the host in the picture says."""
+    family, slash, rule = name.partition("/")
+    return lines_of_case(family, rule) if slash else recorded(name)
+
+
+async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
+    source = ScriptedSource("alma-load-001")
+    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
+    with still_clock():
+        async with running(app, size, notifications=False) as pilot:
+            screen = Screen(app, source, pilot)
+            await screen.hear(*said(recording))
+            await wait_until(screen, lambda: app.diagnosis is not None)
+            if keys:
+                await pilot.press(*keys)
+            await pilot.pause()
+            await pilot.pause()
+            return without_ids(app.export_screenshot(title="nictop", simplify=True))
+
+
+async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Question | None) -> str:
+    async with several(*HOSTS, size=size) as (screen, hosts):
+        for name, recording in HOSTS.items():
+            hosts[name].say(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.has_mail)
+        await wait_until(screen, lambda: "failed" in screen.drawn()[0])
+        asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
+        await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
+        await screen.press(*keys)
+        screen.app.clear_notifications()
+        await screen.settle()
+        picture = without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+        if asking is not None:
+            await screen.press("escape")
+            await asking
+        return picture
+
+
+async def _asked(hosts: Hosts, question: Question) -> str | None:
+    return await hosts.asks[question.host](question)
+
+
+@pytest.mark.parametrize("name", SHOTS)
+async def test_the_screen_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # its own cost is the one thing on the screen that a recording does not determine
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    compare(name, await draw(*SHOTS[name]))
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    monkeypatch.setattr("nictop.hosts.session.SILENCE", 3600.0)  # a recording says nothing after its last line
+    compare(name, await draw_several(*SEVERAL[name]))
+
+
+@pytest.mark.parametrize("name", REPLAYS)
+async def test_a_recording_looks_like_its_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, start, keys = REPLAYS[name]
+    compare(name, await draw_replay(size, start, keys, "", monkeypatch))
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_the_demo_looks_like_its_picture(size: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    compare(f"demo-{size[0]}x{size[1]}", await draw_replay(size, START, (), BANNER, monkeypatch))
+
+
+async def draw_replay(
+    size: tuple[int, int], start: float, keys: tuple[str, ...], banner: str, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
+    monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
+    time.tzset()
+    try:
+        async with replayed(DEMO, size, start=start, banner=banner) as screen:
+            await screen.press(*keys)
+            if "t" in keys:
+                await screen.until(lambda: "█" in "".join(screen.drawn()))
+                await screen.until(lambda: _is_read(screen))
+            await screen.until(lambda: screen.app.diagnosis is not None)
+            return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def _is_read(screen: Replayed) -> bool:
+    """The run has been read up to the moment that is shown."""
+    page = screen.app.screen
+    return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.app.now()
+
+
+def compare(name: str, svg: str) -> None:
+    """Fail when the committed picture is another one."""
+    path = PICTURES / f"{name}.svg"
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        path.write_text(svg)
+    known = path.read_text()
+    if svg != known:
+        before, after = (re.findall(r">([^<>]+)</text>", one) for one in (known, svg))
+        difference = "\n".join(difflib.unified_diff(before, after, "committed", "drawn", lineterm="", n=0))
+        pytest.fail(f"{name} is drawn differently (make screenshots, then look at it):\n{difference or 'styles'}")

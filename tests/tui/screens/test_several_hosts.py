@@ -1,0 +1,437 @@
+"""Several hosts on one screen: what one of them does or fails to do never takes anything from the others."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from pathlib import Path
+
+import pytest
+from textual.widgets import Static
+
+from nictop.probe.records import Address, Line, Request
+from nictop.tui.screens.dialogs.question import QuestionScreen
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.status.host_table import HostTable
+from nictop.wire.budget import OVERLOADED
+from nictop.wire.source import SourceState
+from nictop.wire.ssh.authentication import Question
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Hosts, Screen, several, wait_until
+
+
+def nics(*names: str, address: str = "") -> Line:
+    """An inventory with NICs from ifindex 2 on, the first one with an address."""
+    known = (Address("ipv4", address, 24, "global", ()),) if address else ()
+    links = [
+        link(number, name, bus="pci", addresses=known if number == 2 else ()) for number, name in enumerate(names, 2)
+    ]
+    return inventory(link(1, "lo", type=772, flags=0x49), *links)
+
+
+async def hear(screen: Screen, hosts: Hosts, name: str, *items: Line | SourceState) -> None:
+    """Let a host say something, and wait until it is in the picture."""
+    hosts[name].say(*items)
+    await wait_until(screen, lambda: hosts[name].said_all)
+    await screen.settle()
+    await wait_until(screen, lambda: not screen.app.has_mail)
+    await screen.settle()
+
+
+async def two(screen: Screen, hosts: Hosts) -> None:
+    await hear(screen, hosts, "vm1", hello(), nics("ens192", "ens224", address="192.0.2.1"))
+    await hear(screen, hosts, "vm2", hello(), nics("eth0", "eth1", "eth2", address="192.0.2.2"))
+    for name in ("vm1", "vm2"):
+        await hear(screen, hosts, name, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+
+
+def first_line(screen: Screen) -> str:
+    return screen.drawn()[0]
+
+
+# ---------------------------------------------------------------------------------------------------- one after another
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_the_first_host_is_shown_and_all_are_named(size: tuple[int, int]) -> None:
+    async with several("vm1", "vm2", size=size) as (screen, hosts):
+        await two(screen, hosts)
+        assert "[● vm1]" in first_line(screen)
+        assert " ● vm2 " in first_line(screen)
+        assert any("ens192" in line for line in screen.lines())
+        assert not any("eth0" in line for line in screen.lines())
+
+
+async def test_another_host_is_a_key_away_and_the_cursor_waits_where_it_was() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("down")
+        assert screen.chosen() == "ens224"
+        await screen.press("right_square_bracket")
+        assert "[● vm2]" in first_line(screen)
+        assert screen.chosen() == "eth0"
+        assert any("1.00 G" in line for line in screen.lines() if "eth0" in line)
+        await screen.press("end", "left_square_bracket")
+        assert screen.chosen() == "ens224"
+        await screen.press("greater_than_sign")
+        assert screen.chosen() == "eth2" or screen.chosen() == "lo"
+
+
+async def test_only_the_probe_that_somebody_looks_at_reads_queues() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        assert hosts["vm1"].requests[-1] == Request(watch=(2,))
+        assert hosts["vm2"].requests == []
+        await screen.press("3", "a", "right_square_bracket")
+        await wait_until(screen, lambda: Request(machine=True) in hosts["vm2"].requests)
+        assert hosts["vm1"].requests[-1] == Request(watch=(), machine=False)
+        assert Request(watch=(2,)) in hosts["vm2"].requests
+
+
+async def test_the_interval_is_that_of_all_hosts() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("plus")
+        assert hosts["vm1"].requests[-1] == hosts["vm2"].requests[-1] == Request(interval=0.5)
+
+
+async def test_a_frozen_picture_is_frozen_on_every_host() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("space")
+        await hear(screen, hosts, "vm2", counters(3.0, {2: (125_000_000, 0)}))
+        await screen.press("right_square_bracket")
+        assert any("1.00 G" in line for line in screen.lines() if "eth0" in line)
+        await screen.press("space")
+        assert not any("1.00 G" in line for line in screen.lines() if "eth0" in line)
+
+
+async def test_with_one_host_there_is_no_trace_of_others() -> None:
+    async with several("vm1") as (screen, hosts):
+        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        assert "[" not in first_line(screen)
+        assert "Next host" not in screen.drawn()[-1]
+        assert "All NICs" not in screen.drawn()[-1]
+        await screen.press("0", "right_square_bracket")
+        live = screen.app.screen
+        assert isinstance(live, LiveScreen)
+        assert live.view == "body"
+
+
+# ---------------------------------------------------------------------------------------------------------- in trouble
+
+
+async def test_a_host_that_fails_is_said_and_the_others_go_on() -> None:
+    async with several("vm1", "pve") as (screen, hosts):
+        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        await hear(screen, hosts, "pve", SourceState("failed", "no python3 there; dnf install python3"))
+        assert "✖ pve failed" in first_line(screen)
+        await hear(screen, hosts, "vm1", counters(1.0, {2: (0, 0)}), counters(2.0, {2: (125_000_000, 0)}))
+        assert any("1.00 G" in line for line in screen.lines() if "ens192" in line)
+        await screen.press("right_square_bracket")
+        assert "dnf install python3" in str(screen.app.screen.query_one("#banner", Static).content)
+
+
+async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        hosts["vm2"].say(None)  # type: ignore[arg-type]  # as a bug of ours would
+        await wait_until(screen, lambda: "✖ vm2 failed" in first_line(screen))
+        await hear(screen, hosts, "vm1", nics("ens300"))
+        assert any("ens300" in line for line in screen.lines())
+
+
+async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        live = screen.app.screen
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer; is it up?", 4.0))
+        banner = str(live.query_one("#banner", Static).content)
+        assert banner.startswith("vm1 does not answer; is it up? · reconnecting in ")
+        assert re.search(r"values are \d+ s old$", banner)
+        assert "◌ vm1 reconnecting in" in first_line(screen)
+        assert live.has_class("-stale")
+        assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), "the last values stay"
+        await screen.press("right_square_bracket")
+        assert not live.has_class("-stale")
+        await screen.press("left_square_bracket")
+        await hear(screen, hosts, "vm1", hello())
+        assert not live.has_class("-stale")
+        assert not live.query_one("#banner", Static).display
+
+
+async def test_many_hosts_have_the_chosen_one_in_sight() -> None:
+    names = [f"host{number:02}" for number in range(40)]
+    async with several(*names, size=NARROW) as (screen, hosts):
+        await hear(screen, hosts, "host00", hello(), nics("ens192"))
+        for _ in range(20):
+            await screen.press("right_square_bracket")
+        assert "host20" in first_line(screen)
+        assert " +" in first_line(screen)
+        assert len(first_line(screen)) == NARROW[0]
+
+
+HOSTILE = "[red]x[/]\x1b[2J\u202e漢"
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_no_text_of_a_host_is_obeyed(ascii_only: bool) -> None:
+    async with several("vm1", "vm2", size=NARROW, ascii_only=ascii_only) as (screen, hosts):
+        await hear(screen, hosts, "vm1", hello(), nics(HOSTILE))
+        await hear(screen, hosts, "vm2", SourceState("failed", HOSTILE))
+        for key in ("0", "right_square_bracket", "h", "down", "escape"):
+            await screen.press(key)
+            drawn = "".join(screen.drawn())
+            assert "\x1b" not in drawn
+            assert "\u202e" not in drawn
+            assert drawn.isascii() or not ascii_only
+
+
+# ------------------------------------------------------------------------------------------------------------- overview
+
+
+async def test_the_overview_has_every_nic_of_every_host() -> None:
+    async with several("vm1", "vm2", "pve") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("0")
+        shown = [line.split()[:2] for line in screen.lines(OverviewTable)]
+        assert shown == [
+            ["vm1", "ens192"],
+            ["vm1", "ens224"],
+            *(["vm2", f"eth{n}"] for n in range(3)),
+            ["pve", "connecting"],
+        ]
+        assert any("vm1 ens192 shares 192.0.2.0/24 with vm2 eth0" in row for row in screen.drawn())
+        await screen.press("end", "up", "enter")
+        assert "[● vm2]" in first_line(screen)
+        assert screen.chosen() == "eth2"
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_the_overview_is_sorted_by_a_column_and_stands_still() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("0")
+        table = screen.app.screen.query_one(OverviewTable)
+        while table.order.column != "name":
+            await screen.press("s")
+        assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["ens192", "ens224", "eth0", "eth1", "eth2"]
+        await screen.press("S")
+        assert screen.lines(OverviewTable)[0].split()[1] == "eth2"
+        while table.order.column != "in":
+            await screen.press("s")
+        order = [line.split()[:2] for line in screen.lines(OverviewTable)]
+        await hear(screen, hosts, "vm1", counters(3.0, {2: (125_000_000, 0), 3: (900_000_000, 0)}))
+        assert [line.split()[:2] for line in screen.lines(OverviewTable)] == order
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_filter_says_what_it_does_not_understand(size: tuple[int, int]) -> None:
+    async with several("vm1", "vm2", size=size) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("0", "slash", *"eth1")
+        assert [line.split()[1] for line in screen.lines(OverviewTable)] == ["eth1"]
+        await screen.press(*(" ", "q", "equals_sign", "3"))
+        assert any("there is no q: keys are" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert len(screen.lines(OverviewTable)) == 5
+        assert screen.app.screen.query_one(OverviewTable).has_focus
+        await screen.press("escape")
+        assert screen.app.screen.query_one(DeviceTable).has_focus
+
+
+async def test_a_filter_stays_after_enter_and_a_slash_in_it_is_a_slash() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("0", "slash", *"address:192.0.2.2/32", "enter")
+        assert screen.app.screen.query_one(Entry).value == "address:192.0.2.2/32"
+        assert [line.split()[:2] for line in screen.lines(OverviewTable)] == [["vm2", "eth0"]]
+
+
+# ---------------------------------------------------------------------------------------------------------------- hosts
+
+
+def facts(screen: Screen) -> str:
+    view = screen.app.screen.query_one("#host-facts", LineView)
+    return "\n".join("".join(text for text, _ in line) for line in view.lines)
+
+
+async def test_the_hosts_screen_says_how_each_host_is_and_what_to_do() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        await hear(screen, hosts, "vm2", SourceState("failed", "no python3 there; dnf install python3"))
+        await screen.press("h")
+        assert isinstance(screen.app.screen, HostsScreen)
+        table = screen.lines(HostTable)
+        assert "vm1" in table[0] and "live" in table[0] and "root" in table[0]
+        assert "vm2" in table[1] and "failed" in table[1]
+        assert "root: everything can be read" in facts(screen)
+        await screen.press("down")
+        assert "dnf install python3" in facts(screen)
+        await screen.press("enter")
+        assert "[✖ vm2 failed]" in first_line(screen)
+
+
+async def test_a_host_is_added_while_others_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    async with several("vm1") as (screen, hosts):
+        await hear(screen, hosts, "vm1", hello(), nics("ens192"))
+        await screen.press("h", "a", *"pve=root@pve:x", "enter")
+        assert any("'x' is no port" in row for row in screen.drawn())
+        await screen.press("backspace", *"22", "enter")
+        assert [source.name for source in hosts.made] == ["vm1", "pve"]
+        await hear(screen, hosts, "pve", hello(), nics("eno1"))
+        await screen.press("a", *"vm1", "enter")
+        assert any("a host called vm1 is watched already" in row for row in screen.drawn())
+        await screen.press("escape", "escape", "right_square_bracket")
+        assert screen.chosen() == "eno1"
+
+
+async def test_a_host_is_removed_and_the_last_one_stays() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("h", "d")
+        await wait_until(screen, lambda: hosts["vm1"].closed)
+        assert [line.split()[1] for line in screen.lines(HostTable)] == ["vm2"]
+        await screen.press("d")
+        assert any("The last host stays" in row for row in screen.drawn())
+        await screen.press("escape")
+        assert screen.chosen() == "eth0"
+        await wait_until(screen, lambda: "[" not in first_line(screen))
+
+
+async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await hear(screen, hosts, "vm1", SourceState("lost", "vm1 does not answer", 30.0))
+        await screen.press("h", "r")
+        await wait_until(screen, lambda: len([one for one in hosts.made if one.name == "vm1"]) == 2)
+        assert hosts.made[0].closed
+        await hear(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
+        await screen.press("escape")
+        assert len(screen.app.history.series(("rx_bits", 2))) > 1
+        assert "[● vm1]" in first_line(screen)
+
+
+# ------------------------------------------------------------------------------------------------------------ questions
+
+KEY = Question("host_key", "pve", "The host key of pve is not known.", secret=False, fingerprint="SHA256:abc+/xyz")
+PASSWORD = Question("password", "vm1", "Password of root on vm1")
+
+
+async def asked(screen: Screen, hosts: Hosts, question: Question) -> asyncio.Task[str | None]:
+    """A question is on its way, and its dialog is shown when no other one is."""
+
+    async def ask() -> str | None:
+        return await hosts.asks[question.host](question)
+
+    task = asyncio.ensure_future(ask())
+    await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen))
+    await screen.settle()
+    return task
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("y", "e", "s", "enter"), "yes"),
+        (("enter",), None),
+        (("y", "enter"), None),
+        (("n", "o", "enter"), None),
+        (("y", "e", "s", "escape"), None),
+    ],
+)
+async def test_a_host_key_is_accepted_by_yes_and_nothing_else(keys: tuple[str, ...], answer: str | None) -> None:
+    async with several("vm1", "pve", size=NARROW) as (screen, hosts):
+        task = await asked(screen, hosts, KEY)
+        assert any("SHA256:abc+/xyz" in row for row in screen.drawn())
+        await screen.press(*keys)
+        assert await task == answer
+        assert isinstance(screen.app.screen, LiveScreen)
+
+
+@pytest.mark.parametrize("ascii_only", [False, True])
+async def test_a_password_is_not_shown(ascii_only: bool) -> None:
+    async with several("vm1", size=NARROW, ascii_only=ascii_only) as (screen, hosts):
+        task = await asked(screen, hosts, PASSWORD)
+        await screen.press(*"hunter2")
+        drawn = "".join(screen.drawn())
+        assert "hunter2" not in drawn
+        assert ("*" if ascii_only else "•") * 7 in drawn
+        assert drawn.isascii() or not ascii_only
+        await screen.press("enter")
+        assert await task == "hunter2"
+
+
+async def test_a_prompt_that_is_no_secret_is_shown() -> None:
+    async with several("vm1") as (screen, hosts):
+        task = await asked(screen, hosts, Question("prompt", "vm1", "Token [red]serial[/]", secret=False))
+        await screen.press(*"1234")
+        assert any("1234" in row for row in screen.drawn())
+        assert any("Token [red]serial[/]" in row for row in screen.drawn())
+        await screen.press("enter")
+        assert await task == "1234"
+
+
+async def test_questions_of_several_hosts_come_one_after_another() -> None:
+    async with several("vm1", "pve") as (screen, hosts):
+        first = await asked(screen, hosts, PASSWORD)
+        second = asyncio.ensure_future(hosts.asks["pve"](KEY))
+        await screen.settle()
+        assert any("vm1: password" in row for row in screen.drawn())
+        await screen.press("x", "enter")
+        assert await first == "x"
+        await wait_until(screen, lambda: any("pve: unknown host key" in row for row in screen.drawn()))
+        await screen.press("escape")
+        assert await second is None
+
+
+async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> None:
+    async with several("vm1", "pve") as (screen, hosts):
+        first = await asked(screen, hosts, PASSWORD)
+        first.cancel()
+        await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen))
+        second = await asked(screen, hosts, KEY)
+        await screen.press("enter")
+        assert await second is None
+
+
+async def test_news_of_many_hosts_is_drawn_together() -> None:
+    """However much is heard, the screens are told the newest of each host, now and then."""
+    names = [f"host{number}" for number in range(16)]
+    async with several(*names) as (screen, hosts):
+        for name in names:
+            hosts[name].say(hello(), nics("ens192"))
+        await wait_until(screen, lambda: all(one.snapshot.inventory is not None for one in screen.app.watched))
+        told: list[float] = []
+        screen.app.watch(screen.app, "watched", lambda: told.append(time.monotonic()), init=False)
+        for name in names[1:]:
+            for number in range(20):
+                hosts[name].say(counters(float(number), {2: (number, 0)}))
+        await wait_until(screen, lambda: all(len(one.history.times()) == 20 for one in screen.app.watched[1:]))
+        assert len(told) < 150 < 15 * 20
+
+
+async def test_an_overloaded_host_is_said_everywhere_and_so_is_its_end() -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        await hear(screen, hosts, "vm1", SourceState("live", OVERLOADED, overloaded=True))
+        assert "● vm1 overloaded" in first_line(screen) and "vm2 overloaded" not in first_line(screen)
+        assert OVERLOADED in " ".join(screen.drawn())
+        await hear(screen, hosts, "vm1", nics("ens192", "ens224", address="192.0.2.1"))
+        assert "overloaded: it sends more" in " ".join(screen.drawn())
+        await screen.press("h")
+        await wait_until(screen, lambda: any("overloaded" in line and "vm1" in line for line in screen.drawn()))
+        assert "why" in " ".join(screen.drawn())
+        await screen.press("escape")
+        await hear(screen, hosts, "vm1", SourceState("live", "", overloaded=False))
+        assert not [line for line in screen.drawn() if "overloaded" in line]
+        await hear(screen, hosts, "vm2", SourceState("live", OVERLOADED, overloaded=True))
+        await hear(screen, hosts, "vm2", SourceState("lost", "gone", 60.0))
+        assert "overloaded" not in first_line(screen)

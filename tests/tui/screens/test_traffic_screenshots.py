@@ -1,0 +1,133 @@
+"""Pictures of the traffic screens: literal hosts and results, drawn as nictop draws them; see test_screenshots."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nictop.probe.records import Address, Ethtool, Line, LinkSettings, TrafficLine, TrafficTools
+from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.results.result import Point, Result
+from nictop.traffic.results.selection import Kept, keep
+from nictop.tui.screens.traffic.results import KeptRunScreen
+from nictop.tui.widgets.traffic.results_list import SetUpList
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Hosts, Screen, several, wait_until
+from tests.traffic.plans import tools
+from tests.traffic.runs import flow, load, result
+from tests.tui.screens.test_screenshots import compare, without_ids
+
+SIZES = {"120x36": WIDE, "80x24": NARROW}
+SECONDS = 20
+
+
+def host(boot: str, number: int, mtu: int) -> list[Line]:
+    """A guest with a NIC in the network of the test."""
+    line = hello()
+    assert line.hello is not None
+    settings = LinkSettings(speed=10_000, duplex="full", autonegotiation=False, port="fibre", transceiver=None)
+    nic = link(
+        2,
+        "ens224",
+        bus="pci",
+        mtu=mtu,
+        addresses=(Address("ipv4", f"192.0.2.{number}", 24, "global", ()),),
+        ethtool=Ethtool(settings=settings),
+    )
+    return [replace(line, hello=replace(line.hello, boot_id=boot)), inventory(nic), counters(1.0, {2: (0, 0)})]
+
+
+async def both(screen: Screen, hosts: Hosts) -> None:
+    hosts["vm1"].say(*host("b1", 1, 1500))
+    hosts["vm2"].say(*host("b2", 2, 9000))
+    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
+    await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.has_mail)
+
+
+async def answer(screen: Screen, hosts: Hosts, known: TrafficTools) -> None:
+    """Each probe tells its generators when it is asked."""
+    for name in ("vm1", "vm2"):
+        await wait_until(screen, lambda name=name: any(one.traffic for one in hosts[name].requests))  # type: ignore[misc]
+        asked = next(one.traffic for one in hosts[name].requests if one.traffic)
+        hosts[name].say(Line(traffic=TrafficLine(1.0, asked.id, "tools", tools=known)))
+    await wait_until(screen, lambda: "asked for" not in "\n".join(screen.drawn()))
+
+
+def moving(busy: float) -> tuple[Busy, ...]:
+    """About so many cores, second by second."""
+    shares = [busy * (1 + 0.1 * math.sin(second)) for second in range(1, SECONDS + 1)]
+    return tuple(
+        Busy(float(second), 0.1 * share, 0.4 * share, 0.0, 0.5 * share, 0.0, 0.0, 4, 2, min(1.0, share), share / 2)
+        for second, share in enumerate(shares, 1)
+    )
+
+
+def measured(gigabits: float, busy: float) -> Result:
+    """A run of twenty seconds whose goodput and CPU move a little."""
+    points = []
+    for number in range(2 * SECONDS):
+        rate = gigabits * 1e9 * (1 - 0.04 * abs(math.sin(number * 0.7)) - (0.3 if number == 0 else 0.0))
+        end = (number + 1) / 2
+        points.append(Point(end, Interval(end - 0.5, end, rate, sends=False)))
+    made = result(gigabits)
+    plan = replace(made.plan, time=SECONDS, client=replace(made.plan.client, host="vm1"))
+    plan = replace(plan, server=replace(plan.server, host="vm2"))
+    return replace(
+        made,
+        plan=plan,
+        flows=(flow(gigabits, sender="vm1", receiver="vm2", points=tuple(points)),),
+        hosts=(load("vm1", series=moving(busy / 2)), load("vm2", "server", series=moving(busy))),
+        proof=Proof("proven", "vm1: ens224 carried it; vm2: ens224 carried it"),
+        facts={**made.facts, "client nic": "ens224", "server nic": "ens224"},
+        bottleneck="the receiver's CPU 2 is full of softirq: one queue carries everything",
+    )
+
+
+@pytest.fixture
+def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Five runs of each of two set-ups."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    for group, value, gigabits in (("A", "1", 5.7), ("B", "4", 9.3)):
+        for number in range(5):
+            made = replace(measured(gigabits - 0.05 * number, 0.9), wall=1_790_000_000.0 + 60 * number)
+            place = 2 * number + (group == "B") + 1
+            identity = f"5d0c77aa{place:02d}"
+            run = Kept(identity, "5d0c77aa", made, made.wall, "0", "compare", "lab", group, "queues", value, place)
+            keep(run, tmp_path / "nictop" / "runs")
+
+
+def picture(screen: Screen) -> str:
+    screen.app.clear_notifications()
+    return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
+
+
+@pytest.mark.parametrize("name", SIZES)
+async def test_the_form_looks_like_its_picture(name: str) -> None:
+    async with several("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("t")
+        await answer(screen, hosts, tools())
+        await screen.press("tab", "down", "down", "down", "4")
+        await screen.settle()
+        compare(f"traffic-form-{name}", picture(screen))
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.usefixtures("kept_here")
+async def test_a_run_and_a_comparison_look_like_their_pictures(name: str) -> None:
+    async with several("vm1", "vm2", size=SIZES[name]) as (screen, hosts):
+        await both(screen, hosts)
+        await screen.press("t", "k")
+        await wait_until(screen, lambda: screen.app.screen.query_one(SetUpList).chosen is not None)
+        await screen.press("enter")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, KeptRunScreen))
+        await screen.settle()
+        compare(f"traffic-run-{name}", picture(screen))
+        await screen.press("escape", "a", "down", "b", "c")
+        await screen.settle()
+        compare(f"traffic-comparison-{name}", picture(screen))

@@ -1,0 +1,328 @@
+"""Every key twice, faster than a screen can be opened or closed, while hosts go on to report: no screen fails.
+
+Keys go to the application as the terminal gives them, without a pause between them; news of the hosts comes between
+them. The keys are those of all bindings of all screens and widgets, found by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from textual import events
+from textual._callback import invoke
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.reactive import invoke_watcher
+from textual.widget import Widget
+
+import nictop.tui.screens
+import nictop.tui.widgets
+from nictop.rules import Diagnosis, Fix
+from nictop.traffic.results.selection import KeptRuns
+from nictop.tui.screens.changes.fix import FixScreen
+from nictop.tui.screens.changes.guided import SetUpScreen
+from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.screens.dialogs.leave import LeaveScreen
+from nictop.tui.screens.dialogs.line_entry import LineEntry
+from nictop.tui.screens.dialogs.question import QuestionScreen
+from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.results import KeptScreen
+from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.line_view import LineView
+from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.tui.widgets.status.host_table import HostTable
+from nictop.tui.widgets.traffic.results_list import SetUpList
+from nictop.wire.source import SourceState
+from nictop.wire.ssh.authentication import Question
+from tests.support.findings import finding
+from tests.support.lines import change, counters, gone, hello, inventory, link
+from tests.support.screen import Hosts, Screen, several, wait_until
+
+TURNS = 60
+"""Of the loop: more than opening or closing a screen takes."""
+EVERY = 4
+"""Turns from one news to the next: each draws everything."""
+QUITS = ("q", "ctrl+c", "ctrl+q")
+"""Those that end the program from most screens."""
+EVERYWHERE = ("enter", "escape", "tab", "pagedown", "ctrl+p")
+TYPED = ("x", "backspace", "[")
+SECOND = ("enter", "escape", "h", "a", "t", "question_mark", "x", "pagedown", "ctrl+p")
+NOTHING = "f12"
+"""A key that does nothing anywhere."""
+JUMBO = Fix("here", "take jumbo frames", ("ip link set dev ens192 mtu 9000",), False)
+
+
+def keys_of_all_bindings() -> Iterator[str]:
+    for package in (nictop.tui.screens, nictop.tui.widgets):
+        for module in pkgutil.iter_modules(package.__path__):
+            for kind in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
+                if isinstance(kind, type) and issubclass(kind, DOMNode):
+                    for binding in kind.__dict__.get("BINDINGS", ()):
+                        if isinstance(binding, Binding):
+                            yield from binding.key.split(",")
+
+
+MORE = ("shift+tab", "up", "down", "left", "right", "pageup", "home", "end", "9", "ctrl+a", "ctrl+k", "é")
+KEYS = tuple(dict.fromkeys([*keys_of_all_bindings(), *EVERYWHERE, *TYPED, *MORE]))
+
+
+class Typing:
+    """The application with two hosts that report without a pause."""
+
+    def __init__(self, screen: Screen, hosts: Hosts) -> None:
+        self.screen, self.app, self._hosts = screen, screen.app, hosts
+        self._numbers = count(2)
+
+    def news(self) -> None:
+        """Counters, a link that comes and goes, a new inventory, and a host that is away."""
+        number = next(self._numbers)
+        for source in (self._hosts["one"], self._hosts["two"]):
+            source.say(counters(float(number), {2: (number * 1000, 0)}), change(2, "ens192", carrier=number % 2 == 0))
+            source.say(
+                inventory(link(2, "ens192", bus="pci"), *[link(3, "ens224")] * (number % 3 == 0), time=float(number))
+            )
+        self._hosts["two"].say(SourceState("lost" if number % 2 else "live", "no answer", 4.0), gone(3, "ens224"))
+
+    def type(self, *keys: str) -> None:
+        """As a terminal gives them: all at once."""
+        driver = self.app._driver
+        assert driver is not None
+        for key in keys:
+            event = events.Key(key, key if len(key) == 1 else None)
+            event.set_sender(self.app)
+            driver.send_message(event)
+
+    async def burst(self, *keys: str) -> None:
+        """These keys at once, and news at every turn of the loop until what they do is done."""
+        self.news()
+        self.type(*keys)
+        self.news()
+        for turn in range(TURNS):
+            if not self.app.is_running:
+                break
+            await asyncio.sleep(0)
+            if turn % EVERY:
+                continue
+            self.app.hosts.tell_all()
+            for name in ("snapshot", "diagnosis"):
+                self.app.mutate_reactive(getattr(type(self.app), name))
+            self.app.run_news = self.app.change_news = self.app.recording_news = self.app.replay_news = turn
+        await self.screen.settle()
+        assert self.app._exception is None, f"{keys}: {self.app._exception!r}"
+
+    def works(self) -> bool:
+        """Something that a key has begun is not over: a file that is read or written, a run, a closing connection."""
+        return self.app.traffic.running or any(
+            not one.is_finished for one in self.app.workers if not (one.group or "").startswith("source ")
+        )
+
+    async def back(self) -> None:
+        """To the live screen, and nothing that was begun goes on."""
+        await self.app.traffic.stop()
+        while len(self.app.screen_stack) > 2:
+            await self.app.pop_screen()
+        await wait_until(self.screen, lambda: not self.works())
+        await self.app.recording.end(says=False)
+        await self.screen.settle()
+        if isinstance(self.app.screen, LiveScreen):
+            self.app.screen.action_view("body")
+        self.app.diagnosis = Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ())
+        await self.screen.settle()
+
+
+async def view(typing: Typing, name: str) -> None:
+    assert isinstance(typing.app.screen, LiveScreen)
+    typing.app.screen.action_view(name)
+
+
+async def press(typing: Typing, *keys: str) -> None:
+    await typing.screen.press(*keys)
+
+
+async def push(typing: Typing, *made: object) -> None:
+    for one in made:
+        await typing.app.push_screen(one)  # type: ignore[call-overload]
+
+
+async def taken(text: str) -> str:
+    return "" if text else "nothing was typed"
+
+
+async def kept_run(typing: Typing) -> None:
+    await typing.app.push_screen(KeptScreen(ascii_only=False))
+    await typing.screen.settle()
+
+
+def question() -> Question:
+    return Question("password", "one", "password of root@one", secret=True)
+
+
+OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
+    "devices": (LiveScreen, lambda one: view(one, "body")),
+    "queues": (LiveScreen, lambda one: view(one, "queues")),
+    "CPUs": (LiveScreen, lambda one: view(one, "load")),
+    "findings": (LiveScreen, lambda one: view(one, "findings")),
+    "overview": (LiveScreen, lambda one: view(one, "overview")),
+    "help": (HelpScreen, lambda one: press(one, "question_mark")),
+    "hosts": (HostsScreen, lambda one: press(one, "h")),
+    "hosts, adding": (HostsScreen, lambda one: press(one, "h", "a")),
+    "traffic": (TrafficScreen, lambda one: press(one, "t")),
+    "kept runs": (KeptScreen, kept_run),
+    "a run": (RunScreen, lambda one: push(one, RunScreen(ascii_only=False))),
+    "a fix": (FixScreen, lambda one: press(one, "f")),
+    "set up": (SetUpScreen, lambda one: press(one, "c")),
+    "record": (LineEntry, lambda one: press(one, "r")),
+    "report": (LineEntry, lambda one: press(one, "R")),
+    "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False, ascii_only=False))),
+    "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question(), ascii_only=False))),
+    "line": (LineEntry, lambda one: push(one, LineEntry("a", "b", "c", taken, ascii_only=False))),
+    "palette": (object, lambda one: press(one, "ctrl+p")),
+}
+
+
+@asynccontextmanager
+async def two_hosts() -> AsyncIterator[Typing]:
+    async with several("one", "two") as (screen, hosts):
+        typing = Typing(screen, hosts)
+        for name in ("one", "two"):
+            hosts[name].say(
+                SourceState("live"), hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+            )
+        await wait_until(screen, lambda: all(one.snapshot.inventory is not None for one in screen.app.watched))
+        await wait_until(screen, lambda: screen.app.diagnosis is not None)
+        await typing.back()
+        yield typing
+
+
+@pytest.fixture
+def every_key(request: pytest.FixtureRequest) -> bool:
+    """A campaign tries all keys on all screens."""
+    return bool(request.config.getoption("--every-key"))
+
+
+@pytest.fixture(autouse=True)
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+
+
+@pytest.mark.parametrize("name", [name for name in OPENERS if name != "palette"])
+async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
+    """What it has asked to be told comes while its widgets are taken away, and afterwards."""
+    async with two_hosts() as typing:
+        await OPENERS[name][1](typing)
+        await typing.screen.settle()
+        left = typing.app.screen
+        watchers = [
+            (attribute, callback)
+            for attribute, asked in vars(typing.app)["__watchers"].items()
+            for asking, callback in asked
+            if asking is left
+        ]
+        timers = list(left._timers)
+        await typing.app.pop_screen()
+        await typing.screen.settle()
+        assert not left.children
+        for attribute, callback in watchers:
+            value = getattr(typing.app, attribute)
+            invoke_watcher(left, callback, value, value)
+        for message in (LineView.Resized(), HostTable.Chosen(), DeviceTable.Opened()):
+            await left._dispatch_message(message)
+        for timer in timers:
+            if timer._callback is not None:
+                await invoke(timer._callback)
+        left.call_after_refresh(left.query_one, LineView)
+        await typing.screen.settle()
+        assert typing.app._exception is None
+
+
+async def left(typing: Typing, widget: type[Widget], disk: asyncio.Event) -> None:
+    """Leave the screen; the disk answers as soon as this widget of it is gone."""
+    screen = typing.app.screen
+
+    async def answer() -> None:
+        while screen.query(widget):  # noqa: ASYNC110  (Textual tells nobody)
+            await asyncio.sleep(0)
+        disk.set()
+
+    answering = asyncio.create_task(answer())
+    await typing.app.pop_screen()
+    await answering
+    await wait_until(typing.screen, lambda: not typing.works())
+    assert typing.app._exception is None
+
+
+async def test_kept_runs_that_are_read_when_their_screen_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is slower than somebody who types: its answer comes while the widgets are taken away."""
+    disk = asyncio.Event()
+
+    async def slow(*_: object) -> KeptRuns:
+        await disk.wait()
+        return KeptRuns()
+
+    monkeypatch.setattr("nictop.tui.screens.traffic.results.asyncio", SimpleNamespace(to_thread=slow))
+    async with two_hosts() as typing:
+        await OPENERS["kept runs"][1](typing)
+        await left(typing, SetUpList, disk)
+
+
+async def test_a_line_that_is_taken_when_its_screen_is_left() -> None:
+    disk = asyncio.Event()
+
+    async def slow(text: str) -> str:
+        await disk.wait()
+        return "the disk is full"
+
+    async with two_hosts() as typing:
+        await push(typing, LineEntry("a", "b", "c", slow, ascii_only=False))
+        await press(typing, "enter")
+        await left(typing, LineView, disk)
+
+
+@pytest.mark.parametrize("name", OPENERS)
+async def test_every_key_twice(name: str, every_key: bool) -> None:
+    """Those that are bound on the screen, and some that are not."""
+    kind, opened = OPENERS[name]
+    async with two_hosts() as typing:
+        keys: list[str] = [NOTHING]
+        for key in keys:
+            await typing.back()
+            await opened(typing)
+            await typing.screen.settle()
+            if key == NOTHING:
+                bound = [*typing.app.screen.active_bindings, *EVERYWHERE, *TYPED] if not every_key else KEYS
+                keys += [one for one in dict.fromkeys(bound) if one not in QUITS]
+            assert isinstance(typing.app.screen, kind), f"before {key}: {typing.app.screen}"
+            await typing.burst(key, key)
+            assert typing.app.is_running, f"{key} {key}"
+
+
+@pytest.mark.parametrize("key", QUITS)
+@pytest.mark.parametrize("name", ["devices", "hosts", "help", "traffic", "palette", "a run", "line"])
+async def test_keys_that_end_it_typed_twice_end_it_once(name: str, key: str) -> None:
+    async with two_hosts() as typing:
+        await OPENERS[name][1](typing)
+        await typing.screen.settle()
+        await typing.burst(key, key)
+        assert not typing.app.return_code
+
+
+@pytest.mark.parametrize("first", ["h", "t", "c", "f", "question_mark", "r", "R", "5", "0", "ctrl+p"])
+async def test_a_key_and_others_right_behind_it(first: str, every_key: bool) -> None:
+    async with two_hosts() as typing:
+        for key in KEYS if every_key else SECOND:
+            if key in QUITS:
+                continue
+            await typing.back()
+            await typing.burst(first, key, first)

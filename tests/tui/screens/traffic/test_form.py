@@ -1,0 +1,509 @@
+"""Runs on the screen: real iperf3 between two namespaces, by keys alone, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Static
+
+from nictop.probe.records import Address, Line
+from nictop.traffic.plan.request import Wish
+from nictop.traffic.results.selection import Kept, keep, kept_runs
+from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
+from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.screens.traffic.comparison import ComparisonScreen
+from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.results import KeptRunScreen, KeptScreen
+from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.status.status_line import StatusLine
+from nictop.tui.widgets.traffic.form import RunForm
+from nictop.tui.widgets.traffic.pair_table import OfferTable
+from nictop.tui.widgets.traffic.results_list import SetUpList
+from tests.support.lines import counters, hello, inventory, link
+from tests.support.screen import NARROW, WIDE, Screen, live, several, wait_until
+from tests.support.traffic_screen import Runs, two_hosts
+from tests.traffic.pair import processes_in, why_not
+from tests.traffic.runs import result
+
+real = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+@pytest.fixture(autouse=True)
+def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Results are kept in a directory of the test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    yield tmp_path / "nictop" / "runs"
+
+
+def status(screen: Screen) -> str:
+    return "".join(text for text, _ in screen.app.screen.query_one(StatusLine).lines[0])
+
+
+def shown(screen: Screen) -> type[object]:
+    return type(screen.app.screen)
+
+
+def title(runs: Runs) -> str:
+    return runs.text("#run-title")
+
+
+# ------------------------------------------------------------------------------------------------------------- a run
+
+
+@real
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_disk(
+    size: tuple[int, int], kept_here: Path
+) -> None:
+    async with two_hosts(size, rate="50mbit") as runs:
+        await runs.start()
+        assert isinstance(runs.app.screen, RunScreen)
+        await runs.over()
+        assert runs.app.traffic.trouble == ""
+        (kept,) = runs.app.traffic.results
+        # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
+        assert kept.result.goodput is not None and 0 < kept.result.goodput <= 47.8e6 * 1.1
+        assert "arrived at b" in runs.sentences()
+        assert "verified" in runs.sentences()
+        assert title(runs).startswith(" a nictopt → b nictopt")
+        assert [one.identity for _, one in kept_runs(kept_here).runs] == [kept.identity]
+        assert runs.generators() == []
+
+
+@real
+async def test_escape_ends_a_run_at_once_and_shows_what_was_measured(kept_here: Path) -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        assert len(runs.generators()) == 2
+        assert runs.app.screen.active_bindings["escape"].binding.description == "Stop"
+        await runs.press("escape")
+        await runs.over()
+        assert runs.generators() == []
+        assert runs.app.screen.active_bindings["escape"].binding.description == "Back"
+        assert "arrived at b" in runs.sentences() and " of 600 s" in runs.sentences()
+        picture = runs.chart().shown
+        assert picture is not None and picture.flows[0].arrivals
+        ((_, kept),) = kept_runs(kept_here).runs
+        assert kept.result.stopped is not None and kept.result.why_not_ranked and kept.result.goodput
+        await runs.press("escape")
+        assert isinstance(runs.app.screen, TrafficScreen)
+        # the options are still there
+        assert runs.app.screen.query_one(RunForm).words["time"] == "600"
+
+
+def signal_all(processes: Iterable[int], number: signal.Signals) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):  # it has come to its end meanwhile
+            os.kill(pid, number)
+
+
+@real
+@pytest.mark.parametrize("stage", ["at once", "while it is looked for generators"])
+async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
+    async with two_hosts() as runs:
+        await runs.open_form()
+        await runs.type(2, "600")
+        processes = processes_in(runs.spaces["b"])
+        signal_all(processes, signal.SIGSTOP)  # its probe answers when the key has been pressed
+        try:
+            await runs.press("enter")
+            if stage != "at once":
+                await runs.until(lambda: "looking for generators" in runs.sentences())
+            await runs.press("escape")
+        finally:
+            signal_all(processes, signal.SIGCONT)
+        await runs.over()
+        assert runs.generators() == []
+        assert runs.app.traffic.results == ()
+
+
+@real
+async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        await runs.press("t")
+        assert shown(runs) is LiveScreen
+        await runs.until(lambda: "▶" in status(runs) and "b/s" in status(runs))
+        assert "of 600 s" in status(runs)
+        await runs.press("t")
+        assert shown(runs) is RunScreen
+        await runs.press("escape")
+        await runs.over()
+        await runs.press("t")
+        assert "▶" not in status(runs)
+        assert len(kept_runs(kept_here).runs) == 1
+
+
+@real
+async def test_the_probes_read_as_before_after_a_run() -> None:
+    async with two_hosts() as runs:
+        followed = runs.app.hosts.by_name["a"]
+        await runs.start()
+        await runs.over()
+        assert followed._parts == ()
+        runs.app.screen.dismiss()
+        before = followed.snapshot.counters
+        await runs.until(lambda: followed.snapshot.counters is not before)
+        newest = followed.snapshot
+        await runs.until(lambda: followed.snapshot.counters is not newest.counters)
+        assert newest.counters is not None and followed.snapshot.counters is not None
+        assert followed.snapshot.counters.time - newest.counters.time > 0.6
+
+
+@real
+async def test_the_size_may_change_during_a_run() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        for size in ((40, 12), (20, 6), (200, 60), NARROW, WIDE):
+            await runs.pilot.resize_terminal(*size)
+            await runs.settle()
+            assert len(runs.drawn()) == size[1]
+        assert any("█" in row for row in runs.drawn())
+        await runs.press("escape")
+        await runs.over()
+
+
+@real
+async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        await runs.press("space")
+        frozen = runs.chart().shown
+        assert frozen is not None
+        assert "FROZEN" in title(runs)
+        points = len(frozen.flows[0].arrivals)
+
+        def newer() -> bool:
+            picture = runs.app.traffic.picture()
+            return picture is not None and len(picture.flows[0].arrivals) > points
+
+        await runs.until(newer)
+        assert runs.chart().shown is frozen
+        await runs.press("left", "left")
+        assert runs.chart().time is not None
+        before = runs.chart().view
+        await runs.press("c")
+        assert runs.chart().view != before
+        await runs.press("home", "space")
+        assert runs.chart().time is None
+        assert "FROZEN" not in title(runs)
+        await runs.press("escape")
+        await runs.over()
+
+
+@real
+@pytest.mark.parametrize("key", ["q", "ctrl+c"])
+async def test_who_leaves_during_a_run_is_asked_first(key: str) -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        await runs.press(key)
+        assert shown(runs) is LeaveScreen
+        await runs.press("escape")
+        assert shown(runs) is RunScreen
+        assert len(runs.generators()) == 2
+        await runs.press(key)
+        await runs.pilot.press(key)
+        await runs.gone()
+        assert runs.generators() == []
+
+
+@real
+async def test_two_runs_at_once_there_are_not() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        wish = runs.app.traffic.wish
+        assert wish is not None
+        assert not runs.app.traffic.start(wish)
+        assert len(runs.generators()) == 2
+        await runs.press("escape")
+        await runs.over()
+
+
+@real
+async def test_a_host_that_is_removed_ends_the_run() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.moving()
+        runs.app.hosts.remove("b")
+        await runs.over()
+        assert runs.generators() == []
+        assert runs.app.traffic.trouble or runs.app.traffic.results[0].result.failure is not None
+
+
+@real
+async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None:
+    wish = Wish("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
+    async with two_hosts(wish=wish) as runs:
+        await runs.until(lambda: bool(runs.app.traffic.ended))
+        outcome = runs.app.outcome
+        assert outcome.trouble == ""
+        assert [one.result.failure for one in outcome.results] == [None]
+
+
+@real
+async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so() -> None:
+    async with two_hosts(bare=["b"]) as runs:
+        await runs.open_form()
+        assert "b: no iperf3, only the built-in generator" in runs.facts()
+        await runs.type(2, "1")
+        await runs.press("enter")
+        await runs.over()
+        (kept,) = runs.app.traffic.results
+        assert kept.result.plan.generator == "builtin"
+        assert kept.result.failure is None
+        assert any("built-in" in note for note in runs.app.traffic.notes)
+
+
+@real
+async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_starts() -> None:
+    async with two_hosts(bare=["b"]) as runs:
+        await runs.open_form()
+        await runs.press("tab", *["down"] * 7, "right")
+        assert runs.app.screen.query_one(RunForm).words["generator"] == "iperf3"
+        assert "not installed" in runs.facts()
+        await runs.press("enter")
+        assert isinstance(runs.app.screen, TrafficScreen)
+        assert runs.app.traffic.ended == []
+
+
+# ------------------------------------------------------------------------------------------------------ experiments
+
+
+async def compare_by_hand(runs: Runs) -> None:
+    await runs.open_form()
+    await runs.type(2, "1")
+    await runs.press(*["down"] * 7, *"setup=old,new", *["down"] * 2, "1", "enter")
+
+
+@real
+async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None:
+    async with two_hosts() as runs:
+        await compare_by_hand(runs)
+        for name in ("old", "new"):
+            await runs.until(
+                lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-lines")  # type: ignore[misc]
+            )
+            await runs.press("enter")
+            await runs.until(lambda: not runs.app.traffic.asks)
+        await runs.over()
+        assert [one.value for one in runs.app.traffic.results] == ["old", "new"]
+        assert any("B: new" in row for row in runs.drawn())
+        assert "fewer than 3 runs" in runs.sentences()
+        await runs.press("p")
+        assert runs.chart().display
+
+
+@real
+async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
+    async with two_hosts() as runs:
+        await compare_by_hand(runs)
+        await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
+        await runs.press("escape")
+        await runs.over()
+        assert runs.app.traffic.results == ()
+        assert runs.app.traffic.trouble
+        assert runs.generators() == []
+
+
+@real
+async def test_a_self_test_needs_no_second_host() -> None:
+    async with two_hosts() as runs:
+        await runs.open_form()
+        await runs.type(2, "1")
+        await runs.press("tab", "s")
+        await runs.over()
+        (kept,) = runs.app.traffic.results
+        assert kept.result.failure is None
+        assert "no NIC" in runs.sentences()
+
+
+# --------------------------------------------------------------------------------------------------------- the form
+
+
+def nic(name: str, address: str, mtu: int = 1500) -> Line:
+    return inventory(link(2, name, bus="pci", mtu=mtu, addresses=(Address("ipv4", address, 24, "global", ()),)))
+
+
+async def test_with_one_host_the_form_says_what_to_do() -> None:
+    async with live(NARROW) as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("t")
+        drawn = "\n".join(screen.drawn())
+        assert "h adds the other one" in drawn
+        assert "self-test" in drawn
+        await screen.press("enter")
+        assert "no pair of ends" in "\n".join(screen.drawn())
+        assert not screen.app.traffic.running
+        await screen.press("escape")
+        assert isinstance(screen.app.screen, LiveScreen)
+
+
+@pytest.mark.parametrize(("other", "words"), [("192.0.2.2", "nothing"), ("198.51.100.2", "share a subnet")])
+async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, words: str) -> None:
+    async with several("vm1", "vm2") as (screen, hosts):
+        for name, boot, address, mtu in (("vm1", "b1", "192.0.2.1", 1500), ("vm2", "b2", other, 9000)):
+            line = hello()
+            assert line.hello is not None
+            hosts[name].say(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
+            hosts[name].say(counters(1.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
+        await screen.press("t")
+        drawn = "\n".join(screen.drawn())
+        if words == "nothing":
+            assert screen.app.screen.query_one(OfferTable).count == 2
+            assert "mtu 1500 / 9000" in drawn
+            assert "ens3[/x]" in drawn
+            await screen.press("slash", *"192.0.2.9")
+            assert "no pair passes the filter" in "\n".join(screen.drawn())
+            await screen.press("escape")
+            assert screen.app.screen.query_one(OfferTable).count == 2
+        else:
+            assert words in drawn
+
+
+@real
+async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> None:
+    async with two_hosts() as runs:
+        await runs.open_form()
+        await runs.press("tab")
+        for field, typed, said in (
+            (3, "many", "no whole number"),
+            (3, "0", "not from 1 to 128"),
+            (5, "fast", "no bitrate"),
+            (2, "99999999", "not from 1"),
+            (4, "9M", "iperf3 sends messages of up to 1048576 bytes"),
+        ):
+            if typed == "9M":
+                await runs.press("home", *["down"] * 7, "right")
+            await runs.press("home", *["down"] * field, *typed)
+            assert said in runs.text("#run-form").split("\n")[field]
+            await runs.press("enter")
+            assert isinstance(runs.app.screen, TrafficScreen)
+            assert "Not started" in runs.facts()
+            assert runs.app.traffic.ended == []
+            await runs.press("ctrl+u")
+            assert said not in runs.text("#run-form").split("\n")[field]
+
+
+async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("t", "tab", "down", "down", *"qkth/s?")
+        form = screen.app.screen.query_one(RunForm)
+        assert form.words["time"] == "qkth/s?"
+        assert isinstance(screen.app.screen, TrafficScreen)
+        await screen.press("backspace")
+        assert form.words["time"] == "qkth/s"
+        await screen.press("ctrl+u")
+        assert form.words["time"] == "10"
+
+
+async def test_an_ascii_console_gets_ascii() -> None:
+    async with live(NARROW, ascii_only=True) as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("t", "f2")
+        assert all(row.isascii() for row in screen.drawn())
+
+
+# ----------------------------------------------------------------------------------------------------- kept results
+
+
+def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, runs: int = 5) -> None:
+    for number in range(runs):
+        made = result(gigabits + number / 100, wall=1_790_000_000.0 + 60 * number)
+        keep(
+            Kept(f"{experiment}{number:02d}", experiment, made, made.wall, "0", "repeat", label, number=number + 1),
+            directory,
+        )
+
+
+async def open_kept(screen: Screen) -> SetUpList:
+    await screen.press("t", "k")
+    assert isinstance(screen.app.screen, KeptScreen)
+    table = screen.app.screen.query_one(SetUpList)
+    await wait_until(screen, lambda: "reading" not in "".join(text for line in table.lines for text, _ in line))
+    await screen.settle()
+    return table
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_two_kept_set_ups_are_compared(size: tuple[int, int], kept_here: Path) -> None:
+    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0)
+    write_set_up(kept_here, "b2b2b2b2b2", "passthrough[/b]", 8.0)
+    async with live(size) as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        table = await open_kept(screen)
+        drawn = ["".join(text for text, _ in line) for line in table.lines]
+        slower = next(number for number, line in enumerate(drawn) if "vswitch" in line)
+        await screen.press("home", *["down"] * slower, "a")
+        await screen.press("c")
+        assert "Mark B first" in "\n".join(screen.drawn())
+        await screen.press("home", *["down"] * (1 - slower), "b", "c")
+        assert isinstance(screen.app.screen, ComparisonScreen)
+        await screen.settle()
+        drawn = screen.drawn()
+        assert any("passthrough[/b] is better" in line for line in drawn)
+        await screen.press("x")
+        await screen.settle()
+        assert any("vswitch is worse" in line for line in screen.drawn())
+
+
+async def test_a_kept_run_is_drawn_as_it_was(kept_here: Path) -> None:
+    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=2)
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await open_kept(screen)
+        await screen.press("enter")
+        assert shown(screen) is KeptRunScreen
+        await screen.settle()
+        assert any("4.00 Gb/s arrived at b" in row for row in screen.drawn())
+        await screen.press("right_square_bracket")
+        await screen.settle()
+        assert any("4.01 Gb/s arrived at b" in row for row in screen.drawn())
+        assert "run 2 of 2" in screen.drawn()[0]
+
+
+async def test_what_is_no_result_is_said_and_takes_nothing_from_the_others(kept_here: Path) -> None:
+    write_set_up(kept_here, "a1a1a1a1a1", "vswitch", 4.0, runs=1)
+    (known,) = [path for path, _ in kept_runs(kept_here).runs]
+    (known.parent / f"x{known.name[1:]}").write_text("{")
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        table = await open_kept(screen)
+        assert table.chosen is not None
+        assert any("no result of nictop" in row for row in screen.drawn())
+
+
+async def test_nothing_kept_is_said() -> None:
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await open_kept(screen)
+        assert any("Nothing is kept yet" in row for row in screen.drawn())
+        await screen.press("enter", "a", "c", "escape", "escape")
+        assert isinstance(screen.app.screen, LiveScreen)
+        assert str(screen.app.screen.query_one("#banner", Static).content) == ""
+
+
+async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_chosen() -> None:
+    """A slow line brings several keys at once."""
+    async with live() as screen:
+        await screen.hear(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("t", "tab")
+        for key in ("down", "down", *"1007", "backspace", "down", *"4"):
+            screen.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await screen.settle()
+        form = screen.app.screen.query_one(RunForm)
+        assert (form.words["time"], form.words["streams"], form.chosen.name) == ("100", "4", "streams")

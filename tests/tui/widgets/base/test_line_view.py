@@ -1,0 +1,121 @@
+"""Lines are made when they come into view, and laying out is left to those who need other sizes."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+
+from nictop.tui.widgets.base.line_view import CURSOR_MARKS, LineView, SpanLine
+from tests.support.screen import running, settle
+
+LINES = 1000
+
+
+class Viewer(App[None]):
+    """One view of many lines."""
+
+    CSS_PATH = "../../../../nictop/tui/nictop.tcss"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[int] = []
+
+    def compose(self) -> ComposeResult:
+        yield LineView(id="view")
+
+    def line(self, index: int) -> SpanLine:
+        self.made.append(index)
+        return ((f" line {index}", ""),)
+
+
+def drawn(view: LineView, y: int) -> str:
+    return view.render_line(y).text.rstrip()
+
+
+def drawn_rows(app: Viewer) -> list[str]:
+    """What is on the screen."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+async def test_only_lines_in_view_are_made() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        view.show_drawn(LINES, app.line, cursor=3)
+        await pilot.pause()
+        assert set(app.made) == set(range(10))
+        assert len(app.made) == 10, "each line is made once"
+        app.made.clear()
+        view.scroll_to(y=500, animate=False)
+        await pilot.pause()
+        assert set(app.made) == set(range(500, 510))
+        assert drawn(view, 0) == " line 500"
+
+
+async def test_the_cursor_is_brought_into_view_and_has_a_mark() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        for cursor in (0, 700, 2):
+            view.show_drawn(LINES, app.line, cursor=cursor)
+            await pilot.pause()
+            rows = [drawn(view, y) for y in range(10)]
+            assert f"{CURSOR_MARKS[False]}line {cursor}" in rows
+            assert sum(row.startswith(CURSOR_MARKS[False]) for row in rows) == 1
+
+
+async def test_fewer_lines_leave_nothing_behind() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        view.show_drawn(LINES, app.line)
+        view.scroll_to(y=900, animate=False)
+        await pilot.pause()
+        view.show_drawn(2, app.line)
+        await pilot.pause()
+        assert [drawn(view, y) for y in range(10)] == [" line 0", " line 1"] + [""] * 8
+
+
+async def test_the_last_column_is_drawn_when_the_scroll_bar_has_gone() -> None:
+    """A view that is made lower shows a scroll bar until whoever fills it has made fewer lines."""
+    app = Viewer()
+    lines: list[SpanLine] = [(("x" * 40, ""),)] * 10
+    async with running(app, (40, 10), notifications=False) as pilot:
+        view = app.query_one(LineView)
+        view.show_lines(lines)
+        await pilot.pause()
+        view.take_rows(9)
+        await pilot.pause()
+        assert drawn_rows(app)[0] != "x" * 40
+        view.show_lines(lines[:9])
+        await pilot.pause()
+        assert drawn_rows(app)[:9] == ["x" * 40] * 9
+
+
+async def test_a_style_that_changes_is_drawn_anew_and_others_are_not() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False):
+        view = app.query_one(LineView)
+        view.show_lines([((" in", "in"), (" plain", ""))])
+        await settle(app)
+        drawn = [view.render_line(0)]
+        refreshed: list[bool] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LineView, "refresh", lambda self, *given, **named: refreshed.append(True))
+            view.notify_style_update()
+            assert refreshed == [], "nothing is different"
+        app.theme = "textual-light"
+        await settle(app)
+        drawn.append(view.render_line(0))
+        colours = [[segment.style.color for segment in strip if segment.style is not None] for strip in drawn]
+        assert all(before != after for before, after in zip(*(one[:2] for one in colours), strict=True))
+
+
+async def test_a_style_that_there_is_not_is_refused() -> None:
+    app = Viewer()
+    async with running(app, (40, 10), notifications=False):
+        view = app.query_one(LineView)
+        view.show_lines([((" in", "nosuch"),)])
+        with pytest.raises(KeyError, match="nosuch"):
+            view.render_line(0)
+        view.show_lines([])

@@ -1,0 +1,95 @@
+"""The form of a guided job: whatever is typed makes a job or a sentence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.changes.actions import Actions, actions_of
+from nictop.errors import NictopError
+from nictop.tui.widgets.base.form import presets
+from nictop.tui.widgets.changes.guided_fields import (
+    ADDRESS,
+    DHCP,
+    INTERRUPTS,
+    JOBS,
+    NEW,
+    QUEUES,
+    VFS,
+    YES,
+    Missing,
+    Place,
+    fields_of,
+    names_shown,
+    set_up_of,
+)
+from tests.support.findings import host_of_case
+from tests.support.rule_cases import watched
+
+
+def place() -> Place:
+    """A guest whose ens224 is run by "Wired connection 1"."""
+    host = watched(host_of_case("profiles", "profile_is_generated"))
+    return Place.of(host, host.links_by_name["ens224"])
+
+
+PLACE = place()
+FIELDS = {field.name: field for field in fields_of(PLACE)}
+WORDS = st.fixed_dictionaries(
+    {
+        name: st.sampled_from(field.choices) if field.choices else st.text() | st.sampled_from(["0", "1", "4", "0-3"])
+        for name, field in FIELDS.items()
+    }
+)
+
+
+def words(**typed: str) -> dict[str, str]:
+    return {**presets(FIELDS.values()), **typed}
+
+
+def said(**typed: str) -> str:
+    """Why these words make no job; "": they make one."""
+    try:
+        set_up_of(words(**typed), PLACE)
+    except NictopError as error:
+        return error.message
+    return ""
+
+
+@given(WORDS)
+def test_whatever_is_typed_makes_a_job_or_a_sentence(typed: dict[str, str]) -> None:
+    """And what it makes the probe's grammar takes, with nothing left to fill in."""
+    assert names_shown(typed)[0] == "job"
+    try:
+        job = set_up_of(typed, PLACE)
+    except NictopError as error:
+        assert error.message
+        return
+    meant = actions_of(job.fix)
+    assert isinstance(meant, Actions)
+    assert not meant.blanks
+
+
+def test_what_is_typed_is_what_is_done() -> None:
+    job = set_up_of(words(address=" 192.0.2.10/24 ", default_route=YES, gateway="192.0.2.1"), PLACE)
+    (first, *_) = job.fix.commands
+    assert "ipv4.addresses 192.0.2.10/24 ipv4.gateway 192.0.2.1 ipv4.never-default no" in first
+    hidden = set_up_of(words(address="192.0.2.10/24", gateway="192.0.2.1"), PLACE).fix.commands[0]
+    assert "192.0.2.1 " not in hidden, "a field that is not in sight says nothing"
+    assert "ipv4.method auto" in set_up_of(words(method=DHCP, address="nonsense"), PLACE).fix.commands[0]
+    assert "con add" in set_up_of(words(method=DHCP, profile=NEW), PLACE).fix.commands[0]
+
+
+def test_what_is_missing_is_no_mistake_yet() -> None:
+    for job in (ADDRESS, QUEUES, INTERRUPTS):
+        with pytest.raises(Missing, match=r"^Type "):
+            set_up_of(words(job=job, cpus=""), PLACE)
+    assert set(JOBS) == {ADDRESS, QUEUES, VFS, INTERRUPTS}
+
+
+def test_what_cannot_be_is_said() -> None:
+    assert said(job=QUEUES, queues="x") == "'x' is no number"
+    assert said(job=INTERRUPTS, cpus="3-1") == "'3-1' is no list of CPUs"
+    assert said(address="192.0.2.0/24").endswith("not one of a host")
+    assert said(address="192.0.2.10/24", default_route=YES, gateway="198.51.100.1").startswith("the gateway")

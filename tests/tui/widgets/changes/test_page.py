@@ -1,0 +1,143 @@
+"""One change as it is drawn: whatever is heard of it, in whatever order."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.changes.actions import Action
+from nictop.changes.events import (
+    Applied,
+    Applying,
+    Ended,
+    Event,
+    Outcome,
+    Parted,
+    Prepared,
+    StillHeard,
+    Troubled,
+    Undoing,
+    Verdict,
+)
+from nictop.changes.guided import Proof
+from nictop.changes.job import Errand
+from nictop.changes.progress import Progress, Told
+from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot
+from nictop.probe.records import PlannedAction
+from nictop.rules import Fix
+from nictop.tui.screens.changes.status import change_status, end_words
+from nictop.tui.widgets.changes.page import ENDS, ChangePage
+from tests.support.findings import RENAME, finding
+
+ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
+PLAN = (PlannedAction(ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)),)
+LASTING = Fix("here", "keep it", ("nmcli con mod ens4 802-3-ethernet.mtu 9000",), True)
+ERRAND = Errand("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
+JOB = replace(ERRAND, finding=None, proof=lambda snapshot: Proof(True, "ens4 has MTU 9000"))
+
+text = st.text(max_size=12)
+plans = st.builds(
+    PlannedAction,
+    st.lists(text, min_size=1, max_size=6).map(tuple),
+    text,
+    text,
+    st.lists(st.lists(text, min_size=1, max_size=4).map(tuple), max_size=2).map(tuple),
+    text,
+    st.booleans(),
+    st.lists(text, max_size=2).map(tuple),
+)
+plan = st.lists(plans, max_size=2).map(tuple)
+events: st.SearchStrategy[Event] = st.one_of(
+    st.builds(Prepared, plan, st.booleans()),
+    st.builds(Applying),
+    st.builds(Applied, plan, st.floats(-1e6, 1e6)),
+    st.builds(StillHeard),
+    st.builds(Verdict, st.booleans(), text),
+    st.builds(Troubled, text),
+    st.builds(Undoing, text),
+    st.builds(Parted, text),
+    st.builds(Ended, st.sampled_from(sorted(ENDS)), text),
+)
+told: st.SearchStrategy[Told] = st.sampled_from(["", "apply", "keep", "undo"])
+
+
+def after(*heard: Event, told: Told = "apply", errand: Errand = ERRAND) -> Progress:
+    """How far a change has come."""
+    progress = Progress(errand.wish((ACTION,))).decided(told)
+    for event in heard:
+        progress = progress.after(event)
+    return progress
+
+
+def words(progress: Progress, *, now: float = 0.0, errand: Errand = ERRAND, asks_twice: bool = False) -> str:
+    page = ChangePage(errand, progress, 100, ascii_only=False)
+    lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
+    return " ".join(" ".join(span for span, _ in line) for line in lines)
+
+
+@given(st.lists(st.tuples(told, events), max_size=5), st.integers(1, 130), st.booleans(), st.booleans())
+def test_whatever_is_heard_is_drawn(heard: list[tuple[Told, Event]], cells: int, ascii_only: bool, twice: bool) -> None:
+    for errand in (ERRAND, JOB):
+        progress = Progress(errand.wish((ACTION,)))
+        for decision, event in heard:
+            progress = progress.decided(decision).after(event)
+            lines = ChangePage(errand, progress, cells, ascii_only=ascii_only).lines(
+                0.0, Snapshot.empty("vm1"), asks_twice=twice
+            )
+            drawn = ["".join(span for span, _ in line) for line in lines]
+            assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
+            assert ascii_only or cells < 40 or all(width(line) <= cells for line in drawn)
+            change_status(progress, 0.0)
+            end_words(progress)
+
+
+def test_the_plan_is_shown_before_anything_is_done() -> None:
+    said = words(after(Prepared(PLAN, False), told=""))
+    assert "Nothing is changed yet" in said
+    assert "▲  resets ens4" in said
+    assert "now      mtu 1500" in said
+    assert "then     mtu 9000" in said
+    assert change_status(after(Prepared(PLAN, False), told=""), 0.0) == ""
+    assert "this may cut vm1 off" in words(after(Prepared(PLAN, True), told=""), asks_twice=True)
+
+
+def test_the_countdown_runs_and_warns() -> None:
+    applied = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
+    for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
+        assert f"vm1 takes it back by itself in {left} s" in words(applied, now=now)
+        assert change_status(applied, now) == f"keep the change? {left} s: f"
+    page = ChangePage(ERRAND, applied, 100, ascii_only=True)
+    bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
+    assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
+    assert [bar[0][0][1] for bar in bars] == ["", "", "warn"]
+    assert "takes it back" not in words(applied.decided("keep"), now=100.0), "it is decided"
+
+
+def test_whether_it_has_helped() -> None:
+    applied = after(Applied(PLAN, 30.0))
+    assert "the rule looks again as soon as it has new readings" in words(applied)
+    assert "✓  the finding is gone" in words(applied.after(Verdict(True)))
+    assert "▲  the finding is still there" in words(applied.after(Verdict(False)))
+    assert "cannot be told: needs root" in words(applied.after(Verdict(False, "needs root")))
+    assert "·  the check looks" in words(applied, errand=JOB)
+    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=Proof(True, "ens4 has MTU 9000")), errand=JOB)
+    assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=Proof(False, "ens4 has MTU 1500")), errand=JOB)
+
+
+@pytest.mark.parametrize("outcome", sorted(ENDS))
+def test_its_end_is_said(outcome: Outcome) -> None:
+    said = words(after(Prepared(PLAN, False), Ended(outcome, "for this reason")))
+    assert "for this reason" in said
+    assert ("It is in the log" in said) == (outcome in ("kept", "undone", "failed", "unknown"))
+    assert ("to make it last" in said) == (outcome == "kept"), "what was taken back needs nothing to last"
+
+
+def test_why_it_is_undone_is_said_once() -> None:
+    progress = after(Applied(PLAN, 30.0), Troubled("no such device"), Undoing("no such device"), Undoing(""))
+    assert words(progress).count("no such device") == 1
+    assert words(progress.after(Ended("undone", "no such device"))).count("no such device") == 1

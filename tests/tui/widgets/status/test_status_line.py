@@ -1,0 +1,46 @@
+"""The first line has exactly the width of the screen, and gives up what matters least."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.model.snapshot import Snapshot, with_state
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.status.status_line import draw_status
+from tests.model.hosts import live_host
+
+COST = (1.8, 52e6)
+
+
+def text(line: SpanLine) -> str:
+    return "".join(part for part, _ in line)
+
+
+def drawn(snapshot: Snapshot, width: int, *, silent: float = 0.0, frozen: bool = False) -> str:
+    cost = (COST[0], int(COST[1]))
+    return text(draw_status(snapshot, width, 1.0, cost, frozen=frozen, ascii_only=False, silent=silent))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("silent", [0.0, 75.0])
+@pytest.mark.parametrize("width", range(0, 140, 7))
+def test_it_has_the_width_of_the_screen(width: int, silent: float, frozen: bool) -> None:
+    assert len(drawn(live_host(), width, silent=silent, frozen=frozen)) == width
+
+
+def test_the_host_comes_first_and_the_cost_last() -> None:
+    host = live_host()
+    assert "nictop 1.8 % CPU 52 MB" in drawn(host, 120)
+    assert drawn(host, 20).startswith(" nictop  ● ")
+    assert "every 1 s" in drawn(host, 40)
+    assert "every" not in drawn(host, 20)
+
+
+def test_a_lost_host_is_named_on_a_narrow_screen() -> None:
+    assert "lost" in drawn(with_state(live_host(), "lost", "why"), 60)
+
+
+def test_a_host_that_says_nothing_does_not_look_live() -> None:
+    line = drawn(live_host(), 80, silent=75.0)
+    assert "silent for 1 min 15 s" in line
+    assert "●" not in line

@@ -1,0 +1,156 @@
+"""Findings as lines: they fit whatever the width, no command is shown in half without a mark, and nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.model.facts import width
+from nictop.rules import RULES, Diagnosis, Evidence, Fix, Skipped
+from nictop.tui.widgets.base.line_view import STYLES, SpanLine
+from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
+from nictop.tui.widgets.findings.panel import draw_findings, finding_line, panel_title, worst_fix
+from tests.support.findings import RENAME, finding
+
+TEXT = st.text(max_size=60)
+LONG = Fix("here", "one long line", ("ip link set ens224 " + " ".join(f"word{n}" for n in range(20)),))
+
+
+def text_of(line: SpanLine) -> str:
+    return "".join(part for part, _ in line)
+
+
+def drawn(*findings: object, cells: int = 80, rows: int = 6, ascii_only: bool = False) -> list[str]:
+    diagnosis = Diagnosis(tuple(findings), ())  # type: ignore[arg-type]
+    return [text_of(line) for line in draw_findings(diagnosis, cells, rows, ascii_only=ascii_only)]
+
+
+def test_the_worst_in_full_and_one_line_for_each_other() -> None:
+    lines = drawn(finding(severity="critical"), finding(subject="ens256"), cells=100)
+    assert lines[0].startswith(" ✖ ens224 is run by")
+    assert lines[1:3] == [f"    {one}" for one in RENAME.commands]
+    assert lines[3].startswith(" ▲ ens256 is run by")
+
+
+def test_a_title_that_does_not_fit_wraps_when_there_is_room_and_is_cut_when_there_is_none() -> None:
+    wordy = finding(title="has " + "many words " * 12)
+    assert " ".join(line.strip(" ▲") for line in drawn(wordy, rows=6)[:2]).count("many words") == 12
+    short = drawn(wordy, rows=2)
+    assert short[0].rstrip().endswith("…")
+    assert len(short) == 2
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+def test_half_a_command_does_not_look_like_a_whole_one(rows: int) -> None:
+    lines = drawn(finding(fixes=(LONG,)), cells=50, rows=rows)
+    assert len(lines) == rows
+    assert lines[-1].endswith("…") or rows == 1
+    whole = drawn(finding(fixes=(LONG,)), cells=50, rows=20)
+    assert not any(line.endswith("…") for line in whole)
+    assert " ".join(line.strip(" \\") for line in whole if "word" in line) == LONG.commands[0]
+
+
+def test_a_fix_without_a_command_gives_way_to_the_first_that_has_one() -> None:
+    by_hand = Fix("firmware", "switch SR-IOV on", ())
+    lines = drawn(finding(fixes=(by_hand, RENAME)), cells=100)
+    assert lines[1].strip() == RENAME.commands[0]
+    said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
+    assert worst_fix(said) == (said.findings[0], RENAME)
+    assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
+    assert worst_fix(Diagnosis((), ())) is None
+    assert worst_fix(None) is None
+
+
+def test_a_command_for_another_machine_says_so_in_a_way_that_a_shell_understands() -> None:
+    fix = Fix("proxmox", "offer queues", ("qm set <ID> --net0 virtio,queues=4",))
+    assert drawn(finding(fixes=(fix,)))[1] == "    qm set '<ID>' --net0 virtio,queues=4  # on the Proxmox VE host"
+    narrow = drawn(finding(fixes=(fix,)), cells=45)
+    assert narrow[-2:] == ["    # on the Proxmox VE host", "    qm set '<ID>' --net0 virtio,queues=4"]
+
+
+def test_what_is_hidden_is_counted() -> None:
+    lines = drawn(*(finding(subject=f"ens{n}") for n in range(10)), rows=5)
+    assert len(lines) == 5
+    assert lines[-1].endswith(" +7 more: 5 ")
+    assert width(lines[-1]) == 80
+
+
+def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
+    for severity, mark, plain, word, style in (
+        ("critical", "✖", "X", "critical", "bad"),
+        ("warning", "▲", "!", "warning", "warn"),
+        ("info", "·", "-", "note", ""),
+    ):
+        found = finding(severity=severity)  # type: ignore[arg-type]
+        line = finding_line(found, 80, several_hosts=False, ascii_only=False, word=True)
+        assert line[0] == (f" {mark} ", style)
+        assert line[1] == (f"{word:<9}", style)
+        assert finding_line(found, 80, several_hosts=False, ascii_only=True)[0] == (f" {plain} ", style)
+
+
+def test_several_hosts_are_named() -> None:
+    line = text_of(finding_line(finding(host="pve"), 80, several_hosts=True, ascii_only=False))
+    assert line.startswith(" ▲ pve ens224 is run by")
+
+
+def test_empty_states_speak() -> None:
+    assert "waiting for the inventory" in text_of(draw_findings(None, 80, 3)[0])
+    skipped = (Skipped("a_rule", "guest", "", "needs root"),)
+    (line,) = draw_findings(Diagnosis((), skipped), 80, 3)
+    assert text_of(line).rstrip() == f" – No problems found ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped)"
+    assert panel_title(Diagnosis((), ())) == "Findings"
+    assert panel_title(Diagnosis((finding(),), ())) == "Findings: 1 warning"
+
+
+def test_the_page_marks_the_fix_that_is_copied() -> None:
+    by_hand = Fix("firmware", "switch SR-IOV on", (), note="In the BIOS.")
+    found = finding(fixes=(by_hand, RENAME, LONG))
+    for marked, title in ((0, RENAME.title), (1, LONG.title)):
+        page = [text_of(line) for line in draw_finding(found, 80, marked=marked)]
+        (line,) = [line for line in page if line.startswith(" ▸ ")]
+        assert title in line
+    assert any("in the firmware set-up" in line for line in page)
+    assert any("In the BIOS." in line for line in page)
+
+
+def test_a_finding_of_a_rule_that_this_version_does_not_have() -> None:
+    """As in a recording by another version."""
+    page = [text_of(line) for line in draw_finding(finding(rule="from_the_future"), 80)]
+    assert page[-1].startswith(" ── The rule from_the_future ")
+
+
+def test_a_rule_that_could_not_look_has_a_page() -> None:
+    rule = next(iter(RULES.values()))
+    page = " ".join(" ".join(map(text_of, draw_skipped(Skipped(rule.name, "g", "e1", "needs root"), 80))).split())
+    for part in (rule.name, "skipped", "needs root", " ".join(rule.summary.split())):
+        assert part in page
+
+
+@given(
+    texts=st.lists(TEXT, min_size=9, max_size=9),
+    cells=st.integers(1, 130),
+    rows=st.integers(1, 8),
+    ascii_only=st.booleans(),
+    several=st.booleans(),
+)
+def test_arbitrary_text_fits_and_is_harmless(
+    texts: list[str], cells: int, rows: int, ascii_only: bool, several: bool
+) -> None:
+    host, subject, title, why, what, value, source, command, note = texts
+    fix = replace(RENAME, title=title, commands=(command, "second"), note=note, undo=(command,))
+    found = finding(
+        host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
+    )
+    skipped = Skipped("a_rule", host, subject, why)
+    panel = draw_findings(Diagnosis((found, found), ()), cells, rows, several_hosts=several, ascii_only=ascii_only)
+    assert 1 <= len(panel) <= rows
+    page = draw_finding(found, cells, several_hosts=several, ascii_only=ascii_only)
+    page += draw_skipped(skipped, cells, several_hosts=several, ascii_only=ascii_only)
+    for line in (*panel, *page):
+        assert all(style == "" or style in STYLES for _, style in line)
+        assert text_of(line) == "" or text_of(line).isprintable()
+    if cells >= 40:
+        assert max(width(text_of(line)) for line in (*panel, *page)) <= cells

@@ -1,0 +1,82 @@
+"""The words of the form: what they come to, and what is said of those that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.traffic.plan.request import Wish
+from nictop.tui.widgets.traffic.form_fields import BY_NAME, FIELDS, NOBODY, field_of, next_choice, presets, wish_of
+
+WORDS = st.dictionaries(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=40))
+
+
+def test_what_stands_there_at_first_is_a_plain_run() -> None:
+    wish, problems = wish_of(presets(), "a", "b", ("pve",))
+    assert problems == {}
+    assert wish == Wish("a", "b", observers=("pve",))
+
+
+@pytest.mark.parametrize(
+    ("field", "word", "value"),
+    [
+        ("time", "20", 20),
+        ("length", "128K", 131072),
+        ("bitrate", "2.5G", 2_500_000_000),
+        ("dscp", "ef", 46),
+        ("zerocopy", "yes", True),
+        ("observers", NOBODY, ()),
+        ("sweep", "length=512,4K", ("length", ("512", "4K"))),
+        ("compare", "streams=1,4", ("streams", ("1", "4"))),
+        ("label", "[b]words", "[b]words"),
+    ],
+)
+def test_words_come_to_values(field: str, word: str, value: object) -> None:
+    wish, problems = wish_of({**presets(), field: word}, "a", "b", ("pve",))
+    assert problems == {}
+    assert getattr(wish, field) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "word", "said"),
+    [
+        ("time", "soon", "no whole number"),
+        ("length", "big", "write it like"),
+        ("dscp", "99", "from 0 to 63"),
+        ("sweep", "colour=red", "cannot be varied"),
+        ("compare", "streams=1,2,4", "exactly two"),
+    ],
+)
+def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) -> None:
+    wish, problems = wish_of({**presets(), field: word}, "a", "b", ())
+    assert list(problems) == [field]
+    assert said in problems[field]
+    assert getattr(wish, field) == getattr(Wish("a", "b"), field)
+
+
+@given(WORDS)
+def test_any_words_make_a_wish_or_a_sentence(words: dict[str, str]) -> None:
+    wish, problems = wish_of({**presets(), **words}, "a", "b", ())
+    assert wish.client == "a"
+    assert all(name in words and said for name, said in problems.items())
+
+
+@given(st.text(max_size=60))
+def test_any_sentence_is_about_a_field_or_none(sentence: str) -> None:
+    found = field_of(sentence)
+    assert found is None or found in BY_NAME
+
+
+def test_a_sentence_about_a_plan_stands_beside_its_field() -> None:
+    assert field_of("streams is 0, not from 1 to 128") == "streams"
+    assert field_of("client's CPU is 70000, not from 0 to 65535") == "client_cpu"
+    assert field_of("the built-in generator has no zerocopy") is None
+
+
+@given(st.text(max_size=10), st.integers(-3, 3))
+def test_a_choice_goes_round(word: str, step: int) -> None:
+    for field in FIELDS:
+        if field.choices:
+            assert next_choice(field, word, step) in field.choices
+            assert next_choice(field, next_choice(field, field.choices[0], 1), -1) == field.choices[0]

@@ -1,0 +1,194 @@
+"""Each host of a run is told in as many cells as there are; what nobody counted is not shown as nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from nictop.model.facts import width as cells
+from nictop.traffic.analysis.cpu_load import Busy
+from nictop.traffic.analysis.nic_load import Carrying, Packets
+from nictop.traffic.live.flow_view import Arrival
+from nictop.traffic.live.host_view import HostPicture
+from nictop.traffic.live.run_view import RunPicture, picture_of
+from nictop.tui.widgets.base.line_view import SpanLine
+from nictop.tui.widgets.charts.plot import Box, Canvas
+from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
+from nictop.tui.widgets.traffic.host_text import carrying_words, datagram_words, hottest_words, packet_words
+from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
+from nictop.tui.widgets.traffic.viewport import Sight, View
+from tests.support.screen import running
+from tests.traffic.pictures import busy, flow, host, picture, steady
+from tests.traffic.runs import load, result
+
+FULL = Busy(1.0, 0.5, 0.5, 0.0, 1.0, 0.0, 0.0, 2, 1, 1.0, 0.95)
+"""Two cores, both of them busy all the time: a quarter each in user and system, half of it in softirq."""
+
+
+def text(lines: Iterable[SpanLine]) -> list[str]:
+    return ["".join(part for part, _ in line) for line in lines]
+
+
+def styles(lines: Iterable[SpanLine], words: str) -> set[str]:
+    return {style for line in lines for part, style in line if words in part}
+
+
+def test_one_line_for_each_host_on_a_narrow_screen() -> None:
+    lines = text(draw_hosts(picture(flow(steady(1e9))), View(), 80, 2))
+    assert len(lines) == 2
+    assert lines[0].startswith(" client a ens4  CPU  25 % of 4  CPU2 100 % ▲  softirq  11 %")
+    assert lines[1].startswith(" server b ens4  CPU  50 % of 4  CPU2 100 % ▲  softirq  22 %")
+
+
+def test_more_rows_tell_more() -> None:
+    shown = picture(flow(steady(1e9)))
+    two = text(draw_hosts(shown, View(), 120, 4))
+    assert len(two) == 4
+    assert "retransmits 3 rtt 310 µs cwnd 1.20 MiB" in two[1] and "in 812 kpps out 40.1 kpps drops 0" in two[1]
+    many = text(draw_hosts(shown, View(), 120, 10))
+    assert len(many) == 10
+    assert "█user 2 ▓system 11 ▒softirq 11 ▚irq 0 ░steal 2 ▞guest 0" in many[1]
+    assert "queue 0 of 4 has 97 % on CPU 2" in many[4]
+    assert "retransmits" not in "".join(many[5:]), "the receiver sends nothing again"
+
+
+def test_an_observer_tells_what_its_vhost_threads_cost() -> None:
+    hosts = (host("a", "client", steady(0.2)), host("pve", "observer", steady(0.1), cores=64))
+    lines = text(draw_hosts(picture(flow(steady(1e9)), hosts=hosts), View(), 120, 8))
+    assert lines[4].startswith(" observer pve")
+    assert "of 64" in lines[4] and "vhost 90 % of a core" in "".join(lines[5:])
+
+
+def test_the_values_are_those_under_the_cursor() -> None:
+    hosts = (host("a", "client", lambda time: time / 100), host("b", "server", steady(0.5)))
+    shown = picture(flow(steady(1e9)), hosts=hosts)
+    assert "CPU   3 % of 4" in text(draw_hosts(shown, View(cursor=2.5), 80, 2))[0]
+    assert "CPU  10 % of 4" in text(draw_hosts(shown, View(), 80, 2))[0]
+    assert "CPU not counted" in text(draw_hosts(shown, View(cursor=-3.0), 80, 2))[0]
+
+
+def test_a_run_that_is_over_is_told_by_what_counts_of_it() -> None:
+    """The load of the result is 15 % of four cores, whatever the last second was."""
+    over = picture_of(result(5.0, hosts=(load("a", series=(busy(9.0, 0.9),)), load("b", "server"))))
+    assert "CPU  15 % of 4" in text(draw_hosts(over, View(), 80, 2))[0]
+    assert "CPU  90 % of 4" in text(draw_hosts(over, View(cursor=8.5), 80, 2))[0]
+
+
+def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
+    assert hottest_words(FULL)[1] == ("CPU1 100 % ▲", "bad")
+    assert hottest_words(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
+    assert hottest_words(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
+    taken = replace(FULL, steal=0.3)
+    lines = draw_hosts(picture(flow(steady(1e9)), hosts=(HostPicture("client", "a", "", (taken,)),)), View(), 120, 1)
+    assert styles(lines, "15 %") == {"warn"}
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert not packet_words(None) and not carrying_words(None) and not datagram_words(Arrival(1, 1, 1e9))
+    assert "".join(part for part, _ in packet_words(Packets(1, 1, None, 5000.0, None))) == "out 5.00 kpps"
+    assert "".join(part for part, _ in carrying_words(Carrying(1, 0, 1.0, 1, (3, 1)))) == "queue 0 on CPU 1,3"
+    assert carrying_words(Carrying(1)) == []
+
+
+def test_lost_packets_are_bad() -> None:
+    assert ("11", "bad") in packet_words(Packets(1, 1, 1.0, 1.0, 11))
+    lost = datagram_words(Arrival(1, 1, 1e9, packets=1000, lost=12, jitter=0.25))
+    assert "".join(part for part, _ in lost) == "lost 12 of 1000 jitter 250 µs"
+    assert ("12 of 1000", "bad") in lost
+
+
+def test_the_cells_of_a_stack_are_the_kinds_that_fill_them() -> None:
+    """user, system, softirq, irq, steal, guest: a quarter, a quarter, a half of all there is, on four rows."""
+    full = shares(FULL)
+    assert full == (0.25, 0.25, 0.5, 0.0, 0.0, 0.0)
+    assert stack_cells(full, 4, 1.0, ascii_only=False) == [
+        ("█", "user"), ("▓", "system"), ("▒", "softirq"), ("▒", "softirq")
+    ]  # fmt: skip
+    assert [mark for mark, _ in stack_cells(full, 4, 2.0, ascii_only=True)] == ["U", "Q"]
+    assert stack_cells((0.0,) * 6, 4, 1.0, ascii_only=False) == [("·", "dim")]
+    assert len(stack_cells((0.001, 0.0, 0.0, 0.0, 0.0, 0.0), 4, 1.0, ascii_only=False)) == 1, "work is never invisible"
+    assert stack_cells(None, 4, 1.0, ascii_only=False) == []
+
+
+def test_columns_are_means_of_windows_or_the_window_in_which_they_lie() -> None:
+    series = [replace(FULL, time=float(end), user=end / 5) for end in (1, 2, 3, 4)]
+    halves = [one[0] if one is not None else None for one in columns(series, Sight(0.0, 6.0), 3)]
+    assert halves == [pytest.approx(0.15), pytest.approx(0.35), None]
+    fine = [one[0] if one is not None else None for one in columns(series, Sight(0.5, 1.0), 4)]
+    assert fine == [pytest.approx(0.1)] * 2 + [pytest.approx(0.2)] * 2
+    gap = [series[0], replace(series[3], time=9.0)]
+    assert columns(gap, Sight(4.0, 1.0), 2) == [None, None]
+
+
+def test_the_split_chart_has_a_scale_that_does_not_exaggerate() -> None:
+    idle = replace(FULL, user=0.02, system=0.0, softirq=0.0)
+    for series, words in (([FULL], " 100 %"), ([idle], "  10 %"), ([], "  10 %")):
+        canvas = Canvas(20, 3)
+        draw_split(canvas, Box(0, 0, 20, 3), series, Sight(0.0, 1.0), ascii_only=False)
+        assert text([canvas.row(0)])[0].startswith(f"{words[1:]}┤")
+
+
+def test_names_are_cleaned() -> None:
+    shown = picture(flow(steady(1e9)), hosts=(HostPicture("server", "b\x1b[2J\n", "", (FULL,)),))
+    for rows in (1, 2, 5):
+        assert not any("\x1b" in line or "\n" in line for line in text(draw_hosts(shown, View(), 120, rows)))
+
+
+BUSY = st.builds(
+    Busy,
+    st.floats(-10, 1e4),
+    *[st.floats(0, 1e3)] * 6,
+    st.integers(0, 4096),
+    st.integers(0, 4095),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=12), st.lists(BUSY, max_size=6)), min_size=1, max_size=6),
+    st.tuples(st.integers(1, 160), st.integers(0, 30)),
+    st.none() | st.floats(-10, 20),
+    st.booleans(),
+)
+def test_any_hosts_fit_any_size(
+    hosts: list[tuple[str, list[Busy]]], size: tuple[int, int], cursor: float | None, ascii_only: bool
+) -> None:
+    pictures = [
+        HostPicture("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
+    ]
+    shown: RunPicture = picture(flow(steady(1e9)), hosts=tuple(pictures))
+    width, rows = size
+    lines = draw_hosts(shown, View(cursor=cursor), width, rows, ascii_only=ascii_only)
+    assert len(hosts) <= len(lines) <= max(rows, len(hosts))
+    assert all(cells(line) <= width for line in text(lines))
+    assert not ascii_only or all(line.isascii() for line in text(lines))
+
+
+class Hosts(App[None]):
+    """The hosts alone."""
+
+    CSS_PATH = "../../../../nictop/tui/nictop.tcss"
+
+    def compose(self) -> ComposeResult:
+        yield RunHosts()
+
+
+async def test_hosts_get_more_lines_when_there_are_more_rows() -> None:
+    app = Hosts()
+    async with running(app, (120, 12), notifications=False) as pilot:
+        view = app.query_one(RunHosts)
+        view.styles.height = "1fr"
+        await pilot.pause()
+        view.show(picture(flow(steady(1e9))), 2.5)
+        assert len(view.lines) == 12
+        await pilot.resize_terminal(80, 3)
+        await pilot.pause()
+        assert len(view.lines) == 2
+        view.show(None)
+        assert not view.lines

@@ -1,0 +1,365 @@
+"""The bundle: small enough, complete, the same program, and readable by every Python that it may meet."""
+
+from __future__ import annotations
+
+import ast
+import io
+import marshal
+import os
+import subprocess
+import sys
+import textwrap
+import tokenize
+import zlib
+from pathlib import Path
+from types import CodeType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.probe.protocol.byte_code import ByteCode, keep_byte_code
+from nictop.wire.codec import decode
+from nictop.wire.ssh.bootstrap_command import RemoteCommand
+from nictop.wire.ssh.bundle import MAGIC, Bundle, bare, bundle, closure, frame, imported
+from tests.support.namespaces import ROOT
+from tests.support.probe import interpreters
+
+PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
+
+
+def unpacked(packed: bytes) -> dict[str, str]:
+    modules: dict[str, str] = marshal.loads(zlib.decompress(packed[4:]))
+    return modules
+
+
+def command(packed: Bundle, *arguments: str) -> RemoteCommand:
+    return RemoteCommand(["--interval", "0.1", *arguments], len(packed.start), len(packed.frames))
+
+
+def run(line: str, data: bytes, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """As a login shell would run it."""
+    return subprocess.run(
+        ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=120, check=False, env=environment
+    )
+
+
+def test_the_first_counters_need_ten_kilobytes() -> None:
+    assert len(bundle().first) <= 10 * 1024
+
+
+def test_it_is_made_once() -> None:
+    assert bundle() is bundle()
+    assert bundle(allow_changes=True) is bundle(allow_changes=True)
+
+
+def test_what_changes_a_host_travels_only_where_that_is_allowed() -> None:
+    """And what both have in common is the same: the first numbers come as soon as ever."""
+    reading, changing = bundle(), bundle(allow_changes=True)
+    sources = [
+        {path: text for packed in one.frames for path, text in unpacked(packed).items()} for one in (reading, changing)
+    ]
+    more = {path for path in sources[1] if path not in sources[0]}
+    assert more == {path for path in sources[1] if path.startswith("nictop/probe/changes/")}
+    assert "nictop/probe/changes/executor.py" in more and not sources[0].keys() - sources[1].keys()
+    assert (reading.start, reading.frames[:2]) == (changing.start, changing.frames[:2])
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_gate_far_away(allowed: bool) -> None:
+    """A probe that came without the part that changes refuses; one that was not told to does not look for it."""
+    packed = bundle(allow_changes=allowed)
+    wanted = command(packed, *["--allow-changes"] * allowed)
+    request = b'{"change": {"id": "a", "step": "prepare", "actions": [["reboot"]]}}\n'
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", wanted.line()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"PATH": os.environ["PATH"]},
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process:
+        process.stdin.write(packed.first + packed.rest + request)
+        process.stdin.flush()
+        line = next(line for line in process.stdout if b'"change"' in line)
+        process.stdin.close()
+        process.stdout.read()
+    change = decode(line).change
+    assert change is not None and change.kind == "refused"
+    expected = "root" if os.geteuid() else "nothing else"
+    assert (expected if allowed else "only reads") in change.text
+
+
+def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
+    frames = [unpacked(packed) for packed in bundle(allow_changes=True).frames]
+    together = [path for sources in frames for path in sources]
+    assert len(together) == len(set(together))
+    own = {path for path in together if path.startswith("nictop/")}
+    here = {path.relative_to(ROOT).as_posix() for path in (ROOT / "nictop/probe").rglob("*.py")}
+    assert own == here - {"nictop/probe/bootstrap.py"} | {"nictop/__init__.py"}
+    assert {path.split("/")[0] for path in together} == {"nictop", "jeepney"}
+    assert not [path for path in together if "test" in path]
+
+
+def without_words(tree: ast.AST) -> str:
+    """What remains of a program without docstrings, annotations of functions and attributes, and code for checkers."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            node.value = ast.Constant(value="")
+    for node in ast.walk(tree):
+        for name, value in ast.iter_fields(node):
+            if isinstance(value, list):
+                setattr(node, name, [plain_assignment(entry) for entry in value])
+    return ast.dump(tree)
+
+
+def plain_assignment(node: object) -> object:
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute) and node.value is not None:
+        return ast.Assign(targets=[node.target], value=node.value)
+    return node
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name)
+def test_what_is_cut_away_is_words_only(path: Path) -> None:
+    """Of every module, though only some are cut: those that will be, tomorrow. Line numbers stay."""
+    source = path.read_text()
+    cut = bare(source)
+    assert cut.count("\n") == source.count("\n")
+    trees = ast.parse(cut, feature_version=(3, 9)), ast.parse(source)
+    less, all_lines = ({node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} for tree in trees)
+    assert less <= all_lines
+    assert without_words(trees[0]) == without_words(trees[1])
+    assert not [line for line in cut.splitlines() if line.lstrip().startswith("#")]
+
+
+NAMES = st.sampled_from(["a", "b2", "_c", "número"])
+TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
+
+
+@given(NAMES, TEXTS, TEXTS, st.booleans())
+def test_any_words_are_cut(name: str, said: str, comment: str, inner: bool) -> None:
+    source = textwrap.dedent(
+        f"""\
+        {said!r}
+        # {comment}
+        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {said!r}) -> "x":
+            {said!r}
+            self.{name}: list[int] = [1,
+                2]
+            return {name}, {said!r}, "->", lambda: 1
+        """
+    )
+    if inner:
+        source = "class C:\n" + textwrap.indent(source, "    ")
+    assert without_words(ast.parse(bare(source))) == without_words(ast.parse(source))
+    assert not [
+        token
+        for token in tokenize.generate_tokens(io.StringIO(bare(source)).readline)
+        if token.type == tokenize.COMMENT
+    ]
+
+
+def test_imports_are_followed() -> None:
+    sources = {
+        "nictop/__init__.py": "",
+        "nictop/a/__init__.py": "",
+        "nictop/a/one.py": "from nictop.a import two\nimport os\n\ndef f():\n    from nictop.a.three import x\n",
+        "nictop/a/two.py": "import nictop.a.one\nfrom nictop.a.missing import (\n    y,\n)\n",
+        "nictop/a/three.py": "raise SystemExit",
+    }
+    packages = {"nictop/__init__.py", "nictop/a/__init__.py"}
+    assert closure(sources, ["nictop.a.one"], everywhere=False) == packages | {"nictop/a/one.py", "nictop/a/two.py"}
+    assert closure(sources, ["nictop.a.one"], everywhere=True) == set(sources)
+    assert set(imported(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
+    assert unpacked(frame(sources)) == sources
+
+
+LOOK = """
+import atexit, os, sys
+def tell():
+    os.write(2, repr([sorted(sys.modules), sys.flags.isolated]).encode())
+atexit.register(tell)
+"""
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
+    """Hello, counters, an inventory with everything in it; nothing written anywhere."""
+    packed = bundle()
+    (tmp_path / "python3").symlink_to(python)
+    home = tmp_path / "home"
+    home.mkdir()
+    wanted = command(packed, "--once")
+    done = run(
+        wanted.line(), packed.first + packed.rest, PATH=f"{tmp_path}:/usr/bin:/bin", HOME=str(home), TMPDIR=str(home)
+    )
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[0].startswith("3."), done
+    lines = [decode(line) for line in answer[2].splitlines()]
+    assert lines[0].hello is not None and lines[0].hello.python == answer[0]
+    assert lines[1].counters is not None and lines[1].counters.links and lines[1].counters.cpus
+    assert [line.inventory for line in lines if line.inventory], (lines, done.stderr)
+    assert lines[-1].counters is not None and lines[-1].counters.time > lines[1].counters.time
+    assert not [line.trouble for line in lines if line.trouble]
+    assert done.returncode == 0 and not done.stderr
+    assert not list(home.iterdir())
+
+
+def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need() -> None:
+    """And runs the same program: what it is asked to compile is named on stderr."""
+    packed = bundle()
+    look = "def arrive(frames, arguments):\n import builtins, sys\n made = compile\n"
+    look += " def tell(source, path, *rest, **more):\n"
+    look += "  sys.stderr.write(path + chr(10))\n  return made(source, path, *rest, **more)\n"
+    look += " builtins.compile = tell\n return travel(frames, arguments)\n"
+    text = zlib.decompress(packed.start).decode().replace("def arrive(", "def travel(") + "\n" + look
+    start = zlib.compress(text.encode())
+    wanted = RemoteCommand(["--interval", "0.1", "--once"], len(start), len(packed.frames))
+    own = os.path.dirname(sys.executable)
+    done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.compiled, PATH=f"{own}:/bin")
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[1] == MAGIC
+    lines = [decode(line) for line in answer[2].splitlines()]
+    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    assert inventory.links and not inventory.unreadable
+    compiled = set(done.stderr.decode().split())
+    assert compiled and {path for path in compiled if path.startswith("nictop")} <= set(packed.parts[0])
+
+
+def test_byte_code_of_another_python_is_not_sent() -> None:
+    packed = bundle()
+    assert packed.rest_for("3.11.2", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
+    assert packed.rest_for(version, MAGIC) == packed.compiled != packed.rest
+
+
+@pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
+def test_byte_code_that_another_python_of_this_machine_makes(
+    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the same program there: hello, counters and an inventory."""
+    asked = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
+    told = subprocess.run([python, "-I", "-S", "-c", asked], capture_output=True, text=True, check=True)
+    version, magic = told.stdout.split()
+    for name in ("python3", f"python3.{version.split('.')[1]}"):
+        (tmp_path / name).symlink_to(python)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    packed = Bundle(bundle().start, bundle().parts, bundle().often)
+    rest = packed.rest_for(version, magic)
+    assert rest != packed.rest
+    wanted = command(packed, "--once")
+    done = run(wanted.line(), packed.first + rest, PATH=f"{tmp_path}:/usr/bin:/bin")
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[:2] == (version, magic)
+    lines = [decode(line) for line in answer[2].splitlines()]
+    assert [line.inventory.links for line in lines if line.inventory] and not done.stderr
+
+
+def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:
+    made: list[str] = []
+
+    def compile_source(path: str, source: str) -> CodeType:
+        made.append(path)
+        return compile(source, path, "exec")
+
+    shared = ByteCode(compile_source)
+    shared.code("parent.py", "a = 1")
+    for child in ("first", "second"):
+        pid = os.fork()
+        if not pid:
+            made.clear()
+            os.closerange(0, 256)  # as a child does that may not keep any file of its parent
+            found: dict[str, int] = {}
+            exec(shared.code("child.py", "b = 2"), found)
+            exec(shared.code("parent.py", "a = 1"), found)
+            keep_byte_code()
+            (tmp_path / child).write_text(f"{found['a'] + found['b']} {' '.join(made)}")
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+    assert (tmp_path / "first").read_text() == "3 child.py parent.py"
+    assert (tmp_path / "second").read_text() == "3 "
+
+
+def test_the_running_probe_takes_apart_what_it_needs_and_no_more() -> None:
+    """The vocabulary, the inventory and its libraries stay compressed in the process that must stay small."""
+    packed = bundle()
+    wanted = command(packed, "--once")
+    start = zlib.compress(
+        LOOK.encode() + zlib.decompress(packed.start).replace(b"from __future__ import annotations", b"")
+    )
+    changed = RemoteCommand(wanted.arguments, len(start), len(packed.frames))
+    done = run(changed.line(), start + b"".join(packed.frames), PATH=os.environ["PATH"])
+    modules, isolated = ast.literal_eval(done.stderr.decode())
+    frames = [set(unpacked(one)) for one in packed.frames]
+    loaded = {
+        path for name in modules for path in (name.replace(".", "/") + ".py", name.replace(".", "/") + "/__init__.py")
+    }
+    assert isolated == 1
+    assert "nictop.probe.__main__" in modules and "nictop.probe.events.kernel" in modules
+    assert not loaded & frames[2]
+    # what the standard dataclasses load is not there
+    assert not {"typing", "inspect", "ctypes", "asyncio", "site"} & set(modules)
+
+
+@pytest.mark.parametrize("kept", [0, 100, 1_200, 9_000, 9_900, 30_000])
+def test_sources_that_do_not_arrive_leave_nobody_waiting(kept: int) -> None:
+    packed = bundle()
+    done = run(command(packed).line(), (packed.first + packed.rest)[:kept], PATH=os.environ["PATH"])
+    assert done.returncode in (0, 1)  # zlib complains when not even the start is whole
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
+def test_a_python_that_is_too_old_is_named(version: str, tmp_path: Path) -> None:
+    found = interpreters([f"python{version}"])
+    if not found:
+        pytest.skip(f"no Python {version} here")
+    (tmp_path / "python3").symlink_to(found[0])
+    for tool in ("sh", "test"):
+        (tmp_path / tool).symlink_to(f"/bin/{tool}" if os.path.exists(f"/bin/{tool}") else f"/usr/bin/{tool}")
+    wanted = command(bundle())
+    done = run(wanted.line(), bundle().first, PATH=str(tmp_path))
+    with pytest.raises(Exception, match=rf"its python3 is {version}\.\d+, which is too old") as caught:
+        wanted.answer(done.stdout)
+    assert "install" in caught.value.hint  # type: ignore[attr-defined]
+    (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one beside it is taken
+    done = run(wanted.line(), b"", PATH=str(tmp_path))
+    answer = wanted.answer(done.stdout)
+    assert answer is not None and answer[0] == "{}.{}.{}".format(*sys.version_info[:3])
+
+
+def test_no_python_at_all_is_said(tmp_path: Path) -> None:
+    (tmp_path / "sh").symlink_to("/bin/sh")
+    wanted = command(bundle())
+    done = run(wanted.line(), b"", PATH=str(tmp_path))
+    with pytest.raises(Exception, match="there is no python3"):
+        wanted.answer(done.stdout)
+
+
+def test_an_echo_of_the_command_is_no_answer() -> None:
+    wanted = command(bundle())
+    assert wanted.answer(wanted.line().encode() + b"\n") is None
+    assert wanted.answer(f"{wanted.second}-{wanted.first}".encode()) is None
+    noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
+    assert wanted.answer(noise) is None
+    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == ("3.9.1", "", b"rest")
+    noise = f"{wanted.second}-{wanted.first} ready 3.11.2 a70d0d0a\nrest".encode()
+    assert wanted.answer(noise) == ("3.11.2", "a70d0d0a", b"rest")
+
+
+@given(st.binary(max_size=400))
+def test_any_noise_is_survived(noise: bytes) -> None:
+    assert RemoteCommand(["--interval", "1"], 1, 1).answer(noise) is None
+
+
+@pytest.mark.parametrize("sudo", ["", "quiet", "password"])
+def test_the_line_is_fit_for_every_login_shell(sudo: str) -> None:
+    line = command(bundle()).line(sudo)  # type: ignore[arg-type]
+    assert line.startswith("exec ") and not set(line) & set("\n\\!\t") and line.isascii()
+    assert len(line) < 8192

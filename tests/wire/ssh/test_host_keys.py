@@ -1,0 +1,234 @@
+"""known_hosts as ssh reads and writes it; ssh-keygen is the truth where it is installed."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nictop.wire.errors import Refused
+from nictop.wire.ssh.host_keys import (
+    Entry,
+    HostKeys,
+    Known,
+    PublicKey,
+    UnknownKey,
+    hashed,
+    host_name,
+    lookup,
+    matches,
+    parse_known_hosts,
+)
+
+
+def key(number: int, kind: str = "ssh-ed25519") -> PublicKey:
+    blob = len(kind).to_bytes(4, "big") + kind.encode() + bytes([0, 0, 0, 32]) + bytes([number]) * 32
+    return PublicKey(kind, base64.b64encode(blob).decode())
+
+
+ONE, TWO, THREE = key(1), key(2), key(3)
+
+
+def line(names: str, one: PublicKey, marker: str = "") -> str:
+    return f"{marker} {names} {one.type} {one.data} a comment\n".lstrip()
+
+
+def known(text: str, host: str, port: int = 22) -> Known:
+    return lookup(parse_known_hosts(text), host, port)
+
+
+def test_lines_that_make_no_sense_are_passed_over() -> None:
+    text = (
+        "# comment\n\n" + line("a,b", ONE) + "a ssh-ed25519\na ssh-ed25519 !!!\n@unheard-of a ssh-ed25519 AAAA\n"
+        f"a ssh-rsa {ONE.data}\n1 2 3 4 5\n" + line("*.example", TWO, "@cert-authority") + line("b", THREE, "@revoked")
+    )
+    assert parse_known_hosts(text) == [
+        Entry("", "a,b", ONE),
+        Entry("cert-authority", "*.example", TWO),
+        Entry("revoked", "b", THREE),
+    ]
+
+
+@given(st.text(max_size=300))
+def test_any_file_is_survived(text: str) -> None:
+    for entry in parse_known_hosts(text):
+        matches(entry.names, "host")
+    lookup(parse_known_hosts(text), "host", 22)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_any_pattern_is_survived(names: str, name: str) -> None:
+    assert matches(names, name) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("names", "name", "expected"),
+    [
+        ("host", "host", True),
+        ("HOST", "host", True),
+        ("host,other", "other", True),
+        ("host", "hosts", False),
+        ("*.example.org", "vm.example.org", True),
+        ("*.example.org,!vm.example.org", "vm.example.org", False),
+        ("!vm.example.org,*.example.org", "vm.example.org", False),
+        ("!vm.example.org", "other.example.org", False),
+        ("10.0.0.?", "10.0.0.7", True),
+        ("10.0.0.?", "10.0.0.17", False),
+        ("[host]:2222", "[host]:2222", True),
+        ("[host]:2222", "h:2222", False),
+        ("[*]:2222", "[host]:2222", True),
+        ("host.example", "hostxexample", False),
+        ("|1|AAAA|AAAA", "host", False),
+        ("|2|AAAA|AAAA", "host", False),
+        ("|1|é|é", "host", False),
+    ],
+)
+def test_names(names: str, name: str, expected: bool) -> None:
+    assert matches(names, name) is expected
+
+
+def test_a_pattern_of_many_stars_takes_no_time() -> None:
+    assert not matches("*y" * 100 + "x", "y" * 250)
+
+
+@given(st.text(min_size=1, max_size=30), st.binary(min_size=1, max_size=40))
+def test_hashed_names_fit_themselves_only(name: str, salt: bytes) -> None:
+    name = name.lower()
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return
+    assert matches(hashed(name, salt), name)
+    assert not matches(hashed(name, salt), name + "x")
+
+
+def test_ssh_keygen_finds_what_we_write_and_prints_our_fingerprint(tmp_path: Path) -> None:
+    if shutil.which("ssh-keygen") is None:
+        pytest.skip("ssh-keygen is not installed")
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "k")], check=True)
+    kind, data = (tmp_path / "k.pub").read_text().split()[:2]
+    real = PublicKey(kind, data)
+    said = subprocess.run(
+        ["ssh-keygen", "-l", "-f", str(tmp_path / "k.pub")], check=True, capture_output=True, text=True
+    )
+    assert said.stdout.split()[1] == real.fingerprint
+    file = tmp_path / "known_hosts"
+    for name in ("plain.example", "[10.0.0.1]:2222"):
+        file.write_text(f"{hashed(name, os.urandom(20))} {real.type} {real.data}\n")
+        found = subprocess.run(["ssh-keygen", "-F", name, "-f", str(file)], check=True, capture_output=True, text=True)
+        assert data in found.stdout
+        file.write_text(f"{name} {kind} {data}\n")
+        subprocess.run(["ssh-keygen", "-H", "-f", str(file)], check=True, capture_output=True)
+        assert file.read_text().startswith("|1|")
+        assert matches(parse_known_hosts(file.read_text())[0].names, name)
+
+
+def test_a_port_of_ones_own() -> None:
+    assert host_name("Host", 22) == "host" and host_name("::1", 2222) == "[::1]:2222"
+    text = line("host", ONE) + line("[host]:2222", TWO)
+    assert known(text, "host") == Known((ONE,), (), (), False)
+    assert known(text, "host", 2222) == Known((TWO,), (), (), False)
+    assert known(text, "host", 2223) == Known((ONE,), (), (), True)
+    assert known(text, "other") == Known((), (), (), True)
+
+
+def test_revoked_keys_are_revoked_at_every_port() -> None:
+    text = line("*", ONE, "@revoked") + line("[host]:2222", TWO) + line("[host]:2222", THREE, "@revoked")
+    assert set(known(text, "host", 2222).revoked) == {ONE, THREE}
+    assert set(known(text, "host", 22).revoked) == {ONE}
+    assert known(line("[host]:2222", ONE, "@revoked"), "host", 2222) == Known((), (), (ONE,), True)
+    assert known(line("host", ONE, "@revoked"), "host", 2222).revoked == (ONE,)
+
+
+def keys(file: Path, **options: object) -> HostKeys:
+    return HostKeys([str(file)], [], **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", ["refuse", "ask"])
+async def test_an_unknown_key_is_refused_without_anybody_to_ask(tmp_path: Path, policy: str) -> None:
+    file = tmp_path / "known_hosts"
+    with pytest.raises(Refused, match="is not known") as caught:
+        await keys(file, policy=policy).judge("host", 22, ONE)
+    assert ONE.fingerprint in caught.value.message and "--accept-new-host-keys" in caught.value.hint
+    assert not file.exists()
+
+
+async def test_accepted_keys_are_written_down_and_known_from_then_on(tmp_path: Path) -> None:
+    file = tmp_path / "ssh" / "known_hosts"
+    asked: list[UnknownKey] = []
+
+    async def confirm(unknown: UnknownKey) -> bool:
+        asked.append(unknown)
+        return len(asked) > 1
+
+    checker = keys(file, policy="ask", confirm=confirm)
+    with pytest.raises(Refused, match="was not accepted"):
+        await checker.judge("host", 2222, ONE)
+    assert not file.exists()
+    await checker.judge("host", 2222, ONE)
+    assert asked == [UnknownKey("[host]:2222", ONE)] * 2
+    assert file.read_text() == f"[host]:2222 {ONE.type} {ONE.data}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert checker.known("host", 2222).keys[0] == ONE
+    await keys(file).judge("host", 2222, ONE)
+    with pytest.raises(Refused, match="has changed") as caught:
+        await checker.judge("host", 2222, TWO)
+    assert "ssh-keygen -R '[host]:2222'" in caught.value.hint
+
+
+@pytest.mark.parametrize("before", ["", line("other", TWO), line("other", TWO).rstrip("\n")])
+async def test_accepting_new_keys_appends_to_the_file(tmp_path: Path, before: str) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(before)
+    for _ in range(2):
+        await keys(file, policy="accept-new").judge("host", 22, ONE)
+    written = parse_known_hosts(file.read_text())
+    assert written[-1] == Entry("", "host", ONE) and len(written) == len(parse_known_hosts(before)) + 1
+
+
+async def test_names_are_hashed_where_the_others_are(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(line(hashed("other", b"salt"), TWO))
+    await keys(file, policy="accept-new").judge("host", 22, ONE)
+    assert "host" not in file.read_text() and keys(file).known("host", 22).keys == (ONE,)
+
+
+@pytest.mark.parametrize(("host", "words"), [("host", "has changed"), ("bad", "has been revoked")])
+@pytest.mark.parametrize("policy", ["accept-new", "ask", "refuse"])
+async def test_nothing_accepts_a_changed_or_revoked_key(tmp_path: Path, policy: str, host: str, words: str) -> None:
+    file = tmp_path / "known_hosts"
+
+    async def yes(unknown: UnknownKey) -> bool:
+        raise AssertionError("nobody may be asked")
+
+    file.write_text(line("host", ONE) + line("bad", TWO, "@revoked"))
+    with pytest.raises(Refused, match=words):
+        await keys(file, policy=policy, confirm=yes).judge(host, 22, TWO)
+
+
+async def test_a_key_of_the_default_port_says_nothing_against_another_port(tmp_path: Path) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_text(line("host", ONE))
+    await keys(file, policy="accept-new").judge("host", 2222, TWO)
+    assert keys(file).known("host", 2222).keys == (TWO,)
+
+
+@pytest.mark.parametrize("host", ["a b", "a,b", "*", "!a", "|1|x", "a\nb", "#a", "@a"])
+async def test_a_name_that_would_mean_something_else_is_not_written(tmp_path: Path, host: str) -> None:
+    file = tmp_path / "known_hosts"
+    checker = keys(file, policy="accept-new")
+    await checker.judge(host, 22, ONE)
+    assert not file.exists() and ONE in checker.known(host, 22).keys
+
+
+async def test_a_file_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
+    checker = keys(tmp_path, policy="accept-new")  # a directory
+    await checker.judge("host", 22, ONE)
+    assert checker.known("host", 22).keys == (ONE,)
