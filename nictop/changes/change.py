@@ -20,23 +20,23 @@ from nictop.changes.audit_log import Logged, LoggedAction, State, user_name
 from nictop.changes.events import (
     Applied,
     Applying,
-    Ended,
+    ChangeEnded,
+    ChangeTimeouts,
+    ConnectionLost,
     Event,
-    Limits,
     Outcome,
-    Parted,
     Prepared,
-    StillHeard,
-    Troubled,
+    ReadBack,
+    StepFailed,
     Undoing,
     Verdict,
 )
-from nictop.changes.inbox import Heard, News
-from nictop.changes.recovery import GONE, Lost, found_again
+from nictop.changes.inbox import ChangeInbox, ChangeItem
+from nictop.changes.recovery import GONE, LostChange, found_again
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import LONGEST_KEPT, SHORTEST_KEPT, ChangeLine, ChangeRequest, Line, PlannedAction, Request
-from nictop.rules import Finding, Watched
+from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 
 DEFAULT_KEEP_WITHIN = 30.0
@@ -48,7 +48,7 @@ Step = Literal["prepare", "apply", "keep", "undo"]
 
 
 @dataclass(frozen=True)
-class Wish:
+class ChangeSpec:
     """What is to be changed on one host, and why."""
 
     host: str
@@ -71,12 +71,12 @@ class Change:
 
     def __init__(
         self,
-        wish: Wish,
+        wish: ChangeSpec,
         ask: Callable[[Request], Awaitable[None]],
         *,
         log: Callable[[Logged], None],
-        others: Callable[[], Iterable[Watched]] = tuple,
-        limits: Limits | None = None,
+        others: Callable[[], Iterable[HostFacts]] = tuple,
+        limits: ChangeTimeouts | None = None,
     ) -> None:
         if not SHORTEST_KEPT <= wish.keep_within <= LONGEST_KEPT:
             raise NictopError(f"a change waits {SHORTEST_KEPT:g} to {LONGEST_KEPT:g} seconds to be kept")
@@ -89,8 +89,8 @@ class Change:
         self.outcome: Outcome | None = None
         """None: it has not ended."""
         self._ask, self._log = ask, log
-        self._limits = limits or Limits()
-        self._news = News(self.id, others)
+        self._limits = limits or ChangeTimeouts()
+        self._news = ChangeInbox(self.id, others)
         self._asked = 0
         self._fingerprint = ""
         self._twice = False
@@ -132,10 +132,10 @@ class Change:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early: it is undone then."""
         try:
             async for event in self._stages():
-                yield self._ended(event) if isinstance(event, Ended) else event
+                yield self._ended(event) if isinstance(event, ChangeEnded) else event
         finally:
             if self.outcome is None:
-                self._ended(Ended("unknown", "nictop was left before the end: the host undoes it by itself"))
+                self._ended(ChangeEnded("unknown", "nictop was left before the end: the host undoes it by itself"))
                 if self._logged:
                     await self._send("undo")
 
@@ -151,41 +151,41 @@ class Change:
         async for event in self._applied():
             yield event
 
-    async def _prepared(self) -> Ended | None:
+    async def _prepared(self) -> ChangeEnded | None:
         """None: the plan has come."""
         deadline = time.monotonic() + self._limits.answer
         while True:
             item = await self._news.next(deadline)
             if item is None:
-                return Ended("unreachable", f"no answer from the probe within {self._limits.answer:g} s")
+                return ChangeEnded("unreachable", f"no answer from the probe within {self._limits.answer:g} s")
             if isinstance(item, SourceState) and item.state in GONE:
-                return Ended("unreachable", item.message)
+                return ChangeEnded("unreachable", item.message)
             if item == "cancel":
-                return Ended("cancelled")
+                return ChangeEnded("cancelled")
             if isinstance(item, ChangeLine) and item.kind in ("refused", "failed"):
-                return Ended("refused", item.text)
+                return ChangeEnded("refused", item.text)
             if isinstance(item, ChangeLine) and item.kind == "prepared":
                 self.plan, self._fingerprint = item.plan, item.fingerprint
                 self.needs_second_yes = item.needs_second_yes
                 return None
 
-    async def _decided(self) -> Ended | None:
+    async def _decided(self) -> ChangeEnded | None:
         """None: it is to be done, and that is in the log."""
         while True:
             item = await self._news.next(FOR_EVER)
             if isinstance(item, SourceState) and item.state in GONE:
-                return Ended("unreachable", item.message)
+                return ChangeEnded("unreachable", item.message)
             if item in ("cancel", "undo"):
-                return Ended("cancelled")
+                return ChangeEnded("cancelled")
             if item != "apply":
                 continue
             if self.needs_second_yes and not self._twice:
-                return Ended("refused", "it needs a second yes")
+                return ChangeEnded("refused", "it needs a second yes")
             try:
                 self._begun = time.time()
                 self._log(self._entry("begun"))
             except NictopError as error:
-                return Ended("refused", error.message)
+                return ChangeEnded("refused", error.message)
             self._logged = True
             await self._send("apply")
             return None
@@ -196,20 +196,20 @@ class Change:
         while True:
             item = await self._news.next(self._patience)
             if item is None and self._failed:
-                yield Ended("failed", self._trouble)
+                yield ChangeEnded("failed", self._trouble)
                 return
             if item is None or (isinstance(item, SourceState) and item.state in GONE):
                 text = item.message if isinstance(item, SourceState) else "the host does not say how it has ended"
-                yield Parted(text)
+                yield ConnectionLost(text)
                 yield await self._found_again()
                 return
             for event in await self._follow(item):
                 yield event
-                if isinstance(event, Ended):
+                if isinstance(event, ChangeEnded):
                     return
 
-    async def _follow(self, item: Heard) -> list[Event]:
-        if isinstance(item, (StillHeard, Verdict)):
+    async def _follow(self, item: ChangeItem) -> list[Event]:
+        if isinstance(item, (ReadBack, Verdict)):
             return [item] if self._news.is_watching else []
         if isinstance(item, ChangeLine):
             return await self._believe(item)
@@ -241,11 +241,11 @@ class Change:
             return [Undoing(line.text)]
         if line.kind == "failed":
             self._trouble = "; ".join(part for part in (self._trouble, line.text) if part)
-            return [Troubled(line.text)]
+            return [StepFailed(line.text)]
         if line.kind == "refused" and self._kept:
-            return [Ended("unknown", line.text)]
+            return [ChangeEnded("unknown", line.text)]
         outcome = LAST_WORDS.get(line.kind)
-        return [] if outcome is None else [Ended(outcome, self._trouble or line.text)]
+        return [] if outcome is None else [ChangeEnded(outcome, self._trouble or line.text)]
 
     def _note(self, line: ChangeLine, now: float) -> None:
         """It has been applied, and is watched from now on."""
@@ -257,12 +257,12 @@ class Change:
         self._patience = max(now, self.deadline) + self._limits.settle
         self._news.begin_watching(line.time, self.wish.finding)
 
-    async def _found_again(self) -> Ended:
+    async def _found_again(self) -> ChangeEnded:
         self._news.end_watching()
         due = self.deadline
         if due is None:
             due = time.monotonic() + self._limits.apply + self.wish.keep_within
-        return await found_again(self._news, self._ask_again, Lost(self.plan, self._kept, due), self._limits)
+        return await found_again(self._news, self._ask_again, LostChange(self.plan, self._kept, due), self._limits)
 
     async def _ask_again(self) -> None:
         self._asked += 1
@@ -278,7 +278,7 @@ class Change:
             wish = replace(wish, fingerprint=self._fingerprint, twice=self._twice)
         await self._ask(Request(change=wish))
 
-    def _ended(self, ended: Ended) -> Ended:
+    def _ended(self, ended: ChangeEnded) -> ChangeEnded:
         """Write the end into the log."""
         self.outcome = ended.outcome
         self._news.end_watching()

@@ -16,7 +16,7 @@ NOTHING_CHANGED: tuple[Outcome, ...] = ("refused", "cancelled", "unreachable")
 
 
 @dataclass(frozen=True)
-class Limits:
+class ChangeTimeouts:
     """Seconds after which a change does not wait any longer."""
 
     answer: float = 20.0
@@ -57,7 +57,7 @@ class Applied:
 
 
 @dataclass(frozen=True)
-class StillHeard:
+class ReadBack:
     """The host has told something that it has read after the change: the way to it is whole."""
 
 
@@ -72,7 +72,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Troubled:
+class StepFailed:
     """Something failed; the host goes on to take the change back, if it can."""
 
     text: str
@@ -86,14 +86,14 @@ class Undoing:
 
 
 @dataclass(frozen=True)
-class Parted:
+class ConnectionLost:
     """The host cannot be heard any more. It takes the change back by itself, by the deadline at the latest."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Ended:
+class ChangeEnded:
     """The last event."""
 
     outcome: Outcome
@@ -101,4 +101,4 @@ class Ended:
     """A sentence; "" where the outcome says all."""
 
 
-Event = Prepared | Applying | Applied | StillHeard | Verdict | Troubled | Undoing | Parted | Ended
+Event = Prepared | Applying | Applied | ReadBack | Verdict | StepFailed | Undoing | ConnectionLost | ChangeEnded

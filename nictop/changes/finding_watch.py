@@ -13,7 +13,7 @@ from nictop.changes.events import Verdict
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
-from nictop.rules import RULES, Diagnosis, Finding, Rule, Watched, diagnose
+from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
 
 SETTLED = 2.8
 """Seconds of rates after a change that a rule needs before its silence means something."""
@@ -30,7 +30,7 @@ class FindingWatch:
         self._judged: tuple[Inventory, int] | None = None
         self._said: Verdict | None = None
 
-    def take(self, snapshot: Snapshot, others: Iterable[Watched] = ()) -> Verdict | None:
+    def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
         """What the rule says now; None: the same as before, or there is nothing new to judge by. `others`: the
         other watched hosts, for rules that compare."""
         inventory = snapshot.inventory
@@ -42,14 +42,14 @@ class FindingWatch:
         if self._judged is not None and self._judged[0] is inventory and self._judged[1] == len(parts):
             return None
         self._judged = (inventory, len(parts))
-        said, counted = verdict(self._finding, (Watched(snapshot, parts), *others))
+        said, counted = verdict(self._finding, (HostFacts(snapshot, parts), *others))
         if said == self._said or (counted and self._window.seconds < SETTLED):
             return None
         self._said = said
         return said
 
 
-def verdict(finding: Finding, hosts: Iterable[Watched]) -> tuple[Verdict, bool]:
+def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool]:
     """(Whether these hosts still show a finding, whether the rule has looked at counters for that)."""
     rule = RULES.get(finding.rule)
     if rule is None:
@@ -64,7 +64,7 @@ def verdict(finding: Finding, hosts: Iterable[Watched]) -> tuple[Verdict, bool]:
     return Verdict(True), counted
 
 
-def diagnose_noticing(hosts: Iterable[Watched], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:
+def diagnose_noticing(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:
     """(What the rules say, whether any of them has looked at counters for that)."""
     known = [_noticing(host) for host in hosts]
     diagnosis = diagnose([host for _, host in known], rules)
@@ -88,11 +88,11 @@ class _Picture(_Noticing, Snapshot):
     pass
 
 
-class _Host(_Noticing, Watched):
+class _Host(_Noticing, HostFacts):
     pass
 
 
-def _noticing(host: Watched) -> tuple[_Picture, _Host]:
+def _noticing(host: HostFacts) -> tuple[_Picture, _Host]:
     """The same host, and the same picture of it, that notice."""
     picture, noticing = object.__new__(_Picture), object.__new__(_Host)
     vars(picture).update(vars(host.snapshot))

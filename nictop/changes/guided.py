@@ -1,7 +1,7 @@
 """Guided jobs: what a person wants of a NIC → commands, what undoes them, how they last, and the check that proves it.
 
-Pure. Each yields a `SetUp`, whose fix goes the same way as that of a finding (`actions`, `change`, `script`). Raises
-NictopError, with a sentence and what to do next, for what this host or this NIC cannot do.
+Pure. Each yields a `GuidedChange`, whose fix goes the same way as that of a finding (`actions`, `change`, `script`).
+Raises NictopError, with a sentence and what to do next, for what this host or this NIC cannot do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Interrupt, Link, PciFunction
-from nictop.rules import RULES, Finding, Fix, Watched
+from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
 from nictop.rules.fixes.commands import word
 from nictop.rules.fixes.persistence import ethtool_fixes
@@ -26,7 +26,7 @@ NOT_PERSISTENT = "virtual_functions_are_not_persistent"
 
 
 @dataclass(frozen=True)
-class Proof:
+class GoalCheck:
     """Whether a job has come to what was wanted."""
 
     proven: bool
@@ -35,7 +35,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class SetUp:
+class GuidedChange:
     """A job that can be carried out. Texts may name what the machine said."""
 
     title: str
@@ -43,15 +43,15 @@ class SetUp:
     fix: Fix
     lasting: tuple[Fix, ...]
     """How it is made to last, where `fix` does not; by hand, or as a change of its own."""
-    proof: Callable[[Snapshot], Proof]
+    proof: Callable[[Snapshot], GoalCheck]
     """To be asked with a picture whose inventory was taken after the change."""
 
 
-def give_address(host: Watched, link: Link, wish: AddressWish) -> SetUp:
+def give_address(host: HostFacts, link: Link, wish: AddressWish) -> GuidedChange:
     """An address for a NIC that NetworkManager manages: its profile is renamed and bound to it, or one is made."""
     fix, name = address_fix(host, link, wish)
 
-    def proof(snapshot: Snapshot) -> Proof:
+    def proof(snapshot: Snapshot) -> GoalCheck:
         now = snapshot.links.get(link.ifindex)
         addresses = (
             [f"{one.address}/{one.prefix_length}" for one in now.addresses if one.scope == "global"] if now else []
@@ -62,12 +62,12 @@ def give_address(host: Watched, link: Link, wish: AddressWish) -> SetUp:
         routed = now is not None and any(one.family == family for one in now.default_routes)
         unwanted = routed and not wish.default_route
         text = f"{link.name} has {', '.join(of_family) or 'no address'}"
-        return Proof(found and not unwanted, text + (", and a default route" if routed else ""))
+        return GoalCheck(found and not unwanted, text + (", and a default route" if routed else ""))
 
-    return SetUp(f"give {link.name} an address, by the profile {name}", link.name, fix, (), proof)
+    return GuidedChange(f"give {link.name} an address, by the profile {name}", link.name, fix, (), proof)
 
 
-def use_queues(host: Watched, link: Link, queues: int) -> SetUp:
+def use_queues(host: HostFacts, link: Link, queues: int) -> GuidedChange:
     """That many queues in each direction, as ``ethtool -L`` sets them."""
     channels = link.ethtool.channels
     if channels is None:
@@ -82,15 +82,15 @@ def use_queues(host: Watched, link: Link, queues: int) -> SetUp:
         raise NictopError(f"{clean(link.name)} has {queues} queues already")
     now, lasting = ethtool_fixes(host, link, ["-L", *values])
 
-    def proof(snapshot: Snapshot) -> Proof:
+    def proof(snapshot: Snapshot) -> GoalCheck:
         found = snapshot.links.get(link.ifindex)
         number = receive_queues(found) if found is not None else 0
-        return Proof(number == queues, f"{link.name} has {number} receive queues")
+        return GoalCheck(number == queues, f"{link.name} has {number} receive queues")
 
-    return SetUp(f"use {queues} queues of {link.name}", link.name, now, (lasting,), proof)
+    return GuidedChange(f"use {queues} queues of {link.name}", link.name, now, (lasting,), proof)
 
 
-def make_vfs(host: Watched, function: PciFunction, number: int) -> SetUp:
+def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChange:
     """That many virtual functions of a physical function that has none."""
     sriov = function.sriov
     if sriov is None or not sriov.total_vfs:
@@ -103,31 +103,31 @@ def make_vfs(host: Watched, function: PciFunction, number: int) -> SetUp:
     path = word(f"/sys/bus/pci/devices/{function.address}/sriov_numvfs")
     fix = Fix("here", f"make {number} now", (f"echo {number} > {path}",), False, (f"echo 0 > {path}",))
 
-    def proof(snapshot: Snapshot) -> Proof:
+    def proof(snapshot: Snapshot) -> GoalCheck:
         found = next((one for one in snapshot.pci if one.address == function.address), None)
         there = found.sriov.num_vfs if found is not None and found.sriov is not None else 0
         seen = len(found.sriov.virtual_functions) if found is not None and found.sriov is not None else 0
-        return Proof(there == number == seen, f"{function.address} has {there} virtual functions")
+        return GoalCheck(there == number == seen, f"{function.address} has {there} virtual functions")
 
     title = f"make {number} virtual functions of {function.address}"
-    return SetUp(title, function.address, fix, _lasting_vfs(host, function, number), proof)
+    return GuidedChange(title, function.address, fix, _lasting_vfs(host, function, number), proof)
 
 
-def _lasting_vfs(host: Watched, function: PciFunction, number: int) -> tuple[Fix, ...]:
+def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[Fix, ...]:
     """What the rule on VFs that nothing asks for will say once they are there."""
     assert function.sriov is not None
     made = replace(function, sriov=replace(function.sriov, num_vfs=number))
     snapshot = host.snapshot
     pci = tuple(made if one.address == function.address else one for one in snapshot.pci)
     inventory = replace(host.inventory, pci=tuple(made if one.address == made.address else one for one in pci))
-    then = Watched(replace(snapshot, pci=pci, inventory=inventory), host.window)
+    then = HostFacts(replace(snapshot, pci=pci, inventory=inventory), host.window)
     for said in RULES[NOT_PERSISTENT].ask([then]):
         if isinstance(said, Finding) and said.subject == function.address:
             return said.fixes
     return ()
 
 
-def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
+def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> GuidedChange:
     """The interrupts of each queue of a NIC to one of these CPUs after the other (`interrupt_places`)."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
@@ -147,14 +147,14 @@ def spread_interrupts(host: Watched, link: Link, cpus: Sequence[int]) -> SetUp:
         note,
     )
 
-    def proof(snapshot: Snapshot) -> Proof:
+    def proof(snapshot: Snapshot) -> GoalCheck:
         seen = {one.number: one for one in snapshot.inventory.interrupts} if snapshot.inventory is not None else {}
         there = [number for number, cpu in places.items() if _goes_to(seen.get(number), cpu)]
-        return Proof(len(there) == len(places), f"{len(there)} of {len(places)} interrupts go where they were sent")
+        return GoalCheck(len(there) == len(places), f"{len(there)} of {len(places)} interrupts go where they were sent")
 
     lasting = Fix("here", "keep it", (), True, (), "irqbalance with a policy script, or a unit that runs this at boot.")
     title = f"spread the interrupts of {link.name} over CPU {format_cpu_list(wanted)}"
-    return SetUp(title, link.name, fix, (lasting,), proof)
+    return GuidedChange(title, link.name, fix, (lasting,), proof)
 
 
 def _goes_to(interrupt: Interrupt | None, cpu: int) -> bool:

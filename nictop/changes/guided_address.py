@@ -10,7 +10,7 @@ from nictop.errors import NictopError
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_made_up
 from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
-from nictop.rules import Fix, Watched
+from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import NMCLI_WORDS, PRIORITY, SEVERAL, free_name
 
@@ -31,7 +31,7 @@ class AddressWish:
     """Make one, even where one could be used."""
 
 
-def address_fix(host: Watched, link: Link, wish: AddressWish) -> tuple[Fix, str]:
+def address_fix(host: HostFacts, link: Link, wish: AddressWish) -> tuple[Fix, str]:
     """(The commands, the name of the profile). Raises NictopError."""
     _refuse(host, link)
     family, settings = _settings(wish)
@@ -50,7 +50,7 @@ def address_fix(host: Watched, link: Link, wish: AddressWish) -> tuple[Fix, str]
     return Fix("here", "set it in the profile that runs the NIC", lines, True, undo), name
 
 
-def own_profile(host: Watched, link: Link) -> Profile | None:
+def own_profile(host: HostFacts, link: Link) -> Profile | None:
     """The profile of this NIC and no other: the one that is up on it, or that would be. None: one must be made."""
     active = host.profiles.active(link)
     candidates = [active] if active is not None else []
@@ -69,7 +69,7 @@ def own_profile(host: Watched, link: Link) -> Profile | None:
     return None
 
 
-def _refuse(host: Watched, link: Link) -> None:
+def _refuse(host: HostFacts, link: Link) -> None:
     name = clean(link.name)
     manager = host.inventory.networkmanager
     if manager is None:
@@ -135,7 +135,7 @@ def _old(family: str, settings: IpSettings) -> Sequence[str]:
     )
 
 
-def _new(host: Watched, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
+def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
     name = free_name(host, link)
     which = ("id", name) if name in NMCLI_WORDS or name.startswith("-") else (name,)
     other = ["ipv4.method", "disabled"] if family == "ipv6" else []

@@ -8,28 +8,28 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from nictop.changes.events import StillHeard, Verdict
+from nictop.changes.events import ReadBack, Verdict
 from nictop.changes.finding_watch import FindingWatch
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ChangeLine, Line
-from nictop.rules import Finding, Watched
+from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
 Decision = Literal["apply", "keep", "undo", "cancel"]
-Heard = ChangeLine | SourceState | Decision | StillHeard | Verdict
+ChangeItem = ChangeLine | SourceState | Decision | ReadBack | Verdict
 
 
-class News:
+class ChangeInbox:
     """A queue. `identity`: of the requests whose answers are meant; lines about other changes are passed over.
     `others`: the other watched hosts, for rules that compare."""
 
-    def __init__(self, identity: str, others: Callable[[], Iterable[Watched]]) -> None:
+    def __init__(self, identity: str, others: Callable[[], Iterable[HostFacts]]) -> None:
         self.identity = identity
         self.snapshot: Snapshot | None = None
         """The newest picture of the host."""
         self._others = others
-        self._waiting: deque[Heard] = deque()
+        self._waiting: deque[ChangeItem] = deque()
         self._some = asyncio.Event()
         self._since: float | None = None
         self._heard_since = False
@@ -45,7 +45,7 @@ class News:
         elif self._since is not None:
             self._look(snapshot, self._since)
 
-    def put(self, item: Heard) -> None:
+    def put(self, item: ChangeItem) -> None:
         self._waiting.append(item)
         self._some.set()
 
@@ -68,13 +68,13 @@ class News:
         inventory = snapshot.inventory
         if inventory is not None and not inventory.pending and inventory.time >= since and not self._heard_since:
             self._heard_since = True
-            self.put(StillHeard())
+            self.put(ReadBack())
         if self._watch is not None:
             said = self._watch.take(snapshot, self._others())
             if said is not None:
                 self.put(said)
 
-    async def next(self, deadline: float) -> Heard | None:
+    async def next(self, deadline: float) -> ChangeItem | None:
         """The next thing that concerns the change; None when there is none until the deadline (CLOCK_MONOTONIC)."""
         while True:
             while not self._waiting:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nictop.changes.actions import Action
-from nictop.changes.change import DEFAULT_KEEP_WITHIN, Wish
-from nictop.changes.guided import Proof, SetUp
+from nictop.changes.change import DEFAULT_KEEP_WITHIN, ChangeSpec
+from nictop.changes.guided import GoalCheck, GuidedChange
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Finding, Fix
 
 
 @dataclass(frozen=True)
-class Errand:
+class ChangeJob:
     """One fix of one host, and how it is seen whether it has helped. Texts may name what a machine said."""
 
     host: str
@@ -27,21 +27,21 @@ class Errand:
     """What makes it last, where `fix` does not."""
     finding: Finding | None = None
     """Is to go away; None: it comes from no finding."""
-    proof: Callable[[Snapshot], Proof] | None = None
+    proof: Callable[[Snapshot], GoalCheck] | None = None
     """To be asked with a picture whose inventory was taken after the change; None: the finding tells."""
 
     @classmethod
-    def of_finding(cls, finding: Finding, fix: Fix) -> Errand:
+    def of_finding(cls, finding: Finding, fix: Fix) -> ChangeJob:
         return cls(finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding)
 
     @classmethod
-    def of_set_up(cls, host: str, job: SetUp) -> Errand:
+    def of_set_up(cls, host: str, job: GuidedChange) -> ChangeJob:
         return cls(host, job.title, job.subject, job.fix, job.lasting, proof=job.proof)
 
-    def lasting_errand(self, fix: Fix) -> Errand:
+    def lasting_errand(self, fix: Fix) -> ChangeJob:
         """One of `lasting`, as an errand of its own."""
-        return Errand(self.host, fix.title, self.subject, fix)
+        return ChangeJob(self.host, fix.title, self.subject, fix)
 
-    def wish(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> Wish:
+    def wish(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
         """`actions`: those of the fix, with everything filled in."""
-        return Wish(self.host, tuple(actions), self.title, self.finding, keep_within, self.fix.undo)
+        return ChangeSpec(self.host, tuple(actions), self.title, self.finding, keep_within, self.fix.undo)

@@ -11,8 +11,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from nictop.changes.events import Ended, Limits
-from nictop.changes.inbox import News
+from nictop.changes.events import ChangeEnded, ChangeTimeouts
+from nictop.changes.inbox import ChangeInbox
 from nictop.probe.records import ChangeLine, PlannedAction
 from nictop.wire.source import SourceState
 
@@ -22,7 +22,7 @@ SEEN = "read back after the connection had been lost"
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostChange:
     """What is known of the change when its host is lost."""
 
     plan: tuple[PlannedAction, ...]
@@ -32,13 +32,15 @@ class Lost:
     """This machine's CLOCK_MONOTONIC: the host takes it back by then, unless it was kept."""
 
 
-async def found_again(news: News, ask: Callable[[], Awaitable[None]], lost: Lost, limits: Limits) -> Ended:
+async def found_again(
+    news: ChangeInbox, ask: Callable[[], Awaitable[None]], lost: LostChange, limits: ChangeTimeouts
+) -> ChangeEnded:
     """Wait for the host, and `ask` it for the plan until it tells the old or the new state or has had all its time."""
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "it has not come back"
     while True:
         if not await _is_live(news, limit):
-            return Ended("unknown", f"{reason}; what was not kept it undoes by itself")
+            return ChangeEnded("unknown", f"{reason}; what was not kept it undoes by itself")
         await ask()
         line = await _answer(news, min(limit, time.monotonic() + limits.answer))
         if line is not None and line.kind == "prepared":
@@ -49,20 +51,20 @@ async def found_again(news: News, ask: Callable[[], Awaitable[None]], lost: Lost
         elif line is not None:
             reason = line.text
         if time.monotonic() >= limit:
-            return Ended("unknown", reason)
+            return ChangeEnded("unknown", reason)
         await asyncio.sleep(limits.again)
 
 
-def compared(lost: Lost, plan: Sequence[PlannedAction], is_over: bool) -> Ended | None:
+def compared(lost: LostChange, plan: Sequence[PlannedAction], is_over: bool) -> ChangeEnded | None:
     """What a new plan of the same actions tells. `is_over`: what was not kept has been taken back by now. None: it
     tells nothing yet."""
     pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=False) if tells(old)]
     if len(plan) != len(lost.plan) or not pairs:
         return None
     if all(old.before == new.before for old, new in pairs):
-        return Ended("undone", SEEN)
+        return ChangeEnded("undone", SEEN)
     stayed = [old for old, new in pairs if old.before == new.before and old.words[0] != "nmcli"]
-    return Ended("kept", SEEN) if lost.kept and is_over and not stayed else None
+    return ChangeEnded("kept", SEEN) if lost.kept and is_over and not stayed else None
 
 
 def tells(action: PlannedAction) -> bool:
@@ -71,7 +73,7 @@ def tells(action: PlannedAction) -> bool:
     return action.before != action.after and action.words[:3] not in REAPPLYING
 
 
-async def _is_live(news: News, limit: float) -> bool:
+async def _is_live(news: ChangeInbox, limit: float) -> bool:
     while news.snapshot is None or news.snapshot.state != "live":
         if news.snapshot is not None and news.snapshot.state == "failed":
             return False
@@ -80,7 +82,7 @@ async def _is_live(news: News, limit: float) -> bool:
     return True
 
 
-async def _answer(news: News, limit: float) -> ChangeLine | None:
+async def _answer(news: ChangeInbox, limit: float) -> ChangeLine | None:
     """None: it has been lost again, or does not answer."""
     while True:
         item = await news.next(limit)

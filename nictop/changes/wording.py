@@ -13,13 +13,13 @@ from nictop.changes.audit_log import Log, Logged, LoggedAction, State
 from nictop.changes.events import (
     Applied,
     Applying,
-    Ended,
+    ChangeEnded,
+    ConnectionLost,
     Event,
     Outcome,
-    Parted,
     Prepared,
-    StillHeard,
-    Troubled,
+    ReadBack,
+    StepFailed,
     Undoing,
 )
 from nictop.model.text.terminal import clean, wrap
@@ -86,15 +86,15 @@ def event_words(event: Event, now: float) -> str:
     if isinstance(event, Applied):
         seconds = max(0.0, event.deadline - now)
         return f"applied, and read back; the host takes it back by itself in {seconds:.0f} s"
-    if isinstance(event, StillHeard):
+    if isinstance(event, ReadBack):
         return "the host still answers"
     if isinstance(event, Undoing):
         return f"undoing: {clean(event.text)}" if event.text else "undoing"
-    if isinstance(event, Troubled):
+    if isinstance(event, StepFailed):
         return clean(event.text)
-    if isinstance(event, Parted):
+    if isinstance(event, ConnectionLost):
         return f"lost: {clean(event.text)}; the host takes it back by itself"
-    if isinstance(event, Ended):
+    if isinstance(event, ChangeEnded):
         return SENTENCES[event.outcome] + (f": {clean(event.text)}" if event.text else "")
     if event.text:
         return f"whether the finding is gone cannot be told: {clean(event.text)}"

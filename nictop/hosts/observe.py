@@ -14,7 +14,7 @@ from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line, Request
-from nictop.rules import Diagnosis, Watched, diagnosis_steps
+from nictop.rules import Diagnosis, HostFacts, diagnosis_steps
 from nictop.wire.source import Source, SourceState
 
 ONCE_PATIENCE = 50.0
@@ -44,7 +44,7 @@ DIAGNOSIS_HURRY = 0.1
 as much time after each slice as that took."""
 
 
-async def diagnose_in_slices(hosts: Iterable[Watched]) -> tuple[Diagnosis, float]:
+async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
     """What all rules say about hosts, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in
     the main thread: elsewhere a rule that takes too long is not interrupted."""
     steps, seconds = diagnosis_steps(hosts), 0.0

@@ -1,8 +1,8 @@
 """One host as the screens follow it: its source, the newest picture, the past, and how the connection is.
 
-Reads the boot id of this machine (`read_here`), nothing else. `Followed.follow` yields a snapshot after every line of
-the source and keeps history, window and the state of the connection up to date; another source (`take_over`) continues
-all of it, with a gap where nothing was heard.
+Reads the boot id of this machine (`read_here`), nothing else. `HostSession.follow` yields a snapshot after every line
+of the source and keeps history, window and the state of the connection up to date; another source (`take_over`)
+continues all of it, with a gap where nothing was heard.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nictop.hosts.specification import Host
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.model.text import units
-from nictop.model.time_axis import Here
+from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line, Request
 from nictop.traffic.run.host import RunHost
@@ -31,12 +31,12 @@ HISTORY_LENGTH = 600
 SILENCE = 3.0
 """Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
 
-Standing = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
+ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
 """As in `Snapshot.state`; silent: said to be live, but nothing is heard of it; overloaded: live, but it sends more than
 is processed (`wire.budget`)."""
 
 
-class Followed:
+class HostSession:
     """A watched host. Times are those of `clock`, which says when the newest item of the source was heard: seconds of
     this machine's CLOCK_MONOTONIC, unless the source is that of a recording."""
 
@@ -137,7 +137,7 @@ class Followed:
         """Seconds since its last line; None: nothing was heard of it."""
         return None if self.heard is None else max(0.0, now - self.heard)
 
-    def standing(self, now: float, interval: float) -> Standing:
+    def standing(self, now: float, interval: float) -> ConnectionStatus:
         """How it is at this moment, when it should say something every `interval` seconds."""
         state, age = self.snapshot.state, self.age(now)
         if state == "live" and age is not None and age > SILENCE + 2 * interval:
@@ -182,9 +182,9 @@ def whole_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
 
 
-def read_here(monotonic_now: float, wall_now: float) -> Here:
+def read_here(monotonic_now: float, wall_now: float) -> LocalClock:
     """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), for comparing others with them."""
-    return Here(monotonic_now, wall_now, _read_boot_id())
+    return LocalClock(monotonic_now, wall_now, _read_boot_id())
 
 
 @lru_cache(maxsize=1)  # it is that of the running kernel

@@ -11,7 +11,7 @@ from itertools import islice
 
 from nictop.metrics.catalogue import PLACES
 from nictop.metrics.labels import label_value, series
-from nictop.metrics.series import Labels, Layout, LinkLayout, ProcessorLines, Sample, layout, sample
+from nictop.metrics.series import HostSeries, Labels, LinkLayout, ProcessorLines, Sample, layout, sample
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.snapshot import VF_AGE, Snapshot
 from nictop.probe.records import CPU_TIMES, QUEUE_COUNTERS, SOFTIRQS, VF_COUNTERS, Counters
@@ -61,7 +61,7 @@ class HostCollector:
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self._layout: Layout | None = None
+        self._layout: HostSeries | None = None
         self._seen: tuple[object, object, object] = (None, None, None)
         self._boot: str | None = None
         self._unsteady: dict[tuple[int, int], int] = {}
@@ -86,7 +86,7 @@ class HostCollector:
         said += [sample("nictop_host_left_out", (self.host, what), number) for what, number in left_out.items()]
         return said
 
-    def _known(self, snapshot: Snapshot) -> Layout:
+    def _known(self, snapshot: Snapshot) -> HostSeries:
         seen = (snapshot.links, snapshot.inventory, snapshot.hello)
         if self._layout is None or any(new is not old for new, old in zip(seen, self._seen, strict=True)):
             self._layout, self._seen = layout(self.host, snapshot), seen
@@ -97,7 +97,7 @@ class HostCollector:
 
     # ---------------------------------------------------------------------------------------------- queues, VFs
 
-    def _queues(self, known: Layout, counters: Counters, left_out: dict[str, int]) -> list[Sample]:
+    def _queues(self, known: HostSeries, counters: Counters, left_out: dict[str, int]) -> list[Sample]:
         said: list[Sample] = []
         room, beyond = MOST_QUEUES, 0
         for one in known.links:
@@ -116,7 +116,7 @@ class HostCollector:
         left_out["queues"] = beyond
         return said
 
-    def _virtual_functions(self, known: Layout, snapshot: Snapshot, left_out: dict[str, int]) -> list[Sample]:
+    def _virtual_functions(self, known: HostSeries, snapshot: Snapshot, left_out: dict[str, int]) -> list[Sample]:
         """The probe reads them once a second at most: the newest reading may be older than the other counters."""
         counters, base = snapshot.counters, snapshot.vf_base
         found = counters.vfs if counters is not None else {}
@@ -137,7 +137,7 @@ class HostCollector:
 
     # ------------------------------------------------------------------------------------- interrupts, processors
 
-    def _interrupts(self, known: Layout, counters: Counters, left_out: dict[str, int]) -> list[Sample]:
+    def _interrupts(self, known: HostSeries, counters: Counters, left_out: dict[str, int]) -> list[Sample]:
         said: list[Sample] = []
         for number, vector in known.vectors.items():
             for cpu, count in sorted(counters.interrupts.get(number, {}).items()):
@@ -154,7 +154,7 @@ class HostCollector:
         left_out["interrupts"] = max(0, len(said) - MOST_INTERRUPTS)
         return said[:MOST_INTERRUPTS]
 
-    def _processors(self, known: Layout, snapshot: Snapshot, left_out: dict[str, int]) -> list[Sample]:
+    def _processors(self, known: HostSeries, snapshot: Snapshot, left_out: dict[str, int]) -> list[Sample]:
         counters = snapshot.counters
         if counters is None:
             return []
@@ -173,7 +173,7 @@ class HostCollector:
         left_out["cpus"] = max(0, len(numbers) - MOST_CPUS)
         return said
 
-    def _processor_lines(self, known: Layout, cpu: int) -> ProcessorLines:
+    def _processor_lines(self, known: HostSeries, cpu: int) -> ProcessorLines:
         lines = known.processors.get(cpu)
         if lines is None:
             key = (self.host, str(cpu))
@@ -196,7 +196,7 @@ class HostCollector:
         return steady
 
 
-def _links(known: Layout, counters: Counters) -> list[Sample]:
+def _links(known: HostSeries, counters: Counters) -> list[Sample]:
     said: list[Sample] = []
     for one in known.links:
         values = counters.links.get(one.link.ifindex, ())

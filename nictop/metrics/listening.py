@@ -11,7 +11,7 @@ DEFAULT = "127.0.0.1:9807"
 
 
 @dataclass(frozen=True)
-class Listening:
+class ListenAddress:
     """An address of this machine, and a port; 0: any that is free."""
 
     address: str
@@ -31,7 +31,7 @@ def place(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
-def parse_listening(text: str) -> Listening:
+def parse_listening(text: str) -> ListenAddress:
     """Raises NictopError for what is no numeric address (or localhost) and port."""
     address, colon, port = text.rpartition(":")
     if not colon or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
@@ -41,7 +41,7 @@ def parse_listening(text: str) -> Listening:
     elif ":" in address:
         raise _misspelt(text, "an IPv6 address stands in brackets")
     try:
-        return Listening(str(ipaddress.ip_address("127.0.0.1" if address == "localhost" else address)), int(port))
+        return ListenAddress(str(ipaddress.ip_address("127.0.0.1" if address == "localhost" else address)), int(port))
     except ValueError:
         raise _misspelt(text, f"{address!r} is no numeric address") from None
 

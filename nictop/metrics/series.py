@@ -51,14 +51,14 @@ class LinkLayout:
     """vmbus channel id → queue number, "" where it is not known."""
 
 
-Lines = tuple[tuple[int, str], ...]
+SeriesLines = tuple[tuple[int, str], ...]
 """(position in the catalogue, beginning of the line)."""
-ProcessorLines = tuple[Lines, Lines, Lines]
+ProcessorLines = tuple[SeriesLines, SeriesLines, SeriesLines]
 """Times, softirqs and softnet of one CPU."""
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class HostSeries:
     """One host."""
 
     links: tuple[LinkLayout, ...]
@@ -80,7 +80,7 @@ def sample(name: str, labels: Labels, value: float) -> Sample:
     return place, series(place, labels), value
 
 
-def layout(host: str, snapshot: Snapshot) -> Layout:
+def layout(host: str, snapshot: Snapshot) -> HostSeries:
     """The layout of a host under this name."""
     inventory = snapshot.inventory
     functions = {one.address: one for one in snapshot.pci}
@@ -97,7 +97,7 @@ def layout(host: str, snapshot: Snapshot) -> Layout:
         facts += _link_facts(host, link, functions.get(link.pci_address or ""))
         for number, labels in _link_vectors(host, link, plan):
             claimed[number] = (host, "", "") if number in claimed else labels  # of two ports: nobody knows whose
-    return Layout(
+    return HostSeries(
         links=tuple(links.values()),
         facts=tuple(facts),
         vectors=_vectors(host, inventory, claimed),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nictop.errors import NictopError
-from nictop.metrics.listening import Listening, place
+from nictop.metrics.listening import ListenAddress, place
 from nictop.wire.timeout import within
 
 MOST_REQUEST = 8192
@@ -45,7 +45,7 @@ REASONS = {
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What is sent back."""
 
     status: int
@@ -67,13 +67,14 @@ class HttpRequest:
     """Names in lower case; several of one name joined by commas."""
 
 
-def refusal(status: int) -> Answer:
+def refusal(status: int) -> Response:
     """Says what is wrong, and ends the connection: what follows on it may be anything."""
-    return Answer(status, PLAIN, f"{REASONS[status]}\n".encode(), keep=False)
+    return Response(status, PLAIN, f"{REASONS[status]}\n".encode(), keep=False)
 
 
-def parse_request(head: bytes) -> HttpRequest | Answer:
-    """The request whose head, with the empty line at its end, is `head`; an Answer for what is none that is served."""
+def parse_request(head: bytes) -> HttpRequest | Response:
+    """The request whose head, with the empty line at its end, is `head`; an Response for what is none that is
+    served."""
     first, *lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not all(words):
@@ -99,7 +100,7 @@ class MetricsServer:
     """`metrics` makes the answer to a scrape; it is given ``Accept`` and ``Accept-Encoding`` of the request."""
 
     def __init__(
-        self, metrics: Callable[[str, str], Answer], *, patience: float = PATIENCE, idle: float = IDLE
+        self, metrics: Callable[[str, str], Response], *, patience: float = PATIENCE, idle: float = IDLE
     ) -> None:
         self._metrics, self._patience, self._idle = metrics, patience, idle
         self._server: asyncio.Server | None = None
@@ -107,7 +108,7 @@ class MetricsServer:
         self._waiting: dict[asyncio.Task[None], None] = {}
         """Those without a request in hand, the longest waiting first."""
 
-    async def listen(self, listening: Listening) -> str:
+    async def listen(self, listening: ListenAddress) -> str:
         """Begin to answer; where, as it stands in a URL. Raises NictopError when that cannot be."""
         try:
             self._server = await asyncio.start_server(
@@ -170,7 +171,7 @@ class MetricsServer:
         except asyncio.TimeoutError:
             return await self._send(writer, refusal(408), keep=False)
         request = parse_request(head)
-        if isinstance(request, Answer):
+        if isinstance(request, Response):
             return await self._send(writer, request, keep=False)
         closing = "close" in request.headers.get("connection", "").lower() or request.version == "HTTP/1.0"
         return await self._send(writer, self._answer(request), keep=not closing)
@@ -185,15 +186,15 @@ class MetricsServer:
         finally:
             self._waiting.pop(task, None)
 
-    def _answer(self, request: HttpRequest) -> Answer:
+    def _answer(self, request: HttpRequest) -> Response:
         path = request.target.partition("?")[0]
         if path not in ("/metrics", "/"):
-            return Answer(404, PLAIN, HELP)
+            return Response(404, PLAIN, HELP)
         if path == "/":
-            return Answer(200, PLAIN, HELP)
+            return Response(200, PLAIN, HELP)
         return self._metrics(request.headers.get("accept", ""), request.headers.get("accept-encoding", ""))
 
-    async def _send(self, writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> bool:
+    async def _send(self, writer: asyncio.StreamWriter, answer: Response, *, keep: bool) -> bool:
         """Send an answer part by part; whether the connection goes on."""
         keep = keep and answer.keep
         head = [

@@ -18,11 +18,11 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import PLACES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
-from nictop.metrics.listening import Listening
+from nictop.metrics.listening import ListenAddress
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
 from nictop.metrics.series import Sample, sample
-from nictop.metrics.server import Answer, MetricsServer
-from nictop.rules import Diagnosis, Watched
+from nictop.metrics.server import MetricsServer, Response
+from nictop.rules import Diagnosis, HostFacts
 
 DIAGNOSE_EVERY = 5.0
 """Seconds from one diagnosis to the next."""
@@ -80,7 +80,7 @@ class MetricsService:
         if not known:
             self._diagnosis, self._diagnosed = None, ()
             return 0.0
-        watched = [Watched(one.snapshot, one.window.parts) for one in known]
+        watched = [HostFacts(one.snapshot, one.window.parts) for one in known]
         self._diagnosis, seconds = await diagnose_in_slices(watched)
         self._diagnosed = tuple(one.name for one in known)
         self._diagnoses += 1
@@ -89,7 +89,7 @@ class MetricsService:
 
     # --------------------------------------------------------------------------------------------------- answers
 
-    def answer(self, accept: str, accept_encoding: str) -> Answer:
+    def answer(self, accept: str, accept_encoding: str) -> Response:
         """Everything known now, in the format and the encoding that are asked for."""
         kind = openmetrics, gzip = wants_openmetrics(accept), wants_gzip(accept_encoding)
         made, body = self._answered.get(kind, (0.0, b""))
@@ -101,7 +101,7 @@ class MetricsService:
             self._answered[kind] = (now, body)
             self._scrapes += 1
             self._scrape_seconds += time.thread_time() - start
-        return Answer(200, content_type(openmetrics), body, encoding="gzip" if gzip else "")
+        return Response(200, content_type(openmetrics), body, encoding="gzip" if gzip else "")
 
     def _samples(self, now: float) -> Iterator[Sample]:
         for host in self.hosts:
@@ -126,7 +126,9 @@ class MetricsService:
                 yield sample(family.name, (), family.samples[0].value)
 
 
-async def serve(hosts: Sequence[Host], connect: Connect, listening: Listening, *, interval: float, say: Say) -> None:
+async def serve(
+    hosts: Sequence[Host], connect: Connect, listening: ListenAddress, *, interval: float, say: Say
+) -> None:
     """Answer until SIGTERM or SIGINT comes; then everything that was started is ended. Raises NictopError when the
     address cannot be listened at."""
     service = MetricsService(hosts, connect, interval, say)

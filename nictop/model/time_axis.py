@@ -22,7 +22,7 @@ LEAST_LEAD = 0.01
 
 
 @dataclass(frozen=True)
-class Moment:
+class AxisTime:
     """A time on the common axis."""
 
     time: float
@@ -32,7 +32,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Here:
+class LocalClock:
     """The watching machine's clocks, read together."""
 
     monotonic: float
@@ -42,7 +42,7 @@ class Here:
     """A host with the same one has the same clock: this machine, or a container on it."""
 
 
-def clock_of(snapshot: Snapshot, here: Here) -> Clock | None:
+def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:
     """The newest estimate for a host; exact for this machine. None: not measured since it was booted."""
     if snapshot.clock is not None:
         return snapshot.clock
@@ -51,11 +51,11 @@ def clock_of(snapshot: Snapshot, here: Here) -> Clock | None:
     return None
 
 
-def moment(clock: Clock, time: float) -> Moment:
+def moment(clock: Clock, time: float) -> AxisTime:
     """A time of the watched host (its CLOCK_MONOTONIC, seconds) on the common axis."""
     common = time - clock.offset
     exact = clock.offset == 0.0 and clock.uncertainty == 0.0
-    return Moment(common, 0.0 if exact else clock.uncertainty + DRIFT * abs(common - clock.time))
+    return AxisTime(common, 0.0 if exact else clock.uncertainty + DRIFT * abs(common - clock.time))
 
 
 def common_times(clock: Clock, times: Sequence[float]) -> tuple[float, ...]:
@@ -63,7 +63,7 @@ def common_times(clock: Clock, times: Sequence[float]) -> tuple[float, ...]:
     return tuple(time - clock.offset for time in times)
 
 
-def wall_clock_lead(snapshot: Snapshot, here: Here) -> Moment | None:
+def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
     """By how many seconds the host's time of day is ahead of this machine's (negative: behind); None: not known yet.
 
     Its inventory and its hello tell both its clocks at one moment, which is found on the common axis.
@@ -72,7 +72,7 @@ def wall_clock_lead(snapshot: Snapshot, here: Here) -> Moment | None:
     if clock is None or told is None:
         return None
     then = moment(clock, told[0])
-    return Moment(told[1] - (here.wall + then.time - here.monotonic), then.uncertainty)
+    return AxisTime(told[1] - (here.wall + then.time - here.monotonic), then.uncertainty)
 
 
 def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
@@ -82,7 +82,7 @@ def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
     return (snapshot.hello.monotonic, snapshot.hello.wall) if snapshot.hello is not None else None
 
 
-def clock_words(snapshot: Snapshot, here: Here) -> str:
+def clock_words(snapshot: Snapshot, here: LocalClock) -> str:
     """``time of day 3.20 s ahead · clock known to 410 µs``; what is less than the uncertainty is no difference."""
     lead, clock = wall_clock_lead(snapshot, here), clock_of(snapshot, here)
     if lead is None or clock is None:

@@ -19,10 +19,10 @@ import time
 from nictop.probe import light_dataclasses
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
-from nictop.probe.inventory.scheduler import Inventories
-from nictop.probe.protocol.arguments import USAGE, Options, parse_options
+from nictop.probe.inventory.scheduler import InventoryScheduler
+from nictop.probe.protocol.arguments import USAGE, ProbeOptions, parse_options
 from nictop.probe.protocol.hello import encoded, hello
-from nictop.probe.protocol.output import Outlet
+from nictop.probe.protocol.output import LineWriter
 from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
 
@@ -37,7 +37,7 @@ EAGER = 0.2
 """Seconds between the first two readings when asked to be eager: 20 ticks of each CPU make a first picture."""
 
 
-class Ended(Exception):
+class EndOfWork(Exception):
     """The probe's work is over."""
 
 
@@ -46,16 +46,16 @@ class Probe:
     (`first_words`)."""
 
     def __init__(
-        self, options: Options, *, counters: CounterReader | None = None, sys: str = "/sys", proc: str = "/proc"
+        self, options: ProbeOptions, *, counters: CounterReader | None = None, sys: str = "/sys", proc: str = "/proc"
     ) -> None:
         self._sys, self._proc = sys, proc
         self._options = options
-        self._out = Outlet(1)
+        self._out = LineWriter(1)
         self._greeted = counters is not None
         self._watched = False
         self._counters = counters if counters is not None else CounterReader(sys=sys, proc=proc)
         self._poll = select.poll()
-        self._inventories = Inventories(
+        self._inventories = InventoryScheduler(
             self._poll,
             say=self._say,
             trouble=self._trouble,
@@ -88,7 +88,7 @@ class Probe:
             self._listen()
             while True:
                 self._step()
-        except (Ended, BrokenPipeError):
+        except (EndOfWork, BrokenPipeError):
             pass
         finally:
             self._inventories.kill()
@@ -123,12 +123,12 @@ class Probe:
         for descriptor, event in self._poll.poll(timeout * 1000):
             if descriptor == 1:
                 if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-                    raise Ended
+                    raise EndOfWork
                 self._drain()
             elif descriptor == 0:
                 self._take_input()
             elif descriptor == self._wakeup[0]:
-                raise Ended
+                raise EndOfWork
             elif self._generators is not None and self._generators.owns(descriptor):
                 self._generators.take(descriptor, time.monotonic())
             elif self._executor is not None and self._executor.owns(descriptor):
@@ -137,7 +137,7 @@ class Probe:
                 self._inventories.take(descriptor)
         now = time.monotonic()
         if self._end_by is not None and now >= self._end_by:
-            raise Ended
+            raise EndOfWork
         if now >= self._schedule.next:
             self._tick(now)
         if self._generators is not None:
@@ -146,7 +146,7 @@ class Probe:
             self._executor.advance(now)
         self._inventories.advance(now)
         if self._finished and not self._out.behind:
-            raise Ended
+            raise EndOfWork
         if not self._out.behind:
             self._inventories.start(now)
 
@@ -181,9 +181,9 @@ class Probe:
         try:
             data = os.read(0, LONGEST_REQUEST)
         except OSError:
-            raise Ended from None
+            raise EndOfWork from None
         if not data:
-            raise Ended
+            raise EndOfWork
         self._expect_life()
         lines, too_long = self._requests.feed(data)
         for line in lines:

@@ -28,7 +28,7 @@ PATIENCE = 15
 """Seconds for one frame to arrive; then the process ends by SIGALRM: the connection has gone half-way."""
 
 
-class Luggage:
+class MemoryImporter:
     """A finder and loader of modules whose sources are in `frames`, oldest first."""
 
     def __init__(self, frames: int) -> None:
@@ -111,7 +111,7 @@ def read_exactly(size: int) -> bytes:
 
 def arrive(frames: int, arguments: list[str]) -> int:
     """Be the probe, with `arguments` (the first two are ``--interval S``), until its end; returns its exit status."""
-    luggage = Luggage(frames)
+    luggage = MemoryImporter(frames)
     sys.meta_path.insert(0, luggage)  # type: ignore[arg-type]
     try:
         luggage.take()

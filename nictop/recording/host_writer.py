@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from nictop.probe.records import Line, Request
-from nictop.recording.file.entries import Entry, EntryWriter, Kind
+from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import ITEMS, KEY, pack
 from nictop.recording.file.index import LONGEST_ID, LONGEST_NAME, MARKED, Mark
 from nictop.wire.source import SourceState
@@ -44,7 +44,7 @@ def encoded(item: Line | SourceState | Request) -> tuple[Kind, bytes] | None:
     return "request", _encoder.encode({name: value for name, value in vars(item).items() if value is not None})
 
 
-class Known:
+class HostState:
     """The newest of everything that was heard of a host, as text."""
 
     def __init__(self, name: str) -> None:
@@ -73,7 +73,7 @@ class Known:
             elif item.clock is not None:
                 self._clock = text
 
-    def entries(self, time: float) -> list[Entry]:
+    def entries(self, time: float) -> list[RecordEntry]:
         """What a key frame says; the hello comes first, as it does from a probe."""
         changes = sorted(self._changes.values())
         said: list[tuple[Kind, bytes | None]] = [
@@ -84,11 +84,11 @@ class Known:
             ("line", self._clock),
             ("state", self._state),
         ]
-        return [Entry(time, kind, text) for kind, text in said if text is not None]
+        return [RecordEntry(time, kind, text) for kind, text in said if text is not None]
 
 
 @dataclass(frozen=True)
-class Frame:
+class WritableFrame:
     """One that is ready to be written."""
 
     kind: int
@@ -108,7 +108,7 @@ class HostFrames:
 
     def __init__(self, number: int, name: str) -> None:
         self.number = number
-        self.known = Known(name.encode(errors="replace")[:LONGEST_NAME].decode(errors="ignore"))
+        self.known = HostState(name.encode(errors="replace")[:LONGEST_NAME].decode(errors="ignore"))
         self.missing = 0
         """Items that were dropped and are not told yet."""
         self._writer = EntryWriter()
@@ -124,16 +124,16 @@ class HostFrames:
         """Time of the oldest item that is in no frame yet."""
         return self._writer.first
 
-    def take(self, item: Line | SourceState | Request, kind: Kind, text: bytes, time: float) -> list[Frame]:
+    def take(self, item: Line | SourceState | Request, kind: Kind, text: bytes, time: float) -> list[WritableFrame]:
         """One more item; the frames that have to be written now."""
         key_due = self._next_key is None or time >= self._next_key
         made = self.end() if key_due or self._is_due(time) else []
         if key_due:
             made.append(self._key(time))
         if self.missing:
-            self._writer.take(Entry(time, "missing", str(self.missing).encode()))
+            self._writer.take(RecordEntry(time, "missing", str(self.missing).encode()))
             self._items, self.missing = self._items + self.missing, 0
-        entry = Entry(time, kind, text)
+        entry = RecordEntry(time, kind, text)
         if not self._writer.take(entry):
             made += self.end()
             self._writer.take(entry)
@@ -150,7 +150,7 @@ class HostFrames:
             return False
         return not 0 <= time - first < FRAME_SECONDS or self._writer.size >= FRAME_BYTES
 
-    def end(self) -> list[Frame]:
+    def end(self) -> list[WritableFrame]:
         """The frame of what was taken; none when nothing was."""
         first = self._writer.first
         if first is None:
@@ -164,7 +164,7 @@ class HostFrames:
         self._writer, self._next_key, self._marks = EntryWriter(), None, []
         return lost
 
-    def _key(self, time: float) -> Frame:
+    def _key(self, time: float) -> WritableFrame:
         """Everything is known from here on. Only between frames."""
         self._next_key = time + KEY_EVERY
         writer = EntryWriter()
@@ -173,9 +173,9 @@ class HostFrames:
         self._writer = EntryWriter()
         return self._frame(KEY, writer.payload(), time, 0.0, 0)
 
-    def _frame(self, kind: int, plain: bytes, time: float, span: float, items: int) -> Frame:
+    def _frame(self, kind: int, plain: bytes, time: float, span: float, items: int) -> WritableFrame:
         self._sequence += 1
         marks, self._marks = (self._marks, []) if kind == ITEMS else ([], self._marks)
         span = math.ceil(span * 1e3 + 1e-3) / 1e3  # as the header tells it, and never before the last item
         data = pack(kind, plain, host=self.number, sequence=self._sequence, time=time, span=span, marks=len(marks))
-        return Frame(kind, self.number, self.known.name, time, span, items, tuple(marks), data)
+        return WritableFrame(kind, self.number, self.known.name, time, span, items, tuple(marks), data)

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable
 
 from nictop.probe.records import Line, Request
-from nictop.recording.reader import Heard, HostReader, Recording
+from nictop.recording.reader import HostReader, RecordedItem, Recording
 from nictop.wire.source import SourceState
 
 WINDOW = 60.0
@@ -209,7 +209,7 @@ class PlaybackSource:
                     if given % BREATH == 0:
                         await asyncio.sleep(0)
 
-    async def _is_due(self, heard: Heard, jumps: int) -> bool:
+    async def _is_due(self, heard: RecordedItem, jumps: int) -> bool:
         """Wait for its moment; False: it will never come."""
         while not self._closed and self._playback.jumps == jumps:
             wait = self._playback.seconds_until(heard.time)

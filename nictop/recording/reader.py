@@ -16,7 +16,7 @@ import msgspec
 
 from nictop.errors import NictopError
 from nictop.probe.records import Line, Request, Trouble
-from nictop.recording.file.entries import Entry, EntryReader, parse_table
+from nictop.recording.file.entries import EntryReader, RecordEntry, parse_table
 from nictop.recording.file.frames import ITEMS, KEY, Damaged, FrameHeader, RecordingError
 from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import Index, KeyFrame, Mark, frames, read_header, read_index, read_payload, scan
@@ -33,7 +33,7 @@ _request_decoder = msgspec.json.Decoder(Request)
 
 
 @dataclass(frozen=True)
-class Heard:
+class RecordedItem:
     """What was heard of a host, and when."""
 
     time: float
@@ -193,13 +193,13 @@ class HostReader:
     def __init__(self, recording: Recording, number: int, offset: int, since: float) -> None:
         self.number, self.offset = number, offset
         self._recording, self._since = recording, since
-        self._entries: Iterator[Entry] = iter(())
+        self._entries: Iterator[RecordEntry] = iter(())
         self._reader: EntryReader | None = None
         """None: nothing can be told before the next key frame."""
         self._sequence = -1
         self._time = since
 
-    def next(self) -> Heard | None:
+    def next(self) -> RecordedItem | None:
         """The next item; None: there is no more, for now."""
         while True:
             try:
@@ -237,30 +237,30 @@ class HostReader:
             return True
         return False
 
-    def _damage(self) -> Heard:
+    def _damage(self) -> RecordedItem:
         self._entries, self._reader = iter(()), None
-        return Heard(
+        return RecordedItem(
             self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: something is missing"))
         )
 
-    def _heard(self, entry: Entry) -> Heard | None:
+    def _heard(self, entry: RecordEntry) -> RecordedItem | None:
         """None: nothing for whoever listens."""
         try:
             if entry.kind == "state":
-                return Heard(entry.time, _state_decoder.decode(entry.text))
+                return RecordedItem(entry.time, _state_decoder.decode(entry.text))
             if entry.kind == "request":
-                return Heard(entry.time, _request_decoder.decode(entry.text))
+                return RecordedItem(entry.time, _request_decoder.decode(entry.text))
             if entry.kind == "host":
                 return None
             if entry.kind == "missing":
-                return Heard(entry.time, Line(trouble=Trouble(entry.time, _missing(int(entry.text)))))
+                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing(int(entry.text)))))
             line = decode(entry.text)
             if line.hello is not None:
                 check_protocol(line.hello)
-            return Heard(entry.time, line)
+            return RecordedItem(entry.time, line)
         except (NictopError, msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
             sentence = f"a line of the recording cannot be understood: {plain(str(error))}"
-            return Heard(entry.time, Line(trouble=Trouble(entry.time, sentence)))
+            return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
 
 
 def _missing(count: int) -> str:

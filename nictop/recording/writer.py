@@ -25,7 +25,7 @@ from nictop.recording.file.frames import HEADER, INDEX, KEY, PREFIX, RecordingEr
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import LARGEST_INDEX, MOST_MARKS, Index, KeyFrame, encode_index
 from nictop.recording.file.open import create
-from nictop.recording.host_writer import FRAME_SECONDS, Frame, HostFrames, encoded
+from nictop.recording.host_writer import FRAME_SECONDS, HostFrames, WritableFrame, encoded
 from nictop.wire.errors import plain
 from nictop.wire.source import Source, SourceState
 
@@ -168,7 +168,7 @@ class Recorder:
             self._hosts[name] = HostFrames(len(self._hosts) + 1, name)
         return self._hosts[name]
 
-    def _write(self, host: str, frames: HostFrames, made: list[Frame]) -> None:
+    def _write(self, host: str, frames: HostFrames, made: list[WritableFrame]) -> None:
         """Write the frames of one host, or count what is lost with them."""
         for place, frame in enumerate(made):
             if self.given_up or not self._written(frame):
@@ -177,7 +177,7 @@ class Recorder:
                     self._drop(host, lost + frames.begin_anew())
                 return
 
-    def _written(self, frame: Frame) -> bool:
+    def _written(self, frame: WritableFrame) -> bool:
         if time.monotonic() < self._retry_at and not self._closing:
             return False
         offset = self._index.offset
@@ -192,7 +192,7 @@ class Recorder:
         self._note(frame, offset)
         return True
 
-    def _note(self, frame: Frame, offset: int) -> None:
+    def _note(self, frame: WritableFrame, offset: int) -> None:
         index = self._index
         index.hosts[frame.host] = frame.name
         if frame.kind == KEY:
@@ -236,7 +236,7 @@ class Recorder:
             self.trouble = f"{plain(self.path)} cannot be written: {error.strerror or error}"
 
 
-class Listening(Protocol):
+class RecorderHolder(Protocol):
     """A `Recorder`, or whoever has one at times."""
 
     def hear(self, host: str, item: Line | SourceState | Request, now: float) -> None:
@@ -246,7 +246,7 @@ class Listening(Protocol):
 class _Recorded:
     """A source whose every item is recorded before anybody else hears it."""
 
-    def __init__(self, source: Source, recorder: Listening) -> None:
+    def __init__(self, source: Source, recorder: RecorderHolder) -> None:
         self._source, self._recorder = source, recorder
 
     @property
@@ -281,6 +281,6 @@ class _Recorded:
         await self._source.close()
 
 
-def recorded(source: Source, recorder: Listening) -> Source:
+def recorded(source: Source, recorder: RecorderHolder) -> Source:
     """The same source; `recorder` keeps what it says and what it is asked, until it is closed."""
     return _Recorded(source, recorder)

@@ -9,7 +9,7 @@ from nictop.model.text.units import UNKNOWN
 
 
 @dataclass(frozen=True)
-class Place:
+class PlaybackPosition:
     """Times are seconds as in `Recording`."""
 
     path: str

@@ -14,7 +14,7 @@ from nictop.recording.reader import Recording
 from nictop.replay.position import wall_words
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import RunMarks, run_marks
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 
 MOST = 50
 """Runs that are told of one recording: each takes about as long as the seconds around it take to read."""
@@ -24,7 +24,7 @@ MOST = 50
 class RecordedResults:
     """In the order in which they began."""
 
-    runs: tuple[Kept, ...] = ()
+    runs: tuple[StoredRun, ...] = ()
     """Each an experiment of its own: which of them belong together is not in a recording."""
     untold: tuple[str, ...] = ()
     """Which run has no result, and why; sentences are clean."""
@@ -34,7 +34,7 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
     """Of the last `MOST` runs that had begun by a moment, seconds as in the recording. Lets others have their turn. A
     run that cannot be told is a sentence."""
     playback = Playback(recording)
-    runs: list[Kept] = []
+    runs: list[StoredRun] = []
     begun = [marks for marks in run_marks(recording) if marks.begin <= until]
     untold = [f"only the last {MOST} of {len(begun)} runs in the recording are told"] if len(begun) > MOST else []
     for marks in begun[-MOST:]:
@@ -44,7 +44,7 @@ async def recorded_results(recording: Recording, until: float) -> RecordedResult
         if picture is not None and picture.result is not None:
             over = recording.end if marks.end is None else marks.end
             runs.append(
-                Kept(marks.identity, marks.identity, picture.result, recording.wall(over), clean(recording.nictop))
+                StoredRun(marks.identity, marks.identity, picture.result, recording.wall(over), clean(recording.nictop))
             )
         else:
             untold.append(_untold(recording, marks, run))

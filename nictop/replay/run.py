@@ -13,16 +13,16 @@ from heapq import merge
 
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
 from nictop.recording.playback import Playback
-from nictop.recording.reader import Heard as HeardItem
+from nictop.recording.reader import RecordedItem as HeardItem
 from nictop.recording.reader import Recording
 from nictop.replay.run_index import RunMarks
 from nictop.replay.run_plan import recorded_plan
-from nictop.traffic.analysis.assemble import Heard, first_after, has_told, result_of, zero
+from nictop.traffic.analysis.assemble import RunLog, first_after, has_told, result_of, zero
 from nictop.traffic.generators import Side, output
-from nictop.traffic.live.run_view import RunPicture, Watching
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.live.run_view import LiveRun, RunView
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import Finished, Measured, Sockets, Stage
+from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
 
 BEFORE = 20.0
@@ -39,15 +39,15 @@ class RecordedRun:
     def __init__(self, playback: Playback, marks: RunMarks) -> None:
         self.marks = marks
         self._playback, self._recording = playback, playback.recording
-        self._picture: RunPicture | None = None
+        self._picture: RunView | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._now = float("-inf")
-        self._plan: Plan | None = None
+        self._plan: RunPlan | None = None
         self._requests: dict[Side, TrafficRequest] = {}
         self._ends: dict[Side, RunEnd] = {}
-        self._watching: Watching | None = None
+        self._watching: LiveRun | None = None
         self._over: float | None = None
         self._told: dict[str, TrafficLine] = {}
         since = self.marks.begin - BEFORE
@@ -67,7 +67,7 @@ class RecordedRun:
             return ""
         return "the recording does not say what the generators were asked to do: it began later than the run"
 
-    def picture(self) -> RunPicture | None:
+    def picture(self) -> RunView | None:
         """At the moment that it was advanced to; None: it has not begun, or cannot be told. While it advances the one
         of before: where the axis begins is known when everything is read."""
         return self._picture
@@ -121,7 +121,7 @@ class RecordedRun:
         if self._plan is not None:
             self._start(self._plan, hosts)
 
-    def _start(self, plan: Plan, hosts: Mapping[Side, str]) -> None:
+    def _start(self, plan: RunPlan, hosts: Mapping[Side, str]) -> None:
         for side, name in hosts.items():
             end = self._ends[side] = RunEnd(side, name, self._requests[side].id, plan.omit)
             told = self._told.get(f"{self.marks.identity}-{side[0]}-check")
@@ -133,7 +133,7 @@ class RecordedRun:
                 end.take(started)
         for host in self._hosts.values():
             host.begin()
-        self._watching = Watching(plan, self._hosts)
+        self._watching = LiveRun(plan, self._hosts)
         self._watching.take(Stage("running", "waiting for the first byte"), self._now)
 
     def _hear(self, line: TrafficLine, now: float) -> None:
@@ -144,7 +144,7 @@ class RecordedRun:
             return
         intervals = end.take(line)
         for one in intervals:
-            self._watching.take(Measured(end.host, self._time(end, line.time), one, side=end.side), now)
+            self._watching.take(IntervalMeasured(end.host, self._time(end, line.time), one, side=end.side), now)
         if line.kind == "sockets":
             self._watching.take(Sockets(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
 
@@ -152,10 +152,10 @@ class RecordedRun:
         axis = zero(self._heard())
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
-    def _heard(self) -> Heard:
+    def _heard(self) -> RunLog:
         assert self._plan is not None
         before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
-        return Heard(self._plan, self._ends, self._hosts, self._recording.wall(self.marks.begin), before, {})
+        return RunLog(self._plan, self._ends, self._hosts, self._recording.wall(self.marks.begin), before, {})
 
     # ------------------------------------------------------------------------------------------------------ the end
 
@@ -170,7 +170,7 @@ class RecordedRun:
             return
         heard = self._heard()
         after = {name: first_after(host, moments[name]) for name, host in self._hosts.items()}
-        whole = Heard(heard.plan, heard.ends, heard.hosts, heard.wall, heard.before, after)
+        whole = RunLog(heard.plan, heard.ends, heard.hosts, heard.wall, heard.before, after)
         self._watching.take(Finished(result_of(whole)), last)
         self._over = last
 

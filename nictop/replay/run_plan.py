@@ -12,7 +12,7 @@ from typing import Any
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.plan.plan import Place, Plan, problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, problems
 
 MOST_WORDS = 100
 
@@ -25,7 +25,7 @@ VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     "--congestion": ("congestion", str), "--interval": ("interval", float),
     "--tos": ("dscp", lambda text: int(text) >> 2),
 }  # fmt: skip
-"""Option that has a value → field of `Plan`, and how it is read."""
+"""Option that has a value → field of `RunPlan`, and how it is read."""
 FLAGS: dict[str, tuple[str, Any]] = {
     "-u": ("protocol", "udp"), "--udp": ("protocol", "udp"), "-R": ("direction", "reverse"),
     "--reverse": ("direction", "reverse"), "--bidir": ("direction", "bidirectional"), "-Z": ("zerocopy", True),
@@ -34,14 +34,16 @@ OTHERS = ("-A", "--affinity", "-B", "--bind", "--connect-timeout", "-f", "--acce
 """Options with a value that is of one end, or of no plan."""
 
 
-def recorded_plan(client: TrafficRequest, server: TrafficRequest, snapshots: tuple[Snapshot, Snapshot]) -> Plan | None:
+def recorded_plan(
+    client: TrafficRequest, server: TrafficRequest, snapshots: tuple[Snapshot, Snapshot]
+) -> RunPlan | None:
     """What both ends were asked to do; `snapshots`: of client and server. The NICs are those that bear the addresses:
     nothing else of them is asked for. None: it is no run."""
     try:
         found = {**_told(server.arguments), **_told(client.arguments)}
         address = server.address or client.address or ""
         plan = replace(
-            Plan(
+            RunPlan(
                 _place(snapshots[0], _value(client.arguments, ("-B", "--bind")) or ""),
                 _place(snapshots[1], address),
                 generator=client.generator or "iperf3",
@@ -59,7 +61,7 @@ def recorded_plan(client: TrafficRequest, server: TrafficRequest, snapshots: tup
 
 
 def _told(words: Sequence[str]) -> dict[str, Any]:
-    known = {field.name for field in fields(Plan)}
+    known = {field.name for field in fields(RunPlan)}
     found: dict[str, Any] = {}
     left = iter(words[:MOST_WORDS])
     for word in left:
@@ -87,8 +89,8 @@ def _cpu(words: Sequence[str]) -> int | None:
     return None if value is None else int(value)
 
 
-def _place(snapshot: Snapshot, address: str) -> Place:
+def _place(snapshot: Snapshot, address: str) -> Endpoint:
     """The NIC is the one that bears the address; None when several do, or none."""
     bare = address.partition("%")[0]
     bearing = [link.ifindex for link in snapshot.links.values() if any(one.address == bare for one in link.addresses)]
-    return Place(snapshot.host, bearing[0] if len(bearing) == 1 else None, address)
+    return Endpoint(snapshot.host, bearing[0] if len(bearing) == 1 else None, address)

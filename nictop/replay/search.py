@@ -17,9 +17,9 @@ from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import WINDOW, RatesWindow
 from nictop.probe.records import Line
-from nictop.recording.reader import Heard, Recording
+from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import run_marks
-from nictop.rules import Finding, Watched
+from nictop.rules import Finding, HostFacts
 from nictop.wire.source import SourceState
 
 STEP = 5.0
@@ -31,7 +31,7 @@ BREATH = 32
 SAME = 0.01
 """Seconds between two moments that are one to whoever looks for the next."""
 
-Told = Callable[[float], None]
+ProgressCallback = Callable[[float], None]
 Key = tuple[str, str, str]
 
 
@@ -43,7 +43,7 @@ class Happening:
     sentence: str
 
 
-async def happening_after(recording: Recording, moment: float, told: Told) -> Happening | None:
+async def happening_after(recording: Recording, moment: float, told: ProgressCallback) -> Happening | None:
     """The first one after a moment. `told` hears how far the search has come. None: there is none."""
     run = next((one for one in _runs(recording) if one.time > moment + SAME), None)
     until = recording.end if run is None else run.time
@@ -54,7 +54,7 @@ async def happening_after(recording: Recording, moment: float, told: Told) -> Ha
     return run
 
 
-async def happening_before(recording: Recording, moment: float, told: Told) -> Happening | None:
+async def happening_before(recording: Recording, moment: float, told: ProgressCallback) -> Happening | None:
     """The last one before a moment."""
     runs = [one for one in _runs(recording) if one.time < moment - SAME]
     end = moment
@@ -76,7 +76,9 @@ def _runs(recording: Recording) -> list[Happening]:
     ]
 
 
-async def appearing(recording: Recording, since: float, until: float, told: Told) -> AsyncGenerator[Happening, None]:
+async def appearing(
+    recording: Recording, since: float, until: float, told: ProgressCallback
+) -> AsyncGenerator[Happening, None]:
     """Warnings and critical findings that are there at one step and were not at the one before, from the step at or
     before `since` to that at or before `until`."""
     time = max(recording.begin, _grid(recording, since))
@@ -87,7 +89,7 @@ async def appearing(recording: Recording, since: float, until: float, told: Told
         await asyncio.sleep(0)
         for host in hosts:
             await host.advance(time)
-        watched = [Watched(host.snapshot, host.window.parts) for host in hosts if host.snapshot.inventory is not None]
+        watched = [HostFacts(host.snapshot, host.window.parts) for host in hosts if host.snapshot.inventory is not None]
         findings = (await diagnose_in_slices(watched))[0].findings if watched else ()
         serious = {_key(one): one for one in findings if one.severity != "info"}
         if before is not None:
@@ -116,7 +118,7 @@ class _Host:
     def __init__(self, recording: Recording, name: str, begin: float) -> None:
         self.snapshot, self.window = Snapshot.empty(name), RatesWindow()
         self._reader = recording.reader(name, recording.since(name, begin, WINDOW))
-        self._next: Heard | None = None
+        self._next: RecordedItem | None = None
 
     async def advance(self, time: float) -> None:
         """Take everything that was heard by then."""

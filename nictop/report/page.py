@@ -12,19 +12,19 @@ from nictop.hosts.observe import Answer, Unreachable
 from nictop.model.text.terminal import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.runs.sentences import moment_words
-from nictop.rules import Diagnosis, Watched, diagnose
+from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.traffic.analysis.compared import compared
 from nictop.traffic.analysis.comparison import Comparison
-from nictop.traffic.results.selection import Kept, SetUp, set_ups
+from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
 NO_INVENTORY = "it had told nothing of its devices yet"
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
+class ReportedExperiment:
     """Runs that belong together, in their order."""
 
-    runs: tuple[Kept, ...]
+    runs: tuple[StoredRun, ...]
     """(): of a comparison between experiments that stand by themselves."""
     names: tuple[str, str] = ("", "")
     """Of the two set-ups of a comparison."""
@@ -38,16 +38,16 @@ class Report:
 
     wall: float
     """Seconds since the epoch when it was made."""
-    hosts: tuple[Watched, ...] = ()
+    hosts: tuple[HostFacts, ...] = ()
     unreachable: tuple[UnreachableHost, ...] = ()
     diagnosis: Diagnosis = field(default_factory=lambda: Diagnosis((), ()))
-    experiments: tuple[Experiment, ...] = ()
+    experiments: tuple[ReportedExperiment, ...] = ()
     hidden: tuple[str, ...] = ()
     """Sentences about what was hidden in it; () when nothing was."""
 
 
 def report_of(
-    answers: Sequence[Answer], runs: Sequence[Kept] = (), *, wall: float, hidden: Sequence[str] = ()
+    answers: Sequence[Answer], runs: Sequence[StoredRun] = (), *, wall: float, hidden: Sequence[str] = ()
 ) -> Report:
     """Asks all rules about the hosts that answered, and puts runs of one experiment together."""
     hosts, unreachable = [], []
@@ -57,31 +57,31 @@ def report_of(
         elif answer[0].inventory is None:
             unreachable.append(UnreachableHost(answer[0].host, NO_INVENTORY))
         else:
-            hosts.append(Watched(answer[0], answer[1].parts))
+            hosts.append(HostFacts(answer[0], answer[1].parts))
     return Report(wall, tuple(hosts), tuple(unreachable), diagnose(hosts), experiments_of(runs), tuple(hidden))
 
 
-def experiments_of(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
+def experiments_of(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
     """Each with its runs; then the comparison of two that are one set-up each, if these two are all there is."""
     told = by_experiment(runs)
     return (*map(experiment_of, told), *across_experiments([run for together in told for run in together]))
 
 
-def by_experiment(runs: Sequence[Kept]) -> tuple[tuple[Kept, ...], ...]:
+def by_experiment(runs: Sequence[StoredRun]) -> tuple[tuple[StoredRun, ...], ...]:
     """Experiments as they first come, each with its runs by number; a run that is named twice stands there once."""
-    found: dict[str, dict[str, Kept]] = {}
+    found: dict[str, dict[str, StoredRun]] = {}
     for one in runs:
         found.setdefault(one.experiment, {})[one.identity] = one
     return tuple(tuple(sorted(some.values(), key=lambda one: one.number)) for some in found.values())
 
 
-def experiment_of(runs: Sequence[Kept]) -> Experiment:
+def experiment_of(runs: Sequence[StoredRun]) -> ReportedExperiment:
     """With the comparison, where it is one of exactly two set-ups."""
     found = set_ups(runs) if runs[0].kind == "compare" else []
-    return _compared(found, runs) if len(found) == 2 else Experiment(tuple(runs))
+    return _compared(found, runs) if len(found) == 2 else ReportedExperiment(tuple(runs))
 
 
-def across_experiments(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
+def across_experiments(runs: Sequence[StoredRun]) -> tuple[ReportedExperiment, ...]:
     """The comparison of two experiments that are one set-up each, as of two labels; () when it is not these two, or
     they cannot be compared and nobody has given them a label for that."""
     found = set_ups(runs)
@@ -92,9 +92,9 @@ def across_experiments(runs: Sequence[Kept]) -> tuple[Experiment, ...]:
     return (made,) if any(run.label for run in runs) or not refused else ()
 
 
-def _compared(found: Sequence[SetUp], runs: Sequence[Kept]) -> Experiment:
+def _compared(found: Sequence[SetUp], runs: Sequence[StoredRun]) -> ReportedExperiment:
     (first, a), (second, b) = found
-    return Experiment(tuple(runs), (first, second), compared(a, b, (first, second)))
+    return ReportedExperiment(tuple(runs), (first, second), compared(a, b, (first, second)))
 
 
 def title_words(report: Report) -> str:

@@ -46,7 +46,7 @@ import nictop.rules.link.physical
 # ruff: isort: on
 from nictop.model.window import WINDOW
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix, Severity, Skipped
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule, diagnose, diagnosis_steps
 
 __all__ = [
@@ -58,10 +58,10 @@ __all__ = [
     "Evidence",
     "Finding",
     "Fix",
+    "HostFacts",
     "Rule",
     "Severity",
     "Skipped",
-    "Watched",
     "diagnose",
     "diagnosis_steps",
 ]

@@ -17,7 +17,7 @@ Severity = Literal["critical", "warning", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 """Worst first."""
 
-Place = Literal[
+WhereToType = Literal[
     "here", "peer", "hypervisor", "esxi", "proxmox", "libvirt", "ahv", "hyperv", "azure", "cloud", "firmware", "switch"
 ]
 """Where a fix is typed. here: on the host that the finding is about. peer: on the other watched host of a pair.
@@ -40,7 +40,7 @@ class Evidence:
 class Fix:
     """One way to repair it."""
 
-    where: Place
+    where: WhereToType
     title: str
     """What it does, in a few words: ``rename the profile to the interface``."""
     commands: tuple[str, ...]

@@ -37,7 +37,7 @@ class DriverCounter:
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class HostFacts:
     """A host under diagnosis. `snapshot.inventory` is not None: hosts without one are not diagnosed."""
 
     snapshot: Snapshot

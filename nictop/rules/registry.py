@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 from nictop.model.snapshot import Snapshot
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.sources import in_words, missing
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ MOST_SECONDS = 0.2
 ATTEMPTS = 2
 """The first one may have had to import a module, or to wait for the garbage collector."""
 
-Said = Iterator[Finding | Skipped]
-HostRule = Callable[[Watched], Said]
-PairRule = Callable[[Sequence[Watched]], Said]
+Outcomes = Iterator[Finding | Skipped]
+HostRule = Callable[[HostFacts], Outcomes]
+PairRule = Callable[[Sequence[HostFacts]], Outcomes]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Rule:
     """First line of its explanation."""
     explanation: str
     """The whole docstring, unindented."""
-    ask: Callable[[Sequence[Watched]], Said]
+    ask: Callable[[Sequence[HostFacts]], Outcomes]
     """Every finding about all hosts."""
     pairs: bool
     """It looks at several hosts together."""
@@ -71,24 +71,24 @@ class Rule:
     not asked, but skipped with the reason. Links are needed by all."""
     uses: tuple[str, ...] = ()
     """Sources without which a finding could be missed: the rule is asked all the same, and named as skipped, too."""
-    messages_if: Callable[[Watched], bool] | None = None
+    messages_if: Callable[[HostFacts], bool] | None = None
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
 
 
-class Options(TypedDict, total=False):
+class RuleOptions(TypedDict, total=False):
     """What a rule may say of itself beside family and severity; see `Rule`."""
 
     yields_to: tuple[str, ...]
     needs: tuple[str, ...]
     uses: tuple[str, ...]
-    messages_if: Callable[[Watched], bool] | None
+    messages_if: Callable[[HostFacts], bool] | None
 
 
-def host_rule(family: Family, severity: Severity, **options: Unpack[Options]) -> Callable[[HostRule], HostRule]:
+def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[HostRule], HostRule]:
     """Mark a function as a rule about each host by itself."""
 
     def mark(function: HostRule) -> HostRule:
-        def ask(hosts: Sequence[Watched]) -> Said:
+        def ask(hosts: Sequence[HostFacts]) -> Outcomes:
             for host in hosts:
                 yield from _judged(RULES[function.__name__], (host,), lambda seen: function(seen[0]))
 
@@ -98,12 +98,12 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[Options]) ->
     return mark
 
 
-def pair_rule(family: Family, severity: Severity, **options: Unpack[Options]) -> Callable[[PairRule], PairRule]:
+def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
     """Mark a function as a rule about several hosts together; it is asked once, with all of them whose `needs` could
     be read."""
 
     def mark(function: PairRule) -> PairRule:
-        def ask(hosts: Sequence[Watched]) -> Said:
+        def ask(hosts: Sequence[HostFacts]) -> Outcomes:
             yield from _judged(RULES[function.__name__], hosts, function)
 
         _register(function, family, severity, ask, pairs=True, options=options)
@@ -117,7 +117,13 @@ RULES: dict[str, Rule] = {}
 
 
 def _register(
-    function: HostRule | PairRule, family: Family, severity: Severity, ask: PairRule, *, pairs: bool, options: Options
+    function: HostRule | PairRule,
+    family: Family,
+    severity: Severity,
+    ask: PairRule,
+    *,
+    pairs: bool,
+    options: RuleOptions,
 ) -> None:
     explanation = inspect.getdoc(function) or ""
     name = function.__name__
@@ -127,7 +133,7 @@ def _register(
     RULES[name] = Rule(name, family, severity, summary, explanation, ask, pairs, **options)
 
 
-def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
+def _judged(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostFacts]], Outcomes]) -> Outcomes:
     """What a rule says about hosts, and where it is skipped: one that fails, and one that takes too long."""
     allowed = min(RULE_SECONDS * max(1, len(hosts)), MOST_SECONDS)
     for _ in range(ATTEMPTS):
@@ -143,8 +149,8 @@ def _judged(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watche
         yield Skipped(rule.name, host.name, "", reason)
 
 
-def _asked(rule: Rule, hosts: Sequence[Watched], say: Callable[[Sequence[Watched]], Said]) -> Said:
-    seen: list[Watched] = []
+def _asked(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostFacts]], Outcomes]) -> Outcomes:
+    seen: list[HostFacts] = []
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
         uses = [one for one in rule.uses if one != "messages" or rule.messages_if is None or rule.messages_if(host)]
@@ -185,7 +191,7 @@ class Diagnosis:
     skipped: tuple[Skipped, ...]
 
 
-def diagnose(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> Diagnosis:
+def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:
     """Ask every rule (default: all) about the hosts that have told their inventory."""
     steps = diagnosis_steps(hosts, rules)
     while True:
@@ -196,7 +202,9 @@ def diagnose(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> D
             return diagnosis
 
 
-def diagnosis_steps(hosts: Iterable[Watched], rules: Iterable[Rule] | None = None) -> Generator[None, None, Diagnosis]:
+def diagnosis_steps(
+    hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
+) -> Generator[None, None, Diagnosis]:
     """The same, with a pause after each rule and host; the diagnosis is what the generator returns."""
     known = tuple(host for host in hosts if is_known(host.snapshot))
     asked = tuple(RULES.values() if rules is None else rules)

@@ -13,7 +13,7 @@ from typing import Any
 
 from nictop.model.facts import reason
 from nictop.probe.records import Inventory, Unreadable
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 
 SOURCES: dict[str, str] = {
     "links": "links (rtnetlink)",
@@ -49,7 +49,7 @@ FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
 """Family → drivers of the links that its rules are about, where they are about no others."""
 
 
-def missing(source: str, host: Watched, family: str) -> Iterator[tuple[str, Unreadable]]:
+def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Unreadable]]:
     """(subject, why) for each place where `source` could not be read; subject "": on the whole host."""
     area, _, field = source.partition(".")
     drivers = FAMILY_DRIVERS.get(family, ())
@@ -69,7 +69,7 @@ def in_words(source: str, why: Unreadable) -> str:
     return f"{SOURCES[source.partition('.')[0]]}: {reason(why, None)}"
 
 
-def _of_host(area: str, host: Watched) -> Unreadable | None:
+def _of_host(area: str, host: HostFacts) -> Unreadable | None:
     unreadable = host.inventory.unreadable
     above = PART_OF.get(area)
     if area not in unreadable and above in unreadable:
@@ -79,7 +79,7 @@ def _of_host(area: str, host: Watched) -> Unreadable | None:
     return unreadable.get(area)
 
 
-def _of_records(area: str, field: str, host: Watched, drivers: tuple[str, ...]) -> Iterable[tuple[str, Unreadable]]:
+def _of_records(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterable[tuple[str, Unreadable]]:
     """Of the records that make up a source, those in which the field could not be read."""
     inventory = host.inventory
     if area == "networkmanager":
@@ -108,7 +108,7 @@ def _networkmanager(inventory: Inventory) -> Iterator[Unreadable]:
         yield from profile.unreadable.values()
 
 
-def _of_links(area: str, field: str, host: Watched, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
+def _of_links(area: str, field: str, host: HostFacts, drivers: tuple[str, ...]) -> Iterator[tuple[str, Unreadable]]:
     for link in host.links:
         driver = link_driver(link)
         if link.kind is not None or (drivers and driver is not None and driver not in drivers):

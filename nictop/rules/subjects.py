@@ -10,9 +10,9 @@ import re
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
-from nictop.rules.finding import Evidence, Finding, Fix, Place, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
 from nictop.rules.fixes.hypervisors import places_below
-from nictop.rules.host import SAMPLES, Watched
+from nictop.rules.host import SAMPLES, HostFacts
 
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Their links have no wire of their own."""
@@ -26,11 +26,11 @@ def is_used(link: Link) -> bool:
     return bool(link.flags & IFF_UP) and link.bus is not None
 
 
-def used_links(host: Watched) -> tuple[Link, ...]:
+def used_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_used(link))
 
 
-def newest(host: Watched, link: Link) -> LinkRates | None:
+def newest(host: HostFacts, link: Link) -> LinkRates | None:
     """The newest rates of a link, when there are enough samples to speak of it at all."""
     rates = host.snapshot.rates
     if rates is None or len(host.window) < SAMPLES:
@@ -59,7 +59,7 @@ def receive_queues(link: Link) -> int:
 def about_link(
     rule: str,
     severity: Severity,
-    host: Watched,
+    host: HostFacts,
     link: Link,
     title: str,
     *,
@@ -73,7 +73,7 @@ def about_link(
 def about_host(
     rule: str,
     severity: Severity,
-    host: Watched,
+    host: HostFacts,
     subject: str,
     title: str,
     *,
@@ -84,10 +84,10 @@ def about_host(
     return Finding(rule, severity, host.name, subject, title, evidence, why, fixes)
 
 
-def more_queues_outside(host: Watched, link: Link, queues: int) -> tuple[Fix, ...]:
+def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
     """How the hypervisor of a virtio NIC is told to offer more queues."""
     address = hardware_address(link)
-    fixes: dict[Place, Fix] = {
+    fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(
             "proxmox",
             f"offer {queues} queues",

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
-from nictop.rules.finding import SEVERITIES, Finding, Fix, Place, Severity, Skipped
+from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
@@ -33,7 +33,7 @@ SEVERITY_WORDS: dict[Severity, SeverityWords] = {
 PASSED = SeverityWords("passed", "✓", "+", "good")
 SKIPPED = SeverityWords("skipped", "–", "?", "dim")
 
-PLACES: dict[Place, str] = {
+PLACES: dict[WhereToType, str] = {
     "peer": "on the other host",
     "hypervisor": "on the Linux hypervisor below",
     "esxi": "on the ESXi host",
@@ -128,7 +128,7 @@ def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
 
 
 def command_lines(
-    command: str, cells: int, *, where: Place = "here", indent: str = "  ", cut: bool = True
+    command: str, cells: int, *, where: WhereToType = "here", indent: str = "  ", cut: bool = True
 ) -> tuple[str, ...]:
     r"""One shell line as clean lines of at most `cells` cells, broken at blanks outside quotes; each but the last ends
     with `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is

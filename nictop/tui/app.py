@@ -22,24 +22,24 @@ from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
 from nictop.tui.controllers.changes import Changes
-from nictop.tui.controllers.diagnosis import Diagnosing
+from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.hosts import WatchedHosts
 from nictop.tui.controllers.recording import LiveRecording
-from nictop.tui.controllers.traffic import Traffic
+from nictop.tui.controllers.traffic import TrafficController
 
 if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.worker import WorkType
 
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.model.history import History
     from nictop.model.snapshot import Snapshot
-    from nictop.model.time_axis import Here
+    from nictop.model.time_axis import LocalClock
     from nictop.probe.records import Request
     from nictop.recording.playback import Playback
     from nictop.rules import Diagnosis, Finding, Fix
-    from nictop.traffic.plan.request import Wish
-    from nictop.traffic.results.selection import Kept
+    from nictop.traffic.plan.request import RunRequest
+    from nictop.traffic.results.selection import StoredRun
     from nictop.tui.controllers.hosts import Connect
     from nictop.tui.controllers.replay import Replay
     from nictop.tui.screens.dialogs.question import Questions
@@ -68,7 +68,7 @@ class NictopApp(App[None]):
     snapshot: var[Snapshot | None] = var(None, init=False, always_update=True)
     """The newest picture of the chosen host. Screens watch it; nothing is pushed into widgets."""
 
-    watched: var[tuple[Followed, ...]] = var((), init=False, always_update=True)
+    watched: var[tuple[HostSession, ...]] = var((), init=False, always_update=True)
     """Every host, in the order they were named, whenever there is news of one."""
 
     chosen: var[str] = var("", init=False)
@@ -98,7 +98,7 @@ class NictopApp(App[None]):
         ascii_only: bool = False,
         has_clipboard: bool = True,
         allow_changes: bool = False,
-        wish: Wish | None = None,
+        wish: RunRequest | None = None,
         self_test: bool = False,
     ) -> None:
         super().__init__()
@@ -106,12 +106,12 @@ class NictopApp(App[None]):
         self.ascii_only = ascii_only
         self._has_clipboard = has_clipboard
         self._wanted = tuple(hosts)
-        self.diagnosing = Diagnosing(self)
+        self.diagnosing = DiagnosisScheduler(self)
         self.recording = LiveRecording(self)
         self.replay: Replay | None = None
         """None: the hosts are live."""
         self.hosts = WatchedHosts(self, connect, self.ask_user, self.diagnosing.hear)
-        self.traffic = Traffic(self)
+        self.traffic = TrafficController(self)
         self.changes = Changes(self, allowed=allow_changes)
         self._wish, self._self_test = wish, self_test
         self._questions: Questions | None = None
@@ -155,7 +155,7 @@ class NictopApp(App[None]):
         return len(self.hosts.by_name) > 1
 
     @property
-    def followed(self) -> Followed:
+    def followed(self) -> HostSession:
         """The chosen host."""
         return self.hosts.by_name[self.chosen]
 
@@ -183,15 +183,15 @@ class NictopApp(App[None]):
         """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that hears the hosts."""
         return monotonic() if self.replay is None else self.replay.playback.now()
 
-    def here(self) -> Here:
+    def here(self) -> LocalClock:
         """That machine's clocks, read together."""
         from nictop.hosts.session import read_here
-        from nictop.model.time_axis import Here
+        from nictop.model.time_axis import LocalClock
 
         if self.replay is None:
             return read_here(monotonic(), time())
         playback = self.replay.playback
-        return Here(playback.now(), playback.wall_now(), playback.recording.boot_id)
+        return LocalClock(playback.now(), playback.wall_now(), playback.recording.boot_id)
 
     def show_recording(self, playback: Playback, *, start: float, loop: bool = False, banner: str = "") -> None:
         """Show a recording instead of live hosts; to be called before the application runs."""
@@ -325,7 +325,7 @@ class AppOutcome:
 
     code: int
     """Exit code."""
-    results: tuple[Kept, ...] = ()
+    results: tuple[StoredRun, ...] = ()
     """Of the experiment that was wished, as far as it came."""
     trouble: str = ""
     """Why it ended before its end, or did not start; "": it did."""

@@ -27,7 +27,7 @@ LAST_WRITE_SECONDS = 0.5
 """That a terminal which takes nothing any more may hold up the end."""
 
 
-class Output:
+class TerminalOutput:
     """A terminal that takes everything, also when it is gone."""
 
     def __init__(self, file: IO[str]) -> None:
@@ -54,7 +54,7 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         if self._file is not None:
-            self._file = Output(self._file)  # type: ignore[assignment]  # as much of a file as is needed
+            self._file = TerminalOutput(self._file)  # type: ignore[assignment]  # as much of a file as is needed
 
     def close(self) -> None:
         """End the writing thread, which dies with the process when its terminal takes nothing."""

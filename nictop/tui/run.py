@@ -15,7 +15,7 @@ from nictop.tui.terminal import PLAIN_TERMINALS, wants_ascii
 
 if TYPE_CHECKING:
     from nictop.recording.reader import Recording
-    from nictop.traffic.plan.request import Wish
+    from nictop.traffic.plan.request import RunRequest
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
@@ -28,7 +28,7 @@ def run(
     sudo: bool = False,
     allow_changes: bool = False,
     accept_new_host_keys: bool = False,
-    wish: Wish | None = None,
+    wish: RunRequest | None = None,
     self_test: bool = False,
 ) -> AppOutcome:
     """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which

@@ -17,11 +17,11 @@ LONGEST = 300
 """Characters of somebody else's words in one sentence."""
 
 
-class Refused(HostUnreachable):
+class PermanentError(HostUnreachable):
     """Trying again would end the same way: rights, keys, settings, a Python that is too old."""
 
 
-class Lost(HostUnreachable):
+class TransientError(HostUnreachable):
     """Trying again may help."""
 
 
@@ -44,18 +44,24 @@ def last_line(text: str) -> str:
 def unreachable(error: OSError, address: str) -> HostUnreachable:
     """For what connect(2) and the resolver said. `address`: as the user knows it."""
     if isinstance(error, socket.gaierror):
-        return Lost(
+        return TransientError(
             f"{address}: the name is not known here: {plain(error.strerror or str(error))}", "check its spelling"
         )
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
-        return Lost(f"{address} does not answer", "is it up, is its address right, does a firewall drop the packets?")
+        return TransientError(
+            f"{address} does not answer", "is it up, is its address right, does a firewall drop the packets?"
+        )
     if isinstance(error, ConnectionRefusedError):
-        return Lost(f"{address} refuses the connection", "is sshd running there, on this port?")
+        return TransientError(f"{address} refuses the connection", "is sshd running there, on this port?")
     if isinstance(error, ConnectionResetError):
-        return Lost(f"{address} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)")
+        return TransientError(
+            f"{address} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)"
+        )
     if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
-        return Lost(f"there is no way to {address}: {os.strerror(error.errno)}", "check the routes of this machine")
-    return Lost(f"{address} cannot be reached: {plain(error.strerror or str(error))}", "try ssh to it")
+        return TransientError(
+            f"there is no way to {address}: {os.strerror(error.errno)}", "check the routes of this machine"
+        )
+    return TransientError(f"{address} cannot be reached: {plain(error.strerror or str(error))}", "try ssh to it")
 
 
 def sentence(error: HostUnreachable) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from nictop.probe.records import Line
 from nictop.wire.budget import BYTE_COST, OVERLOADED, PART_COST, HostBudget
-from nictop.wire.line_reader import Hearing
+from nictop.wire.line_reader import LineReader
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
@@ -28,7 +28,7 @@ class Inbox:
     """`has_room` is called when it has been full and is no longer."""
 
     def __init__(self, budget: HostBudget, has_room: Callable[[], None]) -> None:
-        self.hearing = Hearing()
+        self.hearing = LineReader()
         self.size = 0
         """Bytes that wait."""
         self.arrived = 0.0

@@ -18,7 +18,7 @@ BAD_LINES = 5
 """Lines in a row that make no sense, after which the probe is given up."""
 
 
-class Hearing:
+class LineReader:
     """What has been heard of one life of a probe."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from nictop.probe.counters.interrupts import InterruptCounterReader
 from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
-from nictop.probe.kernel.open_files import KeptFiles
+from nictop.probe.kernel.open_files import OpenFileCache
 from tests.benchmarks.results import Result
 
 FIRST = 24
@@ -106,7 +106,7 @@ def measured(cpus: int, lines: int, vectors: int, bound: float, quick: bool) -> 
 def passes(machine: Host, rounds: int) -> list[float]:
     """Median CPU seconds of: the file raw, the file at once, the vectors' files raw, the vectors by their files and by
     the table, the whole table; and of the table's first pass."""
-    files = KeptFiles(len(machine.numbers))
+    files = OpenFileCache(len(machine.numbers))
     own = InterruptCounterReader(files, sys=str(machine.sys))
     fallback = InterruptCounterReader(files, sys="/nowhere", proc=str(machine.proc))
     table = InterruptTable(str(machine.proc))

@@ -34,7 +34,7 @@ from nictop.probe.records import (
     Rings,
     Rss,
 )
-from nictop.rules import RULES, Watched, diagnose
+from nictop.rules import RULES, HostFacts, diagnose
 from tests.benchmarks.results import Result
 
 LINKS, QUEUES, CPUS, SECONDS = 200, 64, 64, 60
@@ -59,15 +59,15 @@ def all_rules(quick: bool) -> Iterator[Result]:
         yield Result(f"… of these {name}", costs[name] * 1e3, None, "ms CPU")
 
 
-def cpu_seconds(host: Watched, rule: str | None = None) -> float:
+def cpu_seconds(host: HostFacts, rule: str | None = None) -> float:
     """Of one diagnosis; what rules derive together is derived anew, as it is for every new snapshot."""
-    fresh = Watched(host.snapshot, host.window)
+    fresh = HostFacts(host.snapshot, host.window)
     begin = time.process_time()
     diagnose([fresh], None if rule is None else [RULES[rule]])
     return time.process_time() - begin
 
 
-def large_host(inventory: Inventory) -> Watched:
+def large_host(inventory: Inventory) -> HostFacts:
     hello = Hello(1, "0", "large", "6.12.0", "x86_64", "3.11", 1, 0, "b", 100, 0.0, 0.0, 1.0)
     snapshot = with_state(Snapshot.empty("large"), "live", "")
     snapshot = advance(advance(snapshot, Line(hello=hello)), Line(inventory=inventory))
@@ -76,7 +76,7 @@ def large_host(inventory: Inventory) -> Watched:
         snapshot = advance(snapshot, Line(counters=counters(second)))
         if snapshot.rates is not None:
             window.append(snapshot.rates)
-    return Watched(snapshot, tuple(window))
+    return HostFacts(snapshot, tuple(window))
 
 
 PLATFORM = Platform(None, "Dell Inc.", "PowerEdge", "Debian 12", "debian", f"0-{CPUS - 1}", f"0-{CPUS - 1}", "0", 90)

@@ -14,9 +14,9 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.live.run_view import Watching
-from nictop.traffic.plan.plan import Plan
-from nictop.traffic.run.events import Measured
+from nictop.traffic.live.run_view import LiveRun
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.run.events import IntervalMeasured
 from nictop.traffic.run.host import RunHost
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
@@ -47,12 +47,12 @@ class Charts(App[None]):
 class LongRun:
     """A run whose every interval and every second has another value. Its axis begins at 0 of all clocks."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RunPlan) -> None:
         self.plan, self.now = plan, 0.0
         self.hosts = {name: RunHost(ScriptedSource(name), Snapshot.empty(name)) for name in HOSTS}
         for one in self.hosts.values():
             one.hear(Line(hello=HELLO), now=0.0)
-        self.watching = Watching(plan, self.hosts)
+        self.watching = LiveRun(plan, self.hosts)
 
     def go_on(self) -> None:
         """What comes in a fifth of a second."""
@@ -65,10 +65,10 @@ class LongRun:
             for end_of_run, side, sends in ends:
                 rate = 8e9 + 1e9 * ((7 * end) % 1)
                 told = Interval(end - INTERVAL, end, rate, sends, retransmits=3 if sends else None)
-                self.watching.take(Measured(end_of_run, self.now, told, side), now=self.now)
+                self.watching.take(IntervalMeasured(end_of_run, self.now, told, side), now=self.now)
                 if self.plan.direction == "bidirectional":
                     back = replace(told, sends=not sends)
-                    self.watching.take(Measured(end_of_run, self.now, back, side), now=self.now)
+                    self.watching.take(IntervalMeasured(end_of_run, self.now, back, side), now=self.now)
 
     def _counters(self, number: int) -> Counters:
         ticks = round(self.now * 100)

@@ -16,7 +16,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from enum import Enum
 from pathlib import Path
 
-from nictop.traffic.run.events import Finished, Measured
+from nictop.traffic.run.events import Finished, IntervalMeasured
 from nictop.traffic.run.run import Run
 from tests.benchmarks.probe import on_cpu
 from tests.benchmarks.results import Result
@@ -130,7 +130,7 @@ async def watched(both: Pair, doors: Doors, seconds: int, cpu: int | None) -> tu
     shares: dict[str, float] = {}
     plan = both.plan(time=seconds, congestion=CONTROL, port=PORT, client_cpu=cpu, server_cpu=cpu)
     async for event in Run(plan, both.hosts).events():
-        if isinstance(event, Measured) and not event.interval.sends:
+        if isinstance(event, IntervalMeasured) and not event.interval.sends:
             now, used = time.monotonic(), spent(doors)
             if begin is None:
                 begin = now, used
@@ -238,7 +238,7 @@ async def begins_and_ends(generator: str, times: int) -> tuple[list[float], list
             begin = time.monotonic()
             async with aclosing(Run(plan, both.hosts).events()) as events:
                 async for event in events:
-                    if isinstance(event, Measured) and not event.interval.sends:
+                    if isinstance(event, IntervalMeasured) and not event.interval.sends:
                         begun.append(time.monotonic() - event.interval.end - begin)
                         break
                 left = time.monotonic()

@@ -48,7 +48,7 @@ from nictop.rules.cpu_limit import TooLong, limited
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.wire.codec import decode
-from nictop.wire.line_reader import Hearing
+from nictop.wire.line_reader import LineReader
 from tests.campaign.results import Options, Progress, Row
 from tests.support.namespaces import ROOT
 
@@ -202,7 +202,7 @@ def line_of_a_probe(random: Random, text: str) -> None:
 
 
 def stream_of_a_probe(random: Random, text: str) -> None:
-    hearing = Hearing()
+    hearing = LineReader()
     data = as_bytes(random, text) + b"\n" + random.choice(probe_lines()).encode() + b"\n"
     cut = random.randrange(len(data))
     for part in (data[:cut], data[cut:]):

@@ -9,8 +9,8 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from nictop.changes.audit_log import Logged
-from nictop.changes.change import Change, Wish
-from nictop.changes.events import Ended, Event, Limits
+from nictop.changes.change import Change, ChangeSpec
+from nictop.changes.events import ChangeEnded, ChangeTimeouts, Event
 from nictop.hosts.observe import followed
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
@@ -18,13 +18,13 @@ from nictop.wire.source import Source, SourceState
 from tests.support.probe import LIMIT
 from tests.support.sources import ScriptedSource
 
-PATIENT = Limits(undoing=0.0, again=0.01)
+PATIENT = ChangeTimeouts(undoing=0.0, again=0.01)
 """A test that waits for something in vain shortens the limit for that."""
 MTU = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 BACK = ("ip", "link", "set", "dev", "ens4", "mtu", "1500")
 PLANNED = PlannedAction(MTU, "mtu 1500", "mtu 9000", (BACK,), "ens4")
 DONE = replace(PLANNED, before="mtu 9000", undo=())
-WISH = Wish("alma-load-001", (MTU,), "set it now", keep_within=5.0)
+WISH = ChangeSpec("alma-load-001", (MTU,), "set it now", keep_within=5.0)
 
 Decide = Callable[[Event, Change], object]
 Answer = ChangeLine | SourceState
@@ -39,8 +39,8 @@ class Carried:
     log: list[Logged] = field(default_factory=list)
 
     @property
-    def end(self) -> Ended:
-        (end,) = (event for event in self.events if isinstance(event, Ended))
+    def end(self) -> ChangeEnded:
+        (end,) = (event for event in self.events if isinstance(event, ChangeEnded))
         assert self.events[-1] is end and self.change.outcome == end.outcome
         return end
 
@@ -71,9 +71,9 @@ async def heard(source: Source) -> AsyncGenerator[list[Callable[[Line | SourceSt
 async def carry(
     source: Source,
     decide: Decide,
-    wish: Wish = WISH,
+    wish: ChangeSpec = WISH,
     *,
-    limits: Limits = PATIENT,
+    limits: ChangeTimeouts = PATIENT,
     log: Callable[[Logged], None] | None = None,
 ) -> Carried:
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""

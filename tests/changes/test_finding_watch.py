@@ -12,24 +12,24 @@ import pytest
 
 from nictop.changes.events import Verdict
 from nictop.changes.finding_watch import FindingWatch, diagnose_noticing
-from nictop.rules import RULES, Finding, Rule, Watched, diagnose
+from nictop.rules import RULES, Finding, HostFacts, Rule, diagnose
 from tests.support.rule_cases import RULES as CASES
 from tests.support.rule_cases import watched
 
 FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "bases")
 
 
-def hosts_of(path: Path) -> list[list[Watched]]:
+def hosts_of(path: Path) -> list[list[HostFacts]]:
     """Those of each case of a file."""
     cases: dict[str, Any] = json.loads(path.read_text())
     return [[watched(said) for said in case["hosts"]] for kind in cases.values() for case in kind if "hosts" in case]
 
 
-def without_counters(host: Watched) -> Watched:
-    return Watched(replace(host.snapshot, counters=None, before=None, rates=None, vf_base=None), ())
+def without_counters(host: HostFacts) -> HostFacts:
+    return HostFacts(replace(host.snapshot, counters=None, before=None, rates=None, vf_base=None), ())
 
 
-def what_is_found(hosts: list[Watched], rule: Rule) -> list[tuple[str, str]]:
+def what_is_found(hosts: list[HostFacts], rule: Rule) -> list[tuple[str, str]]:
     return [(one.host, one.subject) for one in diagnose(hosts, [rule]).findings]
 
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.actions import Action, Actions, actions_of
-from nictop.changes.change import Change, Wish
-from nictop.changes.events import Event, Prepared, StillHeard
-from nictop.changes.guided import SetUp, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.change import Change, ChangeSpec
+from nictop.changes.events import Event, Prepared, ReadBack
+from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
 from nictop.changes.script import script
 from nictop.errors import NictopError
 from nictop.probe.records import Link
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.changes.test_real_change import REAL
@@ -33,7 +33,7 @@ DHCP = AddressWish(None)
 UUID = "77777777-7777-3777-8777-777777777777"
 
 
-def actions(job: SetUp) -> tuple[Action, ...]:
+def actions(job: GuidedChange) -> tuple[Action, ...]:
     meant = actions_of(job.fix)
     assert isinstance(meant, Actions) and not meant.blanks, meant
     assert script("vm1", job.title, job.fix, lasting=job.lasting).startswith("#!/bin/sh\n")
@@ -46,11 +46,11 @@ def refusal(job: Any, *words: Any) -> str:
     return caught.value.message
 
 
-def link_of(host: Watched, name: str) -> Link:
+def link_of(host: HostFacts, name: str) -> Link:
     return host.links_by_name[name]
 
 
-def generated() -> tuple[Watched, Link]:
+def generated() -> tuple[HostFacts, Link]:
     """A guest whose ens224 is run by "Wired connection 1"."""
     host = watched(host_of_case("profiles", "profile_is_generated"))
     return host, link_of(host, "ens224")
@@ -222,7 +222,7 @@ def changing(manager: PrivateNetworkManager) -> LocalSource:
 def keep(event: Event, change: Change) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
-    if isinstance(event, StillHeard):
+    if isinstance(event, ReadBack):
         change.keep()
 
 
@@ -234,7 +234,7 @@ async def test_an_address_for_a_nic_that_has_a_made_up_profile() -> None:
         job = give_address(before, link_of(before, "ens4"), STATIC)
         assert not job.proof(before.snapshot).proven
         carried = await carry(
-            changing(manager), keep, Wish("here", actions(job), job.title, keep_within=300.0), limits=REAL
+            changing(manager), keep, ChangeSpec("here", actions(job), job.title, keep_within=300.0), limits=REAL
         )
         assert carried.end.outcome == "kept", carried.events
         assert "192.0.2.10/24" in manager.run(["ip", "address", "show", "dev", "ens4"])
@@ -249,7 +249,7 @@ async def test_a_new_profile_that_nobody_keeps_is_gone() -> None:
         manager.wait_for(lambda: manager.device_state("ens4") >= 40)
         before, profiles = managed_host.watched(manager), manager.profiles()
         job = give_address(before, link_of(before, "ens4"), replace(STATIC, new_profile=True))
-        wish = Wish("here", actions(job), job.title, keep_within=5.0)
+        wish = ChangeSpec("here", actions(job), job.title, keep_within=5.0)
         carried = await carry(
             changing(manager),
             lambda event, change: change.apply(twice=True) if isinstance(event, Prepared) else None,

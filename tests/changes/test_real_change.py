@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 from nictop.changes.audit_log import Logged
-from nictop.changes.change import Change, Wish
-from nictop.changes.events import Applied, Event, Limits, Parted, Prepared, StillHeard
+from nictop.changes.change import Change, ChangeSpec
+from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, ReadBack
 from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.support.namespaces import Namespace
@@ -25,8 +25,8 @@ MTU = ("ip", "link", "set", "dev", LINK, "mtu", "1400")
 QUEUES = ("ethtool", "-L", LINK, "rx", "3", "tx", "3")
 STEERING = ("write", f"/sys/class/net/{LINK}/queues/rx-0/rps_cpus", "1")
 ALL = (MTU, QUEUES, STEERING)
-WISH = Wish("here", ALL, "a change", keep_within=300.0)
-REAL = Limits(undoing=20.0, again=0.1)
+WISH = ChangeSpec("here", ALL, "a change", keep_within=300.0)
+REAL = ChangeTimeouts(undoing=20.0, again=0.1)
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def guards(place: Namespace) -> list[str]:
 def apply_and_keep(event: Event, change: Change) -> None:
     if isinstance(event, Prepared):
         change.apply(twice=True)
-    if isinstance(event, StillHeard):
+    if isinstance(event, ReadBack):
         change.keep()
 
 
@@ -141,7 +141,7 @@ async def test_a_connection_that_is_lost_undoes_it(place: Namespace, number: sig
             os.kill(there.pid, number)
 
     carried = await carry(there, decide, WISH, limits=REAL)
-    assert any(isinstance(event, Parted) for event in carried.events)
+    assert any(isinstance(event, ConnectionLost) for event in carried.events)
     assert carried.end.outcome == "undone" and state(place) == before
 
 
@@ -152,7 +152,7 @@ async def test_a_connection_that_is_lost_with_the_yes_on_its_way(place: Namespac
 
     def decide(event: Event, change: Change) -> None:
         apply_only(event, change)
-        if isinstance(event, StillHeard):
+        if isinstance(event, ReadBack):
             change.keep()
             asyncio.get_running_loop().call_soon(asyncio.get_running_loop().call_soon, kill)
 

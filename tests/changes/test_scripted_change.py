@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.changes.audit_log import Logged
-from nictop.changes.change import Change, Wish
-from nictop.changes.events import Applied, Event, Limits, Prepared, Undoing, Verdict
+from nictop.changes.change import Change, ChangeSpec
+from nictop.changes.events import Applied, ChangeTimeouts, Event, Prepared, Undoing, Verdict
 from nictop.errors import NictopError
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.wire.source import SourceState
@@ -59,7 +59,7 @@ def nothing(event: Event, change: Change) -> None:
 async def test_a_change_that_is_kept() -> None:
     probe = ScriptedProbe(keep=[(line("kept"),)])
     carried = await carry(probe, keep)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "Ended"] and carried.end.outcome == "kept"
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "ChangeEnded"] and carried.end.outcome == "kept"
     assert probe.steps == ["prepare", "apply", "keep"]
     prepare, apply, last = probe.asked
     assert {one.id for one in probe.asked} == {carried.change.id}
@@ -74,7 +74,7 @@ async def test_a_change_that_is_kept() -> None:
 async def test_a_change_that_is_undone_when_nobody_keeps_it() -> None:
     probe = ScriptedProbe(apply=[(*APPLIED, line("undoing", "nobody said so in time"), line("undone", "late"))])
     carried = await carry(probe, only_apply)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "Undoing", "Ended"]
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "Undoing", "ChangeEnded"]
     assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply"]
     assert [one.state for one in carried.log] == ["begun", "undone"]
 
@@ -135,7 +135,7 @@ async def test_other_changes_of_the_host_are_none_of_its_business() -> None:
             probe.say(*(Line(change=replace(one, id="another")) for one in (*APPLIED, line("kept"))))
             probe.say(SourceState("failed", "closed"))
 
-    assert (await carry(probe, decide)).kinds == ["Prepared", "Parted", "Ended"]
+    assert (await carry(probe, decide)).kinds == ["Prepared", "ConnectionLost", "ChangeEnded"]
 
 
 # ----------------------------------------------------------------------------------------------------- what goes wrong
@@ -145,7 +145,7 @@ async def test_a_failure_that_is_taken_back() -> None:
     wrong = (line("applying"), line("failed", "ethtool: no"), line("undoing", "ethtool: no"), line("undone"))
     carried = await carry(ScriptedProbe(apply=[wrong]), keep)
     assert (carried.end.outcome, carried.end.text) == ("undone", "ethtool: no")
-    assert carried.kinds == ["Prepared", "Applying", "Troubled", "Undoing", "Ended"]
+    assert carried.kinds == ["Prepared", "Applying", "StepFailed", "Undoing", "ChangeEnded"]
 
 
 async def test_a_guard_that_is_killed_is_followed_by_another() -> None:
@@ -188,7 +188,7 @@ def after(plan: tuple[PlannedAction, ...], *more: ChangeLine) -> list[tuple[Answ
 async def test_it_is_back_with_the_old_values() -> None:
     probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
     carried = await carry(probe, only_apply)
-    assert carried.kinds == ["Prepared", "Applying", "Applied", "Parted", "Ended"]
+    assert carried.kinds == ["Prepared", "Applying", "Applied", "ConnectionLost", "ChangeEnded"]
     assert carried.end.outcome == "undone" and "read back" in carried.end.text
     assert probe.steps == ["prepare", "apply", "prepare"] and probe.asked[-1].id != probe.asked[0].id
 
@@ -220,7 +220,7 @@ async def test_it_does_not_come_back() -> None:
     carried = await carry(probe, only_apply, limits=replace(PATIENT, settle=0.2))
     assert carried.end.outcome == "unknown" and "undoes by itself" in carried.end.text
     probe = ScriptedProbe(apply=[(*APPLIED, SourceState("failed", "the host key has changed"))])
-    assert (await carry(probe, only_apply, limits=Limits())).end.outcome == "unknown"
+    assert (await carry(probe, only_apply, limits=ChangeTimeouts())).end.outcome == "unknown"
 
 
 ADD = replace(PLANNED, words=("nmcli", "con", "add"), before="no such profile", after="a profile for ens4")
@@ -269,9 +269,9 @@ async def test_whether_the_finding_is_gone() -> None:
                 change.undo()
                 probe.say(Line(change=replace(line("undone"), id=change.id)))
 
-    carried = await carry(probe, decide, replace(WISH, host="kvm-guest", finding=found), limits=Limits())
+    carried = await carry(probe, decide, replace(WISH, host="kvm-guest", finding=found), limits=ChangeTimeouts())
     assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts
-    assert "StillHeard" in carried.kinds and carried.end.outcome == "undone"
+    assert "ReadBack" in carried.kinds and carried.end.outcome == "undone"
 
 
 # --------------------------------------------------------------------------------------------------- left in the middle
@@ -306,7 +306,7 @@ async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
 @pytest.mark.parametrize("seconds", [4.9, 601.0, float("nan")])
 def test_limits_of_the_time_to_keep_it(seconds: float) -> None:
     with pytest.raises(NictopError):
-        Change(Wish("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
+        Change(ChangeSpec("h", (MTU,), keep_within=seconds), ScriptedProbe().request, log=lambda _: None)
 
 
 # ---------------------------------------------------------------------------------------------------------- any order
@@ -329,7 +329,7 @@ def test_any_host_comes_to_an_end(
     rest: list[tuple[Answer, ...]],
     decision: str,
 ) -> None:
-    tiny = Limits(answer=0.01, apply=0.01, settle=0.01, undoing=0.0, more=0.01, again=0.001)
+    tiny = ChangeTimeouts(answer=0.01, apply=0.01, settle=0.01, undoing=0.0, more=0.01, again=0.001)
     probe = ScriptedProbe(prepare=prepare, apply=apply, keep=rest, undo=rest)
 
     def decide(event: Event, change: Change) -> None:

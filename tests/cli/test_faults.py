@@ -27,13 +27,13 @@ NICTOP = [sys.executable, "-m", "nictop"]
 CTRL_C = b"\x03"
 FAULTS = {
     "a key": "LiveScreen.action_help = fails",
-    "a watcher": "LivePicture._take_hosts = fails",
+    "a watcher": "LiveView._take_hosts = fails",
     "a timer": "StatusLine.refresh_cost = fails",
-    "a message": "LivePicture.on_line_view_resized = fails",
+    "a message": "LiveView.on_line_view_resized = fails",
     "drawing": "DeviceTable.render_line = fails",
     "a worker": "NictopApp._show_live = fails_later",
-    "mounting": "LivePicture.on_mount = fails",
-    "composing": "LivePicture.compose = fails",
+    "mounting": "LiveView.on_mount = fails",
+    "composing": "LiveView.compose = fails",
     "the input thread": "TerminalDriver.run_input_thread = fails",
     "opening": "opening._run = fails",
 }
@@ -44,7 +44,7 @@ from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
 from nictop.cli.main import main
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.screens.live.view import LivePicture
+from nictop.tui.screens.live.view import LiveView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 

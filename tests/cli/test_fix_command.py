@@ -17,7 +17,7 @@ from typing import IO
 
 import pytest
 
-from nictop.cli.change.host import HeardHost, one_finding
+from nictop.cli.change.host import ChangeHost, one_finding
 from nictop.cli.change.run import choose
 from nictop.cli.main import main
 from nictop.errors import NictopError
@@ -427,7 +427,7 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
     heard = []
     for said in case["hosts"]:
         snapshot = watched(said).snapshot
-        host = HeardHost(ScriptedSource(snapshot.host))
+        host = ChangeHost(ScriptedSource(snapshot.host))
         host.snapshot = snapshot
         heard.append(host)
     expected = case["findings"][0]

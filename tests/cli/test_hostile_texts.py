@@ -27,7 +27,7 @@ from nictop.report.findings.markdown import check_markdown
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
-from nictop.rules import RULES, Diagnosis, Watched, diagnose
+from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from nictop.rules.fixes.commands import word
 from nictop.wire.source import SourceState
 from tests.metrics.answers import told
@@ -93,7 +93,7 @@ def assert_harmless(text: str) -> None:
     assert not set(text) & set("".join(UNSEEN))
 
 
-def assert_harmless_everywhere(hosts: Sequence[Watched], diagnosis: Diagnosis) -> None:
+def assert_harmless_everywhere(hosts: Sequence[HostFacts], diagnosis: Diagnosis) -> None:
     texts: list[Callable[[], str]] = [
         lambda: check_text(hosts, diagnosis, 100, skipped=True),
         lambda: check_markdown(hosts, diagnosis, skipped=True),
@@ -159,7 +159,7 @@ def test_what_commands_print_and_reports(recording: str) -> None:
         html_page(report), markdown_page(report),
     ):  # fmt: skip
         assert_harmless(text)
-    host = Watched(snapshot, window.parts)
+    host = HostFacts(snapshot, window.parts)
     diagnosis = diagnose([host])
     assert_harmless_everywhere([host], diagnosis)
     labels = told([*HostCollector(snapshot.host).samples(snapshot, 0.5), *finding_samples(snapshot.host, diagnosis)])

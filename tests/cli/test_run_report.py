@@ -32,12 +32,12 @@ from nictop.report.runs.points import points
 from nictop.report.runs.sentences import moment_words, result_sentences
 from nictop.report.runs.text import experiment_text, kept_text, run_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
-from nictop.traffic.analysis.path_proof import Carried, HostProof, Proof
+from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.intervals import Total
-from nictop.traffic.plan.plan import Place
+from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result, SocketFigures
-from nictop.traffic.results.selection import Kept, KeptRuns
+from nictop.traffic.results.selection import KeptRuns, StoredRun
 from nictop.traffic.run.failures import Failure
 from tests.cli.commands.test_report import check as matches_schema
 from tests.test_borders import loaded_by
@@ -48,15 +48,15 @@ HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 ASKED = Experiment(
     "experiment", (), "sweep", "length", label="first", notes=("the built-in generator carries all runs",)
 )
-VLAN_FAILED = Proof("failed", "b: ens5 carried 0 B of the run; ens4 (other) carried 5.82 GiB")
+VLAN_FAILED = PathProof("failed", "b: ens5 carried 0 B of the run; ens4 (other) carried 5.82 GiB")
 
 
-def kept(made: Result, number: int = 1, **more: object) -> Kept:
-    whole = Kept(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
+def kept(made: Result, number: int = 1, **more: object) -> StoredRun:
+    whole = StoredRun(f"run{number}", "experiment", made, 1_790_000_000.0 + number, "0.1", number=number)
     return replace(whole, **more)  # type: ignore[arg-type]
 
 
-def sweep() -> list[Kept]:
+def sweep() -> list[StoredRun]:
     """Three runs each of two message sizes; one of the second failed."""
     found = []
     for number in range(6):
@@ -70,9 +70,11 @@ def sweep() -> list[Kept]:
 
 def hostile() -> Result:
     seen = Carried(End(HOSTILE, 3), HOSTILE, "other", 1.0, 2.0)
-    proof = Proof("failed", HOSTILE, (HostProof(HOSTILE, "failed", None, HOSTILE),), (seen,))
+    proof = PathProof("failed", HOSTILE, (HostProof(HOSTILE, "failed", None, HOSTILE),), (seen,))
     return result(
-        plan=replace(PLAN, client=Place(HOSTILE, 4, HOSTILE), server=Place(HOSTILE, 5, HOSTILE), congestion=HOSTILE),
+        plan=replace(
+            PLAN, client=Endpoint(HOSTILE, 4, HOSTILE), server=Endpoint(HOSTILE, 5, HOSTILE), congestion=HOSTILE
+        ),
         flows=(flow(5.0, sender=HOSTILE, receiver=HOSTILE, sent=Total(True, True, 10.0, 5e9)),),
         hosts=(load(HOSTILE), load(HOSTILE, "server", steal=2.0)),
         sockets=(SocketFigures(HOSTILE, 31, 1448, 10, 0.1, 0.1, HOSTILE),),
@@ -85,7 +87,7 @@ def hostile() -> Result:
     )
 
 
-def hostile_comparison() -> list[Kept]:
+def hostile_comparison() -> list[StoredRun]:
     words = {"value": HOSTILE, "variable": "setup", "label": HOSTILE}
     return [kept(hostile(), number, kind="compare", group="AB"[number % 2], **words) for number in range(4)]
 

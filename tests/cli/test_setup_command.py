@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from nictop.changes.actions import Actions, actions_of
-from nictop.changes.guided import Proof, use_queues
-from nictop.changes.job import Errand
-from nictop.cli.change.host import HeardHost, needs_inventory
-from nictop.cli.change.session import Asked
+from nictop.changes.guided import GoalCheck, use_queues
+from nictop.changes.job import ChangeJob
+from nictop.cli.change.host import ChangeHost, needs_inventory
+from nictop.cli.change.session import ChangeSession
 from nictop.cli.main import main
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
@@ -84,7 +84,7 @@ async def test_what_is_not_proven_is_not_kept(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = queues(host)
     command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
-    heard = HeardHost(LocalSource(1.0, command=command, name="here"))
+    heard = ChangeHost(LocalSource(1.0, command=command, name="here"))
     follower = asyncio.ensure_future(heard.follow())
     try:
         await asyncio.wait_for(heard.known(needs_inventory), LIMIT)
@@ -92,9 +92,9 @@ async def test_what_is_not_proven_is_not_kept(
         job = use_queues(heard.watched, link, 2 if before != ["2", "2"] else 3)
         actions = actions_of(job.fix)
         assert isinstance(actions, Actions)
-        errand = replace(Errand.of_set_up("here", job), proof=lambda _: Proof(False, "nothing of the kind"))
+        errand = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
-        assert await Asked(options, heard, errand, actions.actions).run() == 1
+        assert await ChangeSession(options, heard, errand, actions.actions).run() == 1
     finally:
         await heard.source.close()
         follower.cancel()

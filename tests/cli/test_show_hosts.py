@@ -21,7 +21,7 @@ from nictop.probe.records import Line
 from nictop.report.facts.hosts import UnreachableHost, hosts_json, hosts_schema, hosts_text, unreachable_hosts
 from nictop.report.findings.check import check_json, check_text
 from nictop.report.findings.markdown import check_markdown
-from nictop.rules import Diagnosis, Watched
+from nictop.rules import Diagnosis, HostFacts
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host
 from tests.support.sources import ScriptedSource
@@ -110,7 +110,7 @@ def test_nothing_hostile_reaches_the_terminal() -> None:
 
 
 def test_check_tells_who_did_not_answer() -> None:
-    hosts, diagnosis, silent = (Watched(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
+    hosts, diagnosis, silent = (HostFacts(live_host()),), Diagnosis((), ()), (UnreachableHost("vm3", GONE.sentence),)
     said = "vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?"
     assert said in check_text(hosts, diagnosis, 120, silent).splitlines()
     assert "- vm3 · unreachable: 192.0.2.7 port 22 does not answer; is it up?" in check_markdown(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from nictop.tui.driver import Output, TerminalDriver
+from nictop.tui.driver import TerminalDriver, TerminalOutput
 from tests.cli.commands.test_demo import environment
 from tests.cli.test_faults import NICTOP
 from tests.support.namespaces import ROOT
@@ -33,7 +33,7 @@ def written_to(closed: bool) -> Iterator[WriterThread]:
     """A writing thread, and whether its terminal is gone."""
     master, slave = pty.openpty()
     file = os.fdopen(slave, "w")
-    writer = WriterThread(Output(file))  # type: ignore[arg-type]
+    writer = WriterThread(TerminalOutput(file))  # type: ignore[arg-type]
     if closed:
         os.close(master)
     writer.start()

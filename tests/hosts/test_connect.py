@@ -19,7 +19,7 @@ from nictop.hosts.connect import connect, target
 from nictop.hosts.observe import snapshots
 from nictop.hosts.specification import Host, parse_host
 from nictop.model.history import History
-from nictop.model.time_axis import Here, clock_words, moment
+from nictop.model.time_axis import LocalClock, clock_words, moment
 from nictop.probe.records import ChangeRequest, Line, Request
 from nictop.wire.local import LocalSource
 from nictop.wire.ssh.authentication import Question
@@ -213,7 +213,7 @@ async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
     found = moment(newest.clock, newest.counters.time)
     assert 0 < found.uncertainty < time.monotonic() - begin
     assert abs(found.time - newest.counters.time) <= found.uncertainty
-    here = Here(time.monotonic(), time.time())
+    here = LocalClock(time.monotonic(), time.time())
     assert clock_words(newest, here).startswith("time of day equal · clock known to ")
 
 

@@ -29,9 +29,9 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import text
-from nictop.metrics.listening import Listening
+from nictop.metrics.listening import ListenAddress
 from nictop.metrics.series import sample
-from nictop.metrics.server import Answer, MetricsServer
+from nictop.metrics.server import MetricsServer, Response
 from nictop.metrics.service import MetricsService
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Line
@@ -111,12 +111,12 @@ async def answer_scrapes(source: CountingHost, address: Future[str], end: thread
     """What `nictop metrics` does for one host, until `end` is set; `address` is told where."""
     service = MetricsService([Host(source.name, source.name)], lambda _: source, 60.0, lambda _: None)
 
-    def answer(accept: str, accept_encoding: str) -> Answer:
+    def answer(accept: str, accept_encoding: str) -> Response:
         source.count()
         return service.answer(accept, accept_encoding)
 
     server = MetricsServer(answer)
-    address.set_result(await server.listen(Listening("127.0.0.1", 0)))
+    address.set_result(await server.listen(ListenAddress("127.0.0.1", 0)))
     following = asyncio.ensure_future(service.run())
     await asyncio.to_thread(end.wait)
     await server.close()

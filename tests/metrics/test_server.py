@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.metrics import server as bounds
-from nictop.metrics.listening import Listening, parse_listening
-from nictop.metrics.server import HELP, MOST_REQUEST, Answer, HttpRequest, MetricsServer, parse_request
+from nictop.metrics.listening import ListenAddress, parse_listening
+from nictop.metrics.server import HELP, MOST_REQUEST, HttpRequest, MetricsServer, Response, parse_request
 
 LIMIT = 90.0
-LOOPBACK = Listening("127.0.0.1", 0)
+LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
 """More than the buffers of a socket on loopback hold."""
 
 
-def metrics(accept: str, encoding: str) -> Answer:
-    return Answer(200, "text/plain", LARGE if accept == "large" else f"{accept}|{encoding}".encode())
+def metrics(accept: str, encoding: str) -> Response:
+    return Response(200, "text/plain", LARGE if accept == "large" else f"{accept}|{encoding}".encode())
 
 
 @asynccontextmanager
@@ -255,6 +255,6 @@ def test_any_words_are_an_address_or_said_to_be_none(word: str) -> None:
 async def test_a_taken_port_is_a_sentence() -> None:
     async with serving() as (address, port):
         with pytest.raises(NictopError) as error:
-            await MetricsServer(metrics).listen(Listening(address, port))
+            await MetricsServer(metrics).listen(ListenAddress(address, port))
         assert error.value.message == f"cannot listen at {address}:{port}: Address already in use"
         assert error.value.exit_code == 2

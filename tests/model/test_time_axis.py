@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot, advance
-from nictop.model.time_axis import DRIFT, Here, clock_of, clock_words, common_times, moment, wall_clock_lead
+from nictop.model.time_axis import DRIFT, LocalClock, clock_of, clock_words, common_times, moment, wall_clock_lead
 from nictop.probe.records import Clock, Hello, Line, Pong
 from nictop.wire.ssh.ping_clock import WINDOW, PingClock
 from tests.model.hosts import HELLO, inventory, snapshot_of
 
-HERE = Here(monotonic=5000.0, wall=1_790_000_000.0, boot_id="here")
+HERE = LocalClock(monotonic=5000.0, wall=1_790_000_000.0, boot_id="here")
 
 
 def greeted(hello: Hello = HELLO, clock: Clock | None = None) -> Snapshot:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from nictop.probe import bootstrap as journey
-from nictop.probe.bootstrap import LARGEST_FRAME, Luggage
+from nictop.probe.bootstrap import LARGEST_FRAME, MemoryImporter
 from nictop.probe.protocol.hello import say_first_words
 from nictop.wire.codec import decode
 
@@ -44,7 +44,7 @@ def test_modules_come_from_memory_and_frames_are_taken_apart_on_demand(
         packed("travelled/far/__init__.py", "from travelled.far.inner import x", "travelled/far/inner.py", "x = 7"),
     )
     os.write(stdin, b"{}\n")
-    luggage = Luggage(2)
+    luggage = MemoryImporter(2)
     monkeypatch.setattr(sys, "meta_path", [luggage, *sys.meta_path])
     luggage.take()
     luggage.take_all()
@@ -67,7 +67,7 @@ def test_modules_come_from_memory_and_frames_are_taken_apart_on_demand(
 
 def test_a_frame_that_has_not_been_read_is_read_when_it_is_asked_for(stdin: int) -> None:
     os.write(stdin, packed("travelled/one.py", "") + packed("travelled/two.py", ""))
-    luggage = Luggage(2)
+    luggage = MemoryImporter(2)
     assert luggage.find_spec("travelled.two") is not None
     assert luggage.find_spec("travelled.three") is None
 
@@ -75,17 +75,17 @@ def test_a_frame_that_has_not_been_read_is_read_when_it_is_asked_for(stdin: int)
 def test_frames_that_are_none(stdin: int) -> None:
     os.write(stdin, (LARGEST_FRAME + 1).to_bytes(4, "big"))
     with pytest.raises(ValueError, match="a frame of"):
-        Luggage(1).take()
+        MemoryImporter(1).take()
     os.write(stdin, packed("travelled/one.py", "")[:-1])
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), stdin)
     with pytest.raises(EOFError):
-        Luggage(1).take()
+        MemoryImporter(1).take()
 
 
 def test_whoever_waits_for_sources_does_not_wait_for_ever(stdin: int) -> None:
     os.write(stdin, packed("travelled/one.py", ""))
-    Luggage(1).take()
+    MemoryImporter(1).take()
     assert 0 < signal.alarm(0) <= journey.PATIENCE
 
 

@@ -23,7 +23,7 @@ from nictop.probe.inventory.child import LARGEST, InventoryChild
 from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.protocol import hello as first_words
 from nictop.probe.protocol.hello import hello
-from nictop.probe.protocol.output import LIMIT, Outlet
+from nictop.probe.protocol.output import LIMIT, LineWriter
 from nictop.probe.protocol.requests import LONGEST_REQUEST, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
 from nictop.wire.codec import decode
@@ -134,7 +134,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def test_a_slow_reader_loses_counters_and_nothing_else(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1])
+    outlet = LineWriter(pipe[1])
     big = b"i" * 300_000 + b"\n"
     assert outlet.offer(big)
     assert not outlet.offer(b"counters\n", dispensable=True)
@@ -151,7 +151,7 @@ def test_a_slow_reader_loses_counters_and_nothing_else(pipe: tuple[int, int]) ->
 
 
 def test_a_reader_that_is_gone_for_long_costs_bounded_memory(pipe: tuple[int, int]) -> None:
-    outlet = Outlet(pipe[1])
+    outlet = LineWriter(pipe[1])
     kept = sum(outlet.offer(bytes(100_000)) for _ in range(100))
     assert LIMIT // 100_000 <= kept <= LIMIT // 100_000 + 2
     assert outlet.lost

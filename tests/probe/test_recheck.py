@@ -13,7 +13,7 @@ from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.inventory.collect import take_inventory
 from nictop.probe.inventory.machine.kernel_log import read_kernel_messages
 from nictop.probe.inventory.managers.state_files import MOST_FILES, StateFiles, state_files
-from nictop.rules import Watched, diagnose
+from nictop.rules import HostFacts, diagnose
 from tests.probe.test_main import another_probe, with_inventory
 from tests.support.namespaces import Namespace
 from tests.support.probe import Probe
@@ -74,7 +74,7 @@ def test_what_says_the_same_is_not_said_again(tmp_path: Path) -> None:
         "threads=(), links=(), messages=())\n"
         "    return replace(taken, settings=replace(taken.settings, sysctl={'changed': int(often > 4)}))"
     )
-    limits = "inventories.RECHECK = inventories.RECHECK_REST = 0.01; inventories.Calm.REST = 0.01"
+    limits = "inventories.RECHECK = inventories.RECHECK_REST = 0.01; inventories.Debouncer.REST = 0.01"
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
         probe.ask({"recheck": True})
         taken = [probe.until(lambda line: line.inventory).inventory for _ in range(2)]
@@ -120,7 +120,7 @@ def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, cure:
     snapshot = with_state(Snapshot.empty("here"), "live", "")
 
     def found() -> bool:
-        diagnosis = diagnose([Watched(snapshot)])
+        diagnosis = diagnose([HostFacts(snapshot)])
         return any(one.rule == "own_frames_come_back" and one.subject == "port" for one in diagnosis.findings)
 
     with Probe("--interval", "0.1", namespace=bridge) as probe:

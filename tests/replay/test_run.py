@@ -10,13 +10,13 @@ from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
-from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.live.run_view import RunView
 
 DEMO = Path(nictop.__file__).parent / "recording" / "demo.nictop"
 INTO_THE_RUN = 6.0
 
 
-def times(picture: RunPicture | None) -> list[list[float]]:
+def times(picture: RunView | None) -> list[list[float]]:
     assert picture is not None
     return [[one.time for one in host.series] for host in picture.hosts]
 

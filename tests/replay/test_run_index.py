@@ -15,7 +15,7 @@ from nictop.recording.reader import Recording
 from nictop.replay.run_index import RunMarks, run_at, run_marks
 from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.generators import arguments
-from nictop.traffic.plan.plan import Generator, Place, Plan, problems
+from nictop.traffic.plan.plan import Endpoint, Generator, RunPlan, problems
 from tests.support.recordings import Told, a_host, record
 
 IPERF3 = TrafficTools(
@@ -51,7 +51,7 @@ def test_runs_by_their_marks(tmp_path: Path) -> None:
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Plan:
+def plans(draw: st.DrawFn) -> RunPlan:
     """Those that may be carried out."""
     udp = draw(st.booleans())
     generator: Generator = draw(st.sampled_from(["iperf3", "builtin"]))
@@ -59,9 +59,9 @@ def plans(draw: st.DrawFn) -> Plan:
     def maybe(low: int, high: int) -> int | None:
         return draw(st.none() | st.integers(low, high))
 
-    return Plan(
-        Place("a", None, "192.0.2.1"),
-        Place("b", None, "192.0.2.2"),
+    return RunPlan(
+        Endpoint("a", None, "192.0.2.1"),
+        Endpoint("b", None, "192.0.2.2"),
         direction=draw(st.sampled_from(["forward", "reverse"] + ["bidirectional"] * (generator == "iperf3"))),
         generator=generator,
         protocol="udp" if udp else "tcp",
@@ -82,7 +82,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
-def asked(plan: Plan) -> tuple[TrafficRequest, TrafficRequest]:
+def asked(plan: RunPlan) -> tuple[TrafficRequest, TrafficRequest]:
     client, server = (
         TrafficRequest(
             f"x-{side[0]}",
@@ -102,7 +102,7 @@ EMPTY = (Snapshot.empty("a"), Snapshot.empty("b"))
 
 
 @given(plans())
-def test_a_plan_comes_back_from_what_was_asked(plan: Plan) -> None:
+def test_a_plan_comes_back_from_what_was_asked(plan: RunPlan) -> None:
     if not problems(plan):
         assert recorded_plan(*asked(plan), EMPTY) == plan
 
@@ -125,7 +125,7 @@ def test_words_that_mean_nothing_give_a_plan_that_holds_or_none(
 @pytest.mark.parametrize("option", ["-i", "-t"])
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400", "9" * 5000])
 def test_numbers_that_are_none(option: str, value: str) -> None:
-    plan = Plan(Place("a", None, "192.0.2.1"), Place("b", None, "192.0.2.2"))
+    plan = RunPlan(Endpoint("a", None, "192.0.2.1"), Endpoint("b", None, "192.0.2.2"))
     client, server = asked(plan)
     wrong = TrafficRequest(**{**vars(client), "arguments": (*client.arguments, option, value)})
     assert recorded_plan(wrong, server, EMPTY) is None

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from nictop.rules import RULES, Diagnosis, Finding, Skipped, Watched, diagnose, diagnosis_steps
+from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Skipped, diagnose, diagnosis_steps
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.registry import MOST_SECONDS, host_rule, pair_rule
 from tests.support.rule_cases import watched
@@ -18,12 +18,12 @@ from tests.support.rule_cases import watched
 REASON = "the rule took more than 50 ms of CPU time and was interrupted"
 
 
-def forever(host: Watched) -> None:
+def forever(host: HostFacts) -> None:
     for _ in count():
         pass
 
 
-def swallowing(host: Watched) -> None:
+def swallowing(host: HostFacts) -> None:
     """What handles its own exceptions is interrupted all the same."""
     for _ in count():
         try:
@@ -32,13 +32,13 @@ def swallowing(host: Watched) -> None:
             continue
 
 
-def matching(host: Watched) -> None:
+def matching(host: HostFacts) -> None:
     """Exponential: 2^60 steps inside of one call."""
     re.fullmatch(r"(a|a)*b", "a" * 60)
 
 
 @pytest.fixture
-def hosts() -> list[Watched]:
+def hosts() -> list[HostFacts]:
     return [watched({"base": "kvm-guest", "name": "one"}), watched({"base": "vmware-guest", "name": "two"})]
 
 
@@ -46,13 +46,13 @@ def hosts() -> list[Watched]:
 def slow_rules(request: pytest.FixtureRequest) -> Iterator[None]:
     """One about each host, which is slow for the first, and one about all."""
 
-    def slow_for_one(host: Watched) -> Iterator[Finding | Skipped]:
+    def slow_for_one(host: HostFacts) -> Iterator[Finding | Skipped]:
         """Slow."""
         if host.name == "one":
             request.param(host)
         yield Skipped("slow_for_one", host.name, "", "it was asked")
 
-    def slow_for_all(hosts: Sequence[Watched]) -> Iterator[Finding | Skipped]:
+    def slow_for_all(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped]:
         """Slow."""
         yield Skipped("slow_for_all", "one", "", "half of it")
         request.param(hosts[0])
@@ -67,7 +67,7 @@ def skips(diagnosis: Diagnosis) -> dict[tuple[str, str], str]:
     return {(one.rule, one.host): one.reason for one in diagnosis.skipped if one.rule.startswith("slow_")}
 
 
-def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(slow_rules: None, hosts: list[Watched]) -> None:
+def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(slow_rules: None, hosts: list[HostFacts]) -> None:
     without = [rule for rule in RULES.values() if not rule.name.startswith("slow_")]
     diagnosis = diagnose(hosts)
     assert skips(diagnosis) == {
@@ -80,11 +80,11 @@ def test_a_rule_that_takes_too_long_is_skipped_with_the_reason(slow_rules: None,
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
 
 
-def test_one_that_is_slow_once_is_asked_again(hosts: list[Watched]) -> None:
+def test_one_that_is_slow_once_is_asked_again(hosts: list[HostFacts]) -> None:
     """As after the import of a module, or a collection of garbage."""
     asked = count()
 
-    def slow_at_first(host: Watched) -> Iterator[Finding | Skipped]:
+    def slow_at_first(host: HostFacts) -> Iterator[Finding | Skipped]:
         """Slow."""
         if next(asked) == 0:
             forever(host)
@@ -97,7 +97,7 @@ def test_one_that_is_slow_once_is_asked_again(hosts: list[Watched]) -> None:
         del RULES["slow_at_first"]
 
 
-def test_steps_pause_after_each_rule_and_host(hosts: list[Watched]) -> None:
+def test_steps_pause_after_each_rule_and_host(hosts: list[HostFacts]) -> None:
     steps = sum(1 for _ in diagnosis_steps(hosts))
     assert steps == sum(1 if rule.pairs else len(hosts) for rule in RULES.values())
 

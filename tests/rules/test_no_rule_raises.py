@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Counters, Hello, Inventory, Line
-from nictop.rules import RULES, Diagnosis, Watched, diagnose
+from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from tests.support.arbitrary import arbitrary, disturbed
 from tests.support.rule_cases import HELLO, base, counters_of, inventory_of
 
 BASES = ("kvm-guest", "vmware-guest", "hyperv-guest", "hypervisor")
 
 
-def heard(name: str, inventory: Inventory, counters: list[Counters]) -> Watched:
+def heard(name: str, inventory: Inventory, counters: list[Counters]) -> HostFacts:
     """The host after these lines; counters that no clock orders give no rates, as for a live one."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     snapshot = advance(advance(snapshot, Line(hello=Hello(**HELLO))), Line(inventory=inventory))  # type: ignore[arg-type]
@@ -30,10 +30,10 @@ def heard(name: str, inventory: Inventory, counters: list[Counters]) -> Watched:
         snapshot = advance(snapshot, Line(counters=record))
         if snapshot.rates is not None:
             window.append(snapshot.rates)
-    return Watched(snapshot, tuple(window))
+    return HostFacts(snapshot, tuple(window))
 
 
-def disturbed_host(name: str, number: random.Random, share: float) -> Watched:
+def disturbed_host(name: str, number: random.Random, share: float) -> HostFacts:
     host = base(name)
     inventory, ifindexes = inventory_of(host)
     counters = [
@@ -43,7 +43,7 @@ def disturbed_host(name: str, number: random.Random, share: float) -> Watched:
     return heard(name, disturbed(inventory, Inventory, number, share), counters)
 
 
-def arbitrary_host(name: str, number: random.Random) -> Watched:
+def arbitrary_host(name: str, number: random.Random) -> HostFacts:
     inventory = arbitrary(Inventory, number)
     counters = [dataclasses.replace(arbitrary(Counters, number), time=float(second)) for second in range(5)]
     return heard(name, inventory, counters)

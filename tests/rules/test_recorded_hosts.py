@@ -6,7 +6,7 @@ import pytest
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
-from nictop.rules import Watched, diagnose
+from nictop.rules import HostFacts, diagnose
 from tests.support.recorded import DATA, recorded
 
 EXPECTED = {
@@ -33,6 +33,6 @@ def test_recorded_guest(name: str) -> None:
     for line in recorded(name):
         snapshot = advance(snapshot, line)
         window.take(snapshot)
-    diagnosis = diagnose([Watched(snapshot, window.parts)])
+    diagnosis = diagnose([HostFacts(snapshot, window.parts)])
     assert [one for one in diagnosis.skipped if one.reason.startswith("the rule failed")] == []
     assert {(one.rule, one.subject, one.severity) for one in diagnosis.findings} == EXPECTED[name]

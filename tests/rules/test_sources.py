@@ -16,7 +16,7 @@ import pytest
 from nictop.probe import records
 from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.records import Counters, Ethtool, Inventory, Line, Link, Unreadable
-from nictop.rules import RULES, Finding, Skipped, Watched, diagnose
+from nictop.rules import RULES, Finding, HostFacts, Skipped, diagnose
 from nictop.rules.registry import is_known
 from tests.rules.test_rule_cases import FILES
 from tests.support.rule_cases import complete, heard, watched_after
@@ -110,7 +110,7 @@ def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) ->
     return dataclasses.replace(record, **{**parts, **(change(record) if isinstance(record, kind) else {})})
 
 
-def asked(rule: str, hosts: list[Watched]) -> tuple[set[tuple[str, str]], set[str]]:
+def asked(rule: str, hosts: list[HostFacts]) -> tuple[set[tuple[str, str]], set[str]]:
     """(host and subject of each finding, hosts on which it was skipped, or not made everywhere)"""
     said = list(RULES[rule].ask(hosts))
     return (

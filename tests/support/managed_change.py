@@ -17,11 +17,12 @@ from tests.support.networkmanager import PrivateNetworkManager
 CHILD = f"""
 import json, sys
 sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-from nictop.probe.changes import apply as execute; from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+from nictop.probe.changes import apply as execute
+from nictop.probe.changes.networkmanager import checkpoint as networkmanager
 from nictop.probe.changes.grammar.actions import parse_action
 
 def through_json(kept):
-    return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
+    return networkmanager.Checkpoint.of(json.loads(json.dumps(kept, default=vars)))
 
 execute.NMCLI_WAIT = "2"  # nmcli goes on waiting for a NetworkManager that has been killed
 kept = None
@@ -29,7 +30,7 @@ for line in sys.stdin:
     step, *words = json.loads(line)
     said = ""
     if step == "begin":
-        places = networkmanager.Places(etc=words[2])
+        places = networkmanager.NetworkManagerPaths(etc=words[2])
         kept, said = networkmanager.begin([parse_action(action) for action in words[1]], words[0], places=places)
         kept = kept and through_json(kept)
     elif step == "do":

@@ -6,18 +6,18 @@ from collections.abc import Iterable
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line
-from nictop.rules import RULES, Finding, Watched, diagnose
+from nictop.rules import RULES, Finding, HostFacts, diagnose
 from tests.support.inside import inventory_inside
 from tests.support.networkmanager import PrivateNetworkManager
 
 FAMILY = "profiles and names"
 
 
-def watched(manager: PrivateNetworkManager) -> Watched:
+def watched(manager: PrivateNetworkManager) -> HostFacts:
     """A new inventory, taken inside."""
     inventory = inventory_inside(manager)
     assert "networkmanager" not in inventory.unreadable
-    return Watched(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
+    return HostFacts(advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory)))
 
 
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:

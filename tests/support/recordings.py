@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nictop.probe.records import Line, Request
-from nictop.recording.reader import Heard, Recording
+from nictop.recording.reader import RecordedItem, Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
@@ -47,7 +47,7 @@ def a_host(name: str, seconds: int, begin: float = 1000.25, step: float = 1.0) -
     return told
 
 
-def everything(recording: Recording, host: str, since: float | None = None) -> list[Heard]:
+def everything(recording: Recording, host: str, since: float | None = None) -> list[RecordedItem]:
     """What a reader says of a host, to the end of the file."""
     reader = recording.reader(host, recording.begin if since is None else since)
     heard = []
@@ -56,5 +56,5 @@ def everything(recording: Recording, host: str, since: float | None = None) -> l
     return heard
 
 
-def lines(heard: Iterable[Heard]) -> list[Line]:
+def lines(heard: Iterable[RecordedItem]) -> list[Line]:
     return [one.item for one in heard if isinstance(one.item, Line)]

@@ -14,8 +14,8 @@ from nictop.model.window import RatesWindow
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis, Evidence, Skipped
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.results.result import Point, Result
-from nictop.traffic.results.selection import ExperimentKind, Kept
+from nictop.traffic.results.result import IntervalPoint, Result
+from nictop.traffic.results.selection import ExperimentKind, StoredRun
 from tests.support.findings import RENAME, finding
 from tests.support.recorded import recorded
 from tests.traffic.runs import BUSY, flow, load, result
@@ -43,7 +43,7 @@ def recorded_answer(name: str, host: str) -> tuple[Snapshot, RatesWindow]:
 def full_result(gigabits: float, seconds: int = 4) -> Result:
     """A run from a to b with intervals of half a second, two omitted ones, and CPUs over time."""
     points = tuple(
-        Point(
+        IntervalPoint(
             number / 2 + 0.5,
             Interval(number / 2, number / 2 + 0.5, gigabits * 1e9 * (1 + math.sin(number) / 10), False),
         )
@@ -58,11 +58,11 @@ def full_result(gigabits: float, seconds: int = 4) -> Result:
     )
 
 
-def kept(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> Kept:
-    return Kept(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
+def kept(number: int, experiment: str, of: Result, kind: ExperimentKind = "run", **more: str) -> StoredRun:
+    return StoredRun(f"{experiment}-{number}", experiment, of, WALL, "0", kind, number=number, **more)  # type: ignore[arg-type]
 
 
-def experiments() -> list[Kept]:
+def experiments() -> list[StoredRun]:
     """One run, a sweep with a failed run, a comparison of three and three."""
     runs = [kept(1, "one", full_result(5.0))]
     for number, (value, gigabits) in enumerate((("512", 0.4), ("4K", 2.1), ("4K", 2.4), ("128K", 8.8)), 1):

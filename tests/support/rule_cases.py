@@ -45,7 +45,7 @@ from nictop.probe.records import (
     Inventory,
     Line,
 )
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 
 RULES = Path(__file__).parents[1] / "data" / "rules"
 
@@ -123,7 +123,7 @@ def complete(host: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in whole.items() if key != "base"}
 
 
-def watched(host: dict[str, Any]) -> Watched:
+def watched(host: dict[str, Any]) -> HostFacts:
     """The host as the rules see it."""
     lines = heard(host)
     hello = lines[0].hello
@@ -131,7 +131,7 @@ def watched(host: dict[str, Any]) -> Watched:
     return watched_after(lines, complete(host).get("name", hello.hostname))
 
 
-def watched_after(lines: Iterable[Line], name: str) -> Watched:
+def watched_after(lines: Iterable[Line], name: str) -> HostFacts:
     """The host of that name after what its probe said."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     window: deque[Any] = deque(maxlen=60)
@@ -139,7 +139,7 @@ def watched_after(lines: Iterable[Line], name: str) -> Watched:
         snapshot = advance(snapshot, line)
         if line.counters is not None and snapshot.rates is not None:
             window.append(snapshot.rates)
-    return Watched(snapshot, tuple(window))
+    return HostFacts(snapshot, tuple(window))
 
 
 def heard(host: dict[str, Any]) -> list[Line]:

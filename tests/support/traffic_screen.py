@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nictop.hosts.specification import Host
 from nictop.probe.records import Line, Request
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.widgets.base.line_view import LineView
@@ -128,7 +128,7 @@ async def two_hosts(
     size: tuple[int, int] = WIDE,
     *,
     ascii_only: bool = False,
-    wish: Wish | None = None,
+    wish: RunRequest | None = None,
     bare: Sequence[str] = (),
     rate: str = "50mbit",
 ) -> AsyncIterator[Runs]:

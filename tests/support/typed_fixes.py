@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from nictop.probe.records import Hello, Inventory, Line
-from nictop.rules import RULES, Finding, Fix, Watched, diagnose
+from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
 from tests.support.inside import inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
@@ -73,12 +73,12 @@ class Place:
         for line in lines:
             self.manager.run(["bash", "-c", line])
 
-    def watched(self) -> Watched:
+    def watched(self) -> HostFacts:
         """After a new inventory."""
         return dressed(inventory_inside(self.manager), self.host, self.name)
 
 
-def dressed(inventory: Inventory, host: Host, name: str) -> Watched:
+def dressed(inventory: Inventory, host: Host, name: str) -> HostFacts:
     said: Dress = msgspec.to_builtins(inventory)
     names = {link["name"]: link for link in said["links"]}
     addresses = {one["address"]: one for one in said["pci"]}

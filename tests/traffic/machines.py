@@ -8,7 +8,7 @@ from dataclasses import replace
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address, Channels, Ethtool, Link
-from nictop.traffic.plan.plan import Offer, offers
+from nictop.traffic.plan.plan import EndpointPair, offers
 from tests.model.hosts import HELLO, LOOPBACK, inventory, make_link, snapshot_of
 
 LO = replace(LOOPBACK, addresses=(Address("ipv4", "127.0.0.1", 8, "host", ("permanent",)),))
@@ -29,12 +29,12 @@ def machine(name: str, *links: Link, boot: str = "") -> Snapshot:
     return snapshot_of(hello, inventory(links=(LO, *links), pci=()), host=name)
 
 
-def between(*hosts: Snapshot) -> tuple[Sequence[Offer], dict[str, Snapshot]]:
+def between(*hosts: Snapshot) -> tuple[Sequence[EndpointPair], dict[str, Snapshot]]:
     """Their offers, and they themselves by name."""
     return offers(pairs(hosts).subnets, hosts), {host.host: host for host in hosts}
 
 
-def two(queues: int | None = None) -> tuple[Sequence[Offer], dict[str, Snapshot]]:
+def two(queues: int | None = None) -> tuple[Sequence[EndpointPair], dict[str, Snapshot]]:
     """a and b, with two subnets between them: ens3, and ens4 with both IP versions."""
     return between(
         machine("a", nic(3, "ens3", "192.0.2.1"), nic(4, "ens4", "198.51.100.1", "2001:db8::1", queues=queues)),

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.run.host import RunHost
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
@@ -43,17 +43,17 @@ class Pair:
         self.sources = {one.name: one for one in sources}
         self.hosts = {name: RunHost(one) for name, one in self.sources.items()}
 
-    def place(self, name: str, wire: str = WIRE, address: str = "") -> Place:
+    def place(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
         """The end of a wire; its IPv4 address unless another one is given."""
         links = self.hosts[name].snapshot.links.values()
         link = next(link for link in links if link.name == wire)
         if not address:
             address = next(one.address for one in link.addresses if one.family == "ipv4")
-        return Place(name, link.ifindex, address)
+        return Endpoint(name, link.ifindex, address)
 
-    def plan(self, wire: str = WIRE, **more: Any) -> Plan:
+    def plan(self, wire: str = WIRE, **more: Any) -> RunPlan:
         """A short run between them."""
-        plan = Plan(self.place("a", wire), self.place("b", wire), time=1, interval=0.2)
+        plan = RunPlan(self.place("a", wire), self.place("b", wire), time=1, interval=0.2)
         return replace(plan, **more)
 
     async def ready(self) -> None:

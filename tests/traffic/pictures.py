@@ -8,10 +8,10 @@ from dataclasses import replace
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.cpu_load import Busy, HostRole
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import Arrival, FlowPicture, Sending
-from nictop.traffic.live.host_view import HostPicture
-from nictop.traffic.live.run_view import RunPicture
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.live.flow_view import Arrival, FlowView, SenderState
+from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.plan.plan import RunPlan
 from tests.traffic.plans import PLAN
 
 CEILING = Ceiling(9.41e9, 8e5, "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps")
@@ -35,25 +35,25 @@ def flow(
     until: float = 10.0,
     interval: float = 0.5,
     back: bool = False,
-) -> FlowPicture:
+) -> FlowView:
     """From a to b, or back."""
     count = round((until - begin) / interval)
     ends = [begin + (number + 1) * interval for number in range(count)]
-    return FlowPicture(
+    return FlowView(
         "b" if back else "a",
         "a" if back else "b",
         "server" if back else "client",
         tuple(Arrival(end, interval, rate(end)) for end in ends),
-        tuple(Sending(end, interval, 3, 310, 1_258_291) for end in ends),
+        tuple(SenderState(end, interval, 3, 310, 1_258_291) for end in ends),
     )
 
 
 def host(
     name: str, role: HostRole, share: Callable[[float], float], *, until: float = 10.0, cores: int = 4
-) -> HostPicture:
+) -> HostLoadView:
     times = [float(number + 1) for number in range(int(until))]
     nic = "" if role == "observer" else "ens4"
-    return HostPicture(
+    return HostLoadView(
         role,
         name,
         nic,
@@ -64,10 +64,10 @@ def host(
 
 
 def picture(
-    *flows: FlowPicture, plan: Plan | None = None, seconds: float = 10.0, hosts: tuple[HostPicture, ...] | None = None
-) -> RunPicture:
+    *flows: FlowView, plan: RunPlan | None = None, seconds: float = 10.0, hosts: tuple[HostLoadView, ...] | None = None
+) -> RunView:
     """A run of ten seconds from a to b that goes on, under a ceiling of 9.41 Gb/s."""
     if hosts is None:
         hosts = (host("a", "client", steady(0.25), until=seconds), host("b", "server", steady(0.5), until=seconds))
     chosen = plan or replace(PLAN, time=10, direction="bidirectional" if len(flows) > 1 else "forward")
-    return RunPicture(chosen, "waiting for the first byte", seconds, flows, hosts, CEILING)
+    return RunView(chosen, "waiting for the first byte", seconds, flows, hosts, CEILING)

@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 
 DATA = Path(__file__).parent.parent / "data" / "iperf3"
 VERSIONS = ("3.12", "3.21")
 """Both as text; 3.18 and 3.21 also as JSON."""
 
-CLIENT, SERVER = Place("a", 4, "192.0.2.1"), Place("b", 5, "192.0.2.2")
-PLAN = Plan(CLIENT, SERVER, time=2, interval=0.5)
+CLIENT, SERVER = Endpoint("a", 4, "192.0.2.1"), Endpoint("b", 5, "192.0.2.2")
+PLAN = RunPlan(CLIENT, SERVER, time=2, interval=0.5)
 
 
 def captured(version: str, name: str) -> list[str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import Any
 
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, Limits, Measured
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import Pair
@@ -17,7 +17,7 @@ LATE = 0.2
 
 
 async def carried_out(
-    both: Pair, *, limits: Limits | None = None, plan: Plan | None = None, **more: Any
+    both: Pair, *, limits: RunTimeouts | None = None, plan: RunPlan | None = None, **more: Any
 ) -> tuple[Result, list[Event]]:
     """A whole run: its result, and all that it told."""
     run = Run(plan or both.plan(**more), both.hosts, limits=limits)
@@ -26,7 +26,7 @@ async def carried_out(
     return events[-1].result, events
 
 
-async def failed(both: Pair, *, limits: Limits | None = None, **more: Any) -> Failure:
+async def failed(both: Pair, *, limits: RunTimeouts | None = None, **more: Any) -> Failure:
     """Why a run failed that had to; nothing of it is left."""
     result, _ = await carried_out(both, limits=limits, **more)
     assert result.failure is not None, result.goodput
@@ -40,7 +40,7 @@ async def after_first_byte(run: Run) -> list[Event]:
     async with aclosing(run.events()) as events:
         async for event in events:
             seen.append(event)
-            if isinstance(event, Measured) and not event.interval.sends:
+            if isinstance(event, IntervalMeasured) and not event.interval.sends:
                 break
     return seen
 

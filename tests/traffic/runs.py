@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.cpu_load import Busy, HostLoad
-from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.results.result import Flow, Result
 from tests.traffic.plans import PLAN
 
 FACTS = {"generator": "iperf3", "mtu": "1500", "client iperf3": "iperf3 3.12", "client driver": "virtio_net"}
 BUSY = Busy(10.0, 0.1, 0.3, 0.0, 0.2, 0.0, 0.0, 4, 2, 0.5, 0.2)
-PROVEN = Proof("proven", "a: ens4 carried it; b: ens5 carried it")
+PROVEN = PathProof("proven", "a: ens4 carried it; b: ens5 carried it")
 
 
 def load(host: str, role: str = "client", **more: object) -> HostLoad:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.run.events import Limits
+from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.run import Run
 from tests.support.kills import kill_matrix
 from tests.support.probe import wait_until
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-SHORT = Limits(first_byte=3.0, stall=2.0)
+SHORT = RunTimeouts(first_byte=3.0, stall=2.0)
 LINES = tuple(f"after line {number}" for number in range(1, 21))
 """Of what both probes report of the run: between the stages, too."""
 

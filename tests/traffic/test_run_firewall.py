@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link
-from nictop.traffic.run.events import Limits
+from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Kind
 from tests.support.probe import wait_until
 from tests.traffic.pair import LIMIT, Pair, why_not
@@ -36,7 +36,7 @@ table inet fence {{
   }}
 }}
 """
-SHORT = Limits(first_byte=3.0, stall=2.0)
+SHORT = RunTimeouts(first_byte=3.0, stall=2.0)
 
 
 @pytest_asyncio.fixture(loop_scope="module")

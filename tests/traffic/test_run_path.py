@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.run.events import Limits
+from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=REASON or ""),
     pytest.mark.asyncio(loop_scope="module"),
 ]
-SHORT = Limits(first_byte=4.0, stall=2.0)
+SHORT = RunTimeouts(first_byte=4.0, stall=2.0)
 SECOND = "second"
 CLIENT, SERVER = {4: "198.18.0.1", 6: "fd00:0::1"}, {4: "198.18.0.2", 6: "fd00:0::2"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from nictop.model.devices.ceiling import goodput
 from nictop.traffic.analysis.assemble import run_framing
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from tests.support.namespaces import Namespace
 from tests.traffic.pair import Pair, followed, joined, namespaces, source, why_not
 from tests.traffic.real_runs import carried_out
@@ -54,7 +54,7 @@ def charged(namespace: Namespace, wire: str, mtu: int) -> None:
     namespace.run(["tc", "qdisc", "add", "dev", wire, "parent", "1:1", "pfifo", "limit", "1000"])
 
 
-def planned(both: Pair, number: int, version: str, options: dict[str, Any]) -> Plan:
+def planned(both: Pair, number: int, version: str, options: dict[str, Any]) -> RunPlan:
     wire = f"nictopt{number}"
     addresses = (
         (f"198.18.{number}.1", f"198.18.{number}.2")
@@ -67,7 +67,7 @@ def planned(both: Pair, number: int, version: str, options: dict[str, Any]) -> P
         options["bitrate"] = RATE
     else:
         options |= {"window": UNDER_WAY}
-    return Plan(client, server, time=5, omit=1, interval=0.5, port=5210 + 10 * number, **options)
+    return RunPlan(client, server, time=5, omit=1, interval=0.5, port=5210 + 10 * number, **options)
 
 
 async def test_what_a_wire_can_carry() -> None:

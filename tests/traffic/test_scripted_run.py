@@ -10,7 +10,7 @@ import pytest
 
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, TrafficTools
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, Limits, Measured
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
@@ -18,7 +18,7 @@ from tests.model.hosts import HELLO, counters, inventory
 from tests.support.sources import ScriptedSource
 from tests.traffic.plans import PLAN, captured, complaint, tools
 
-QUICK = Limits(
+QUICK = RunTimeouts(
     check=0.2, listen=0.2, first_byte=0.3, stall=0.2, grace=0.3, path=0.2, stop=0.2, counters=0.05, ports=3
 )  # fmt: skip
 """Seconds; what is waited for in vain in these tests is waited for this long."""
@@ -98,7 +98,7 @@ async def test_a_run_that_goes_well() -> None:
     client, server = probes(CLIENT, SERVER)
     result, events = await carried_out(client, server)
     assert result.failure is None and result.goodput == 383_295_000.0
-    assert len([event for event in events if isinstance(event, Measured)]) == 8
+    assert len([event for event in events if isinstance(event, IntervalMeasured)]) == 8
     assert client.stopped == server.stopped == []
     start = server.traffic[1]
     assert (start.role, start.port, start.address, start.sockets) == ("server", 5201, "192.0.2.2", True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from nictop.traffic.run.events import Limits
+from nictop.traffic.run.events import RunTimeouts
 from tests.support.probe import wait_until
 from tests.support.traffic import MARK, marked
 from tests.traffic.pair import Pair, pair, why_not
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-PATIENT = Limits(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
+PATIENT = RunTimeouts(check=30.0, listen=30.0, first_byte=30.0, stall=0.5, grace=30.0, stop=3.0)
 """Where it is not by waiting that it is found out."""
 ENDINGS = {
     "told": (PATIENT, "other", ""),

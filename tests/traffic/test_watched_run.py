@@ -20,11 +20,11 @@ from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.live.flow_view import SHORTEST_STEP
 from nictop.traffic.live.host_view import SLIPPED
-from nictop.traffic.live.run_view import RunPicture, Watching, moment, picture_of, whole
+from nictop.traffic.live.run_view import LiveRun, RunView, moment, picture_of, whole
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.store import Kept, encoded, parse_kept
+from nictop.traffic.results.store import StoredRun, encoded, parse_kept
 from nictop.traffic.run.endpoint import CONTROL_BYTES
-from nictop.traffic.run.events import Event, Finished, Measured, Sockets
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Sockets
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import WIRE, pair, why_not
 
@@ -61,11 +61,11 @@ class Watched:
     """What both hosts had counted by then."""
     offsets: dict[str, float]
     """How their clocks then lay to that of this machine, as far as their lines tell."""
-    live: RunPicture
+    live: RunView
     """The last picture before its end."""
-    over: RunPicture
+    over: RunView
     """The one after it, of who has watched it."""
-    kept: RunPicture
+    kept: RunView
     """That of the file that is kept of it."""
 
     @property
@@ -75,7 +75,7 @@ class Watched:
 
     def intervals(self, side: Side, *, sends: bool) -> list[Interval]:
         """What one end has told of one direction."""
-        told = [event for event in self.events if isinstance(event, Measured) and event.side == side]
+        told = [event for event in self.events if isinstance(event, IntervalMeasured) and event.side == side]
         return [event.interval for event in told if event.interval.sends == sends]
 
     def looks(self, side: Side) -> dict[float, TrafficSocket]:
@@ -105,7 +105,7 @@ async def watched(options: dict[str, Any], *, losing: bool) -> Watched:
         plan = both.plan(**options)
         for name, host in both.hosts.items():
             await host.attend(READING, both.place(name).ifindex)
-        run, watching = Run(plan, both.hosts), Watching(plan, both.hosts)
+        run, watching = Run(plan, both.hosts), LiveRun(plan, both.hosts)
         seen: list[Event] = []
         axis = math.inf
         async with aclosing(run.events()) as events:
@@ -113,12 +113,12 @@ async def watched(options: dict[str, Any], *, losing: bool) -> Watched:
                 now = time.monotonic()
                 if isinstance(event, Finished):
                     live = watching.picture(now)
-                    kept = parse_kept(encoded(Kept("x-1", "x", event.result, 0.0, "1")))
+                    kept = parse_kept(encoded(StoredRun("x-1", "x", event.result, 0.0, "1")))
                     records = {name: tuple(host.records) for name, host in both.hosts.items()}
                     offsets = {name: host.offset.seconds for name, host in both.hosts.items()}
                 else:
                     seen.append(event)
-                if isinstance(event, (Measured, Sockets)) and event.time is not None:
+                if isinstance(event, (IntervalMeasured, Sockets)) and event.time is not None:
                     axis = min(axis, now - event.time)
                 watching.take(event, now)
                 watching.picture(now)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from nictop.probe.records import TrafficLine
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, Limits, Measured, Stage
-from nictop.traffic.run.host import Heard
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts, Stage
+from nictop.traffic.run.host import TrafficItem
 from nictop.traffic.run.run import Run
 from tests.support.probe import alive
 from tests.traffic.pair import Pair
@@ -21,7 +21,7 @@ class Traced:
     """Runs as long as the block is entered. Its children are known by the port in their command lines, so that runs of
     one pair need ports of their own."""
 
-    def __init__(self, both: Pair, plan: Plan, limits: Limits | None = None) -> None:
+    def __init__(self, both: Pair, plan: RunPlan, limits: RunTimeouts | None = None) -> None:
         self.result: Result | None = None
         self.pids: dict[str, int] = {}
         """Host → its child."""
@@ -71,13 +71,13 @@ class Traced:
     def _take(self, event: Event) -> None:
         if isinstance(event, Stage) and event.name in STAGES:
             self._reached = STAGES.index(event.name)
-        elif isinstance(event, Measured) and not event.interval.sends and event.interval.bits_per_second:
+        elif isinstance(event, IntervalMeasured) and not event.interval.sends and event.interval.bits_per_second:
             self._reached = len(STAGES) - 1
         elif isinstance(event, Finished):
             self.result = event.result
         self._news.set()
 
-    def _note(self, name: str, item: Heard) -> None:
+    def _note(self, name: str, item: TrafficItem) -> None:
         if isinstance(item, TrafficLine):
             self.heard += 1
             if item.kind == "started" and self._port in item.arguments and item.pid is not None:

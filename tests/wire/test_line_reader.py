@@ -15,7 +15,7 @@ from nictop.probe.protocol.hello import hello
 from nictop.probe.records import MAX_LINE, Line, Pong
 from nictop.wire.codec import LineError, ProtocolMismatch
 from nictop.wire.errors import LONGEST, last_line, plain, sentence, unreachable
-from nictop.wire.line_reader import Hearing
+from nictop.wire.line_reader import LineReader
 from nictop.wire.retry import retry_delay
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.ping_clock import MOST_OUTSTANDING, WINDOW, PingClock
@@ -26,7 +26,7 @@ TROUBLE = b'{"trouble": {"time": 1, "message": "m"}}\n'
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
 def test_any_bytes_end_in_items_or_a_reason(parts: list[bytes]) -> None:
-    listening = Hearing()
+    listening = LineReader()
     try:
         for part in parts:
             for item in listening.feed(part):
@@ -37,14 +37,14 @@ def test_any_bytes_end_in_items_or_a_reason(parts: list[bytes]) -> None:
 
 @given(st.integers(1, 200))
 def test_lines_are_the_same_however_they_come(size: int) -> None:
-    listening, stream = Hearing(), HELLO + TROUBLE * 3
+    listening, stream = LineReader(), HELLO + TROUBLE * 3
     items = [item for at in range(0, len(stream), size) for item in listening.feed(stream[at : at + size])]
     assert items[0] == SourceState("live")
     assert [item.trouble is not None for item in items[1:] if isinstance(item, Line)] == [False, True, True, True]
 
 
 def test_a_line_without_end_is_cut_off_before_it_is_kept() -> None:
-    listening = Hearing()
+    listening = LineReader()
     part = b"x" * (1 << 20)
     with pytest.raises(LineError, match="a line of more than"):
         for _ in range(100):
@@ -55,7 +55,7 @@ def test_a_line_without_end_is_cut_off_before_it_is_kept() -> None:
 def test_another_protocol() -> None:
     other = json.dumps({"hello": {**hello(1.0), "protocol": 99}}).encode() + b"\n"
     with pytest.raises(ProtocolMismatch, match="protocol 99"):
-        list(Hearing().feed(other))
+        list(LineReader().feed(other))
 
 
 @given(st.text())

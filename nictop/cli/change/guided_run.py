@@ -6,19 +6,19 @@ import argparse
 import asyncio
 
 from nictop.changes.actions import Actions, ByHand, actions_of
-from nictop.changes.guided import SetUp, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
-from nictop.changes.job import Errand
+from nictop.changes.job import ChangeJob
 from nictop.changes.script import script
 from nictop.cli import output
 from nictop.cli.change.host import heard_host, needs_inventory
-from nictop.cli.change.session import Asked
+from nictop.cli.change.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link, PciFunction
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 
 
 def carry_out(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
@@ -35,15 +35,15 @@ async def _carried_out(options: argparse.Namespace, host: Host, allowed: bool) -
             return output.write(_script(heard.source.name, job, actions))
         if isinstance(actions, ByHand):
             raise NictopError(f"nictop cannot carry this out: {clean(actions.why)}", "--script prints it")
-        return await Asked(options, heard, Errand.of_set_up(heard.source.name, job), actions.actions).run()
+        return await ChangeSession(options, heard, ChangeJob.of_set_up(heard.source.name, job), actions.actions).run()
 
 
-def _script(host: str, job: SetUp, actions: Actions | ByHand) -> str:
+def _script(host: str, job: GuidedChange, actions: Actions | ByHand) -> str:
     commands = actions.commands if isinstance(actions, Actions) else None
     return script(host, job.title, job.fix, commands=commands, lasting=job.lasting)
 
 
-def job_of(options: argparse.Namespace, host: Watched) -> SetUp:
+def job_of(options: argparse.Namespace, host: HostFacts) -> GuidedChange:
     """What the words of the command line want of this host. NictopError when it cannot be."""
     if options.job == "make-vfs":
         return make_vfs(host, _function(host, options.nic), options.number)
@@ -58,14 +58,14 @@ def job_of(options: argparse.Namespace, host: Watched) -> SetUp:
     return spread_interrupts(host, link, options.cpus or parse_cpu_list(host.inventory.platform.online_cpus) or ())
 
 
-def _link(host: Watched, name: str) -> Link:
+def _link(host: HostFacts, name: str) -> Link:
     link = host.links_by_name.get(name)
     if link is None:
         raise NictopError(f"{clean(host.name)} has no interface {clean(name)}", "nictop show lists them")
     return link
 
 
-def _function(host: Watched, name: str) -> PciFunction:
+def _function(host: HostFacts, name: str) -> PciFunction:
     """By PCI address, or by the name of an interface on it."""
     link = host.links_by_name.get(name)
     address = name if link is None else link.pci_address or ""

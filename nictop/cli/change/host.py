@@ -16,25 +16,25 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory, Line, Request
-from nictop.rules import RULES, Finding, Watched, diagnose
+from nictop.rules import RULES, Finding, HostFacts, diagnose
 from nictop.wire.source import Source, SourceState
 
 LOOK = 3.0
 """Seconds of rates, as ``nictop check`` looks."""
 
-Enough = Callable[[Watched], bool]
+Enough = Callable[[HostFacts], bool]
 """Whether what is known of a host is enough, though there are no rates yet."""
-Listener = Callable[[Line | SourceState, Snapshot], None]
+SnapshotListener = Callable[[Line | SourceState, Snapshot], None]
 
 
-class HeardHost:
+class ChangeHost:
     """A source and the newest picture of its host."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.snapshot = Snapshot.empty(source.name)
         self.window = RatesWindow()
-        self.listeners: list[Listener] = []
+        self.listeners: list[SnapshotListener] = []
         self._news = asyncio.Event()
 
     async def follow(self) -> None:
@@ -63,16 +63,16 @@ class HeardHost:
             await self._news.wait()
 
     @property
-    def watched(self) -> Watched:
-        return Watched(self.snapshot, self.window.parts)
+    def watched(self) -> HostFacts:
+        return HostFacts(self.snapshot, self.window.parts)
 
 
-def needs_rates(_: Watched) -> bool:
+def needs_rates(_: HostFacts) -> bool:
     """Never enough."""
     return False
 
 
-def needs_inventory(_: Watched) -> bool:
+def needs_inventory(_: HostFacts) -> bool:
     """Always enough."""
     return True
 
@@ -81,13 +81,13 @@ def tells_without_rates(rule: str) -> Enough:
     """Enough when what a rule says, and those that it yields to, does not depend on rates."""
     asked = [RULES[name] for name in (rule, *RULES[rule].yields_to)]
 
-    def enough(host: Watched) -> bool:
+    def enough(host: HostFacts) -> bool:
         return not RULES[rule].pairs and not diagnose_noticing([host], asked)[1]
 
     return enough
 
 
-def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject: str | None) -> Finding:
+def one_finding(host: ChangeHost, beside: Iterable[ChangeHost], rule: str, subject: str | None) -> Finding:
     """What a rule says now of a host. NictopError when it says nothing, or about several subjects."""
     diagnosis = diagnose([host.watched, *(one.watched for one in beside)])
     of_rule = [one for one in diagnosis.findings if (one.rule, one.host) == (rule, host.source.name)]
@@ -108,7 +108,7 @@ def one_finding(host: HeardHost, beside: Iterable[HeardHost], rule: str, subject
 @asynccontextmanager
 async def heard_host(
     options: argparse.Namespace, host: Host, *, allow_changes: bool, enough: Enough = needs_rates
-) -> AsyncGenerator[HeardHost, None]:
+) -> AsyncGenerator[ChangeHost, None]:
     """The host with its first complete picture, or one that is `enough`; closed afterwards. Raises HostUnreachable."""
     source = connect(
         host,
@@ -118,7 +118,7 @@ async def heard_host(
         allow_changes=allow_changes,
         accept_new_host_keys=options.accept_new_host_keys,
     )
-    found = HeardHost(source)
+    found = ChangeHost(source)
     follower = asyncio.ensure_future(found.follow())
     try:
         known = asyncio.ensure_future(found.known(enough))

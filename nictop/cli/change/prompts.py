@@ -14,7 +14,7 @@ YES = ("y", "yes")
 LONGEST_ANSWER = 4096
 
 
-class Answers:
+class Prompts:
     """Lines of stdin, as they come. `lines` has None at its end, or from the start when nobody can answer."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Answers:
 
 
 @asynccontextmanager
-async def answers() -> AsyncGenerator[Answers, None]:
+async def answers() -> AsyncGenerator[Prompts, None]:
     """Hear stdin until it ends."""
-    found = Answers()
+    found = Prompts()
     loop = asyncio.get_running_loop()
     descriptor = -1
 

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from nictop.changes.actions import Actions, ByHand, actions_of, fill
-from nictop.changes.job import Errand
+from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.cli import output
 from nictop.cli.change.host import heard_host, needs_rates, one_finding, tells_without_rates
-from nictop.cli.change.session import Asked
+from nictop.cli.change.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
 from nictop.model.text.terminal import clean
@@ -37,8 +37,8 @@ async def _carried_out(options: argparse.Namespace, host: Host, beside: Sequence
         if options.script:
             return output.write(_script(chosen))
         assert chosen.actions is not None
-        errand = Errand.of_finding(chosen.finding, chosen.fix)
-        return await Asked(options, heard, errand, chosen.actions.actions, others).run()
+        errand = ChangeJob.of_finding(chosen.finding, chosen.fix)
+        return await ChangeSession(options, heard, errand, chosen.actions.actions, others).run()
 
 
 @dataclass(frozen=True)

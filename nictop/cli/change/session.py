@@ -20,18 +20,28 @@ from functools import partial
 from nictop.changes.actions import Action
 from nictop.changes.audit_log import Logged, log_path, write
 from nictop.changes.change import Change
-from nictop.changes.events import Applied, Ended, Event, Outcome, Parted, Prepared, StillHeard, Undoing, Verdict
-from nictop.changes.guided import Proof
-from nictop.changes.job import Errand
+from nictop.changes.events import (
+    Applied,
+    ChangeEnded,
+    ConnectionLost,
+    Event,
+    Outcome,
+    Prepared,
+    ReadBack,
+    Undoing,
+    Verdict,
+)
+from nictop.changes.guided import GoalCheck
+from nictop.changes.job import ChangeJob
 from nictop.changes.wording import event_words, plan_lines
 from nictop.cli import output
-from nictop.cli.change.host import HeardHost
-from nictop.cli.change.prompts import Answers, answers
+from nictop.cli.change.host import ChangeHost
+from nictop.cli.change.prompts import Prompts, answers
 from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Inventory
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 from nictop.rules.wording import placeholders
 from nictop.wire.timeout import within
 
@@ -50,21 +60,21 @@ JUDGED_WITHIN = 0.5
 """Share of the time to keep it that --yes leaves the rule for its verdict."""
 
 
-def _watched(host: HeardHost) -> Watched:
+def _watched(host: ChangeHost) -> HostFacts:
     return host.watched
 
 
-class Asked:
+class ChangeSession:
     """One errand, and who is asked about it. `actions`: those of its fix, with everything filled in. `beside`: other
     hosts, for rules that compare."""
 
     def __init__(
         self,
         options: argparse.Namespace,
-        heard: HeardHost,
-        errand: Errand,
+        heard: ChangeHost,
+        errand: ChangeJob,
         actions: Sequence[Action],
-        beside: Sequence[HeardHost] = (),
+        beside: Sequence[ChangeHost] = (),
     ) -> None:
         self._options, self._heard, self._errand = options, heard, errand
         wish = errand.wish(actions, options.keep_within)
@@ -79,7 +89,7 @@ class Asked:
         self._signals: list[int] = []
         self._heard_after = asyncio.Event()
         self._judged = asyncio.Event()
-        self._proof: Proof | None = None
+        self._proof: GoalCheck | None = None
         self._proven_by: Inventory | None = None
 
     async def run(self) -> int:
@@ -115,7 +125,7 @@ class Asked:
                 async for event in events:
                     self._say(event)
                     self._ask(event, people)
-                    if isinstance(event, Ended):
+                    if isinstance(event, ChangeEnded):
                         outcome = event.outcome
         finally:
             self._stop_asking()
@@ -134,12 +144,12 @@ class Asked:
             ):  # that one is about what is filled in by now
                 lines.append(clean(self._errand.fix.note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
-        elif not (isinstance(event, Ended) and self._options.dry_run and event.outcome == "cancelled"):
+        elif not (isinstance(event, ChangeEnded) and self._options.dry_run and event.outcome == "cancelled"):
             output.narrate(event_words(event, time.monotonic()))
-        if isinstance(event, Ended) and event.outcome == "kept" and self._errand.lasting:
+        if isinstance(event, ChangeEnded) and event.outcome == "kept" and self._errand.lasting:
             output.narrate("it is gone after the next reboot; --script prints what makes it last")
 
-    def _ask(self, event: Event, people: Answers) -> None:
+    def _ask(self, event: Event, people: Prompts) -> None:
         """Start the question that an event leads to; whatever else happens ends it."""
         if isinstance(event, Prepared):
             if self._options.dry_run:
@@ -148,7 +158,7 @@ class Asked:
                 self._start(self._to_apply(event, people))
         elif isinstance(event, Applied):
             self._start(self._to_keep(people))
-        elif isinstance(event, StillHeard):
+        elif isinstance(event, ReadBack):
             self._heard_after.set()
             self._prove(None, self._heard.snapshot)
         elif isinstance(event, Verdict):
@@ -156,7 +166,7 @@ class Asked:
                 self._judged.set()
             if self._asking is not None and not self._options.yes:
                 self._remind()
-        elif isinstance(event, (Undoing, Parted, Ended)):
+        elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._stop_asking()
 
     def _remind(self) -> None:
@@ -190,7 +200,7 @@ class Asked:
             self._asking.cancel()
             self._asking = None
 
-    async def _to_apply(self, event: Prepared, people: Answers) -> None:
+    async def _to_apply(self, event: Prepared, people: Prompts) -> None:
         said = self._options.yes
         sure = said > 0 or await people.yes(f"apply this on {clean(self._change.wish.host)}?")
         if sure and event.needs_second_yes and said < 2:
@@ -205,7 +215,7 @@ class Asked:
         else:
             self._change.cancel()
 
-    async def _to_keep(self, people: Answers) -> None:
+    async def _to_keep(self, people: Prompts) -> None:
         if self._options.yes:
             await self._heard_after.wait()
             limit = self._options.keep_within * JUDGED_WITHIN

@@ -61,10 +61,12 @@ def run(options: argparse.Namespace) -> int:
         page = rule_pages.rule_list(output.columns()) if rule is None else rule_pages.rule_page(rule, output.columns())
         return output.write_text(page, options)
     from nictop.report.facts.hosts import unreachable_hosts
-    from nictop.rules import Watched, diagnose
+    from nictop.rules import HostFacts, diagnose
 
     said = answers(options, options.watch)
-    hosts = tuple(Watched(snapshot, window.parts) for snapshot, window in reached(said, all_of_them=not options.hosts))
+    hosts = tuple(
+        HostFacts(snapshot, window.parts) for snapshot, window in reached(said, all_of_them=not options.hosts)
+    )
     silent = unreachable_hosts(said)
     diagnosis = diagnose(hosts)
     if options.format == "json":

@@ -16,7 +16,7 @@ from nictop.errors import HostUnreachable, NictopError
 if TYPE_CHECKING:
     from nictop.cli.commands.report_subjects import Subjects
     from nictop.hosts.observe import Answer
-    from nictop.traffic.results.selection import Kept
+    from nictop.traffic.results.selection import StoredRun
 
 SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
 DEFAULT_WATCH = 10.0
@@ -111,7 +111,7 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
     return found
 
 
-def _recorded_runs(named: Subjects, at: str | None) -> Iterator[Kept]:
+def _recorded_runs(named: Subjects, at: str | None) -> Iterator[StoredRun]:
     """The runs in the recordings, as far as they were over by then; why one has no result is said."""
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import moment

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nictop.errors import NictopError
 
 if TYPE_CHECKING:
-    from nictop.traffic.results.selection import Kept
+    from nictop.traffic.results.selection import StoredRun
 
 SHORTEST_BEGINNING = 4
 """Characters by which the beginning of an identity is told from the name of a host."""
@@ -31,7 +31,7 @@ class Subjects:
     """Words that mean hosts."""
     recordings: tuple[str, ...] = ()
     """Paths."""
-    runs: tuple[Kept, ...] = ()
+    runs: tuple[StoredRun, ...] = ()
 
     @property
     def asks_hosts(self) -> bool:
@@ -45,8 +45,8 @@ def subjects(words: Sequence[str]) -> Subjects:
 
     hosts: list[str] = []
     recordings: list[str] = []
-    runs: list[Kept] = []
-    kept: list[Kept] | None = None
+    runs: list[StoredRun] = []
+    kept: list[StoredRun] | None = None
     for word in words:
         if is_recording(word):
             recordings.append(word)
@@ -65,7 +65,7 @@ def _is_file(word: str) -> bool:
     return os.sep in word or word.endswith(".json") or os.path.isfile(word)
 
 
-def _of_file(path: str) -> list[Kept]:
+def _of_file(path: str) -> list[StoredRun]:
     """One result, or all of a directory."""
     from nictop.traffic.results.selection import kept_runs, read
 
@@ -74,7 +74,7 @@ def _of_file(path: str) -> list[Kept]:
     return [read(Path(path))]
 
 
-def _all_kept() -> list[Kept]:
+def _all_kept() -> list[StoredRun]:
     """Oldest first; () where nothing can be kept."""
     from nictop.traffic.results.selection import directory, kept_runs
 
@@ -83,7 +83,7 @@ def _all_kept() -> list[Kept]:
     return []
 
 
-def _runs_of(word: str, kept: Sequence[Kept]) -> list[Kept]:
+def _runs_of(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     """Those that a word means: a label, an identity or its beginning, or one value of these; [] for a host."""
     from nictop.traffic.results.selection import found
 

@@ -20,7 +20,7 @@ from nictop.hosts.observe import HOSTS_PATIENCE
 from nictop.hosts.specification import Host, configuration_path, hosts, read_configuration
 from nictop.model.text.terminal import clean
 from nictop.traffic.experiment.self_test import self_test_pair
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.run.host import RunHost
 from nictop.wire.source import Source
 
@@ -28,7 +28,7 @@ INTERVAL = 0.2
 """Seconds between two readings, as in the run that follows."""
 
 
-def run_hosts(options: argparse.Namespace, wish: Wish) -> tuple[tuple[Host, ...], Wish]:
+def run_hosts(options: argparse.Namespace, wish: RunRequest) -> tuple[tuple[Host, ...], RunRequest]:
     """Client, server and observers, and the wish with the names under which they are watched. NictopError for a word
     that is no host, and for an end that would be several."""
     known = read_configuration(configuration_path(os.environ))
@@ -44,7 +44,9 @@ def run_hosts(options: argparse.Namespace, wish: Wish) -> tuple[tuple[Host, ...]
 
 
 @asynccontextmanager
-async def heard_hosts(options: argparse.Namespace, wish: Wish) -> AsyncGenerator[tuple[dict[str, RunHost], Wish], None]:
+async def heard_hosts(
+    options: argparse.Namespace, wish: RunRequest
+) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
     """All hosts of a run by name, each with its first inventory and counters. HostUnreachable when one gives none."""
     if options.self_test:
         async with self_test_pair(wish) as test:

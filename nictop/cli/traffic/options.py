@@ -16,7 +16,7 @@ from nictop.errors import NictopError
 from nictop.model.text.words import counted
 from nictop.traffic.plan import quantities as amounts
 from nictop.traffic.plan.plan import Direction
-from nictop.traffic.plan.request import Values, Wish, values
+from nictop.traffic.plan.request import RunRequest, Values, values
 from nictop.traffic.plan.validation import asked_for
 from nictop.traffic.plan.variables import VARIABLES
 
@@ -132,11 +132,11 @@ _READ: dict[str, Callable[[str, str], int | float]] = {
 """Option and field of the wish → what makes a value of the word."""
 
 
-def wish_of(options: argparse.Namespace, *, plain: bool) -> Wish:
+def wish_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     """Hosts stand in it as they were typed. `plain`: a line every `--interval`, a second unless it says otherwise."""
     typed = {name: word for name in _READ if (word := getattr(options, name)) is not None}
     numbers: dict[str, Any] = {name: _READ[name](word, _option(name)) for name, word in typed.items()}
-    wish = Wish(
+    wish = RunRequest(
         client=options.client or "",
         server=options.server or "",
         client_nic=options.client_nic,
@@ -148,7 +148,7 @@ def wish_of(options: argparse.Namespace, *, plain: bool) -> Wish:
         protocol="udp" if options.udp else "tcp",
         congestion=options.congestion,
         zerocopy=options.zerocopy,
-        interval=options.interval if plain or options.interval != DEFAULT_INTERVAL else Wish.interval,
+        interval=options.interval if plain or options.interval != DEFAULT_INTERVAL else RunRequest.interval,
         ip_version=options.ip_version,
         sweep=None if options.sweep is None else values(options.sweep),
         compare=None if options.compare is None else _two(values(options.compare)),

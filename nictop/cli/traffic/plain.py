@@ -1,4 +1,4 @@
-"""``nictop traffic --plain``: an experiment without a screen. Progress goes to stderr, the result to stdout.
+"""``nictop traffic --plain``: an experiment without a screen. ProgressLines goes to stderr, the result to stdout.
 
 A signal that ends programs (SIGINT, SIGTERM, SIGHUP) ends the experiment: generators, probes and namespaces are ended
 and waited for, what was measured until then is kept and printed, the run that went on as one that was stopped. Another
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 
 from nictop.cli import output
 from nictop.cli.traffic.hosts import heard_hosts
-from nictop.cli.traffic.progress import Progress
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.traffic.experiment.experiment import Experiment, ExperimentEnded, Step, StepEnded, carry_out, prepared
-from nictop.traffic.plan.request import Wish
-from nictop.traffic.results.selection import Kept, directory, keep
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.results.selection import StoredRun, directory, keep
 
 EXIT_FAILED = 4
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -31,12 +31,12 @@ LONGEST_END = 30.0
 
 
 @dataclass
-class Measured:
+class ExperimentResults:
     """What an experiment has brought so far."""
 
     experiment: Experiment | None = None
     """None: it was ended before it was known what is to be run."""
-    runs: list[Kept] = field(default_factory=list)
+    runs: list[StoredRun] = field(default_factory=list)
     why: str = ""
     """Why it ended before its last step."""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,9 +45,9 @@ class Measured:
     """There is an experiment that can be stopped, and is not over."""
 
 
-def carry_out_plainly(options: argparse.Namespace, wish: Wish) -> int:
+def carry_out_plainly(options: argparse.Namespace, wish: RunRequest) -> int:
     """The whole command; its exit code."""
-    measured = Measured()
+    measured = ExperimentResults()
     number = asyncio.run(_interruptible(options, wish, measured))
     if number:
         measured.why = INTERRUPTED
@@ -59,12 +59,12 @@ def carry_out_plainly(options: argparse.Namespace, wish: Wish) -> int:
     return 128 + number if number else exit_code(measured.runs, measured.why)
 
 
-def exit_code(runs: Sequence[Kept], why: str) -> int:
+def exit_code(runs: Sequence[StoredRun], why: str) -> int:
     """0 when every run came to its end."""
     return EXIT_FAILED if why or not runs or any(one.result.failure is not None for one in runs) else 0
 
 
-async def _interruptible(options: argparse.Namespace, wish: Wish, measured: Measured) -> int:
+async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> int:
     """Carry it out; the number of the first signal that ended it, or 0. It is cancelled once at most, and not while it
     cleans up after a stop: no number of signals must keep it from that."""
     loop = asyncio.get_running_loop()
@@ -102,13 +102,13 @@ async def _interruptible(options: argparse.Namespace, wish: Wish, measured: Meas
     return 0
 
 
-async def _carried_out(options: argparse.Namespace, wish: Wish, measured: Measured) -> None:
+async def _carried_out(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> None:
     async with heard_hosts(options, wish) as (hosts, placed):
         experiment = await prepared(placed, hosts)
         measured.experiment = experiment
         for note in experiment.notes:
             output.narrate(note)
-        progress = Progress(experiment)
+        progress = ProgressLines(experiment)
         change = _asked if sys.stdin is not None and sys.stdin.isatty() else None
         events = carry_out(experiment, hosts, change=change, keep=_keeper(), stop=measured.stop)
         measured.going = True
@@ -125,7 +125,7 @@ async def _carried_out(options: argparse.Namespace, wish: Wish, measured: Measur
             measured.going = False
 
 
-def _keeper() -> Callable[[Kept], object]:
+def _keeper() -> Callable[[StoredRun], object]:
     place = directory(os.environ)
     return lambda kept: keep(kept, place)
 
@@ -145,7 +145,7 @@ async def _asked(step: Step) -> bool:
 
 
 def print_measured(
-    options: argparse.Namespace, runs: Sequence[Kept], why: str, experiment: Experiment | None = None
+    options: argparse.Namespace, runs: Sequence[StoredRun], why: str, experiment: Experiment | None = None
 ) -> None:
     """The result to stdout, in the format that is wanted."""
     from nictop.report.runs import comparison as comparison_text

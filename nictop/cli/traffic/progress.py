@@ -22,20 +22,20 @@ from nictop.traffic.experiment.experiment import (
     StepBegan,
     StepEnded,
 )
-from nictop.traffic.plan.plan import Plan
-from nictop.traffic.run.events import Measured, Sockets, Stage
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.run.events import IntervalMeasured, Sockets, Stage
 
 EVERY_RUN = ("checking", "starting", "listening", "running", "ending")
 """Stages that are told of the first run only."""
 
 
-class Progress:
+class ProgressLines:
     """Lines for the events of one experiment, in order."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._several = len(experiment.steps) > 1
         self._number = 1
-        self._plan: Plan | None = None
+        self._plan: RunPlan | None = None
         self._before: dict[int, int] = {}
         """Inode of a sender's socket → its retransmits at the last line."""
         self._newest: dict[int, tuple[int, int]] = {}
@@ -51,7 +51,7 @@ class Progress:
         elif isinstance(event, Sockets):
             if self._plan is not None and event.side in self._plan.sending:
                 self._newest |= {one.inode: (one.retransmits, one.rtt) for one in event.sockets}
-        elif isinstance(event, Measured):
+        elif isinstance(event, IntervalMeasured):
             yield from self._measured(event)
         elif isinstance(event, StepEnded) and self._several:
             yield self._ended(event)
@@ -75,7 +75,7 @@ class Progress:
             left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
             yield f"run {event.number} of {event.total}{label}{left}"
 
-    def _measured(self, event: Measured) -> Iterator[str]:
+    def _measured(self, event: IntervalMeasured) -> Iterator[str]:
         """Only what arrived: the sender tells what went into its own buffers."""
         interval = event.interval
         if interval.sends or self._plan is None:

@@ -13,10 +13,10 @@ from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.plain import exit_code, print_measured
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 
 
-def carry_out_on_the_screen(options: argparse.Namespace, wish: Wish) -> int:
+def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> int:
     """The whole command; its exit code."""
     if options.self_test:
         hosts: tuple[Host, ...] = (Host(os.uname().nodename, LOCAL),)

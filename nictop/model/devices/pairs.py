@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Literal
 
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements, netdevs
-from nictop.model.devices.subnets import Subnet, speed, subnets, vlan_id
+from nictop.model.devices.subnets import SharedSubnet, speed, subnets, vlan_id
 from nictop.model.facts.hardware import NO_ADDRESS
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import VirtualFunction
@@ -72,7 +72,7 @@ class Ambiguity:
 class Pairs:
     """All that is known to belong together."""
 
-    subnets: tuple[Subnet, ...] = ()
+    subnets: tuple[SharedSubnet, ...] = ()
     virtual_functions: tuple[VirtualFunctionPair, ...] = ()
     """By host and netdev of the physical function, and number."""
     taps: tuple[TapPair, ...] = ()

@@ -30,7 +30,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class Subnet:
+class SharedSubnet:
     """A subnet with members on at least two hosts."""
 
     network: str
@@ -59,7 +59,7 @@ class _Place:
     """Version, number of the network, prefix length."""
 
 
-def subnets(found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None) -> tuple[Subnet, ...]:
+def subnets(found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None) -> tuple[SharedSubnet, ...]:
     """The subnets of some netdevs, IPv4 first, then by number. `port_vlans`: the VLAN that a physical function puts
     around everything of a virtual function."""
     groups: dict[_Place, list[tuple[Netdev, str]]] = {}
@@ -109,11 +109,11 @@ def _without_inner_bridges(members: Sequence[tuple[Netdev, str]]) -> list[tuple[
     ]
 
 
-def _subnet(place: _Place, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]) -> Subnet:
+def _subnet(place: _Place, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]) -> SharedSubnet:
     borne = Counter(address for _, address in members)
     duplicates = tuple(address for address, number in borne.items() if number > 1)
     sure = {netdev.end: netdev.link for netdev, address in members if borne[address] == 1}
-    return Subnet(
+    return SharedSubnet(
         network=place.network,
         family="ipv4" if place.order[0] == 4 else "ipv6",
         members=tuple(Member(netdev.end, address) for netdev, address in members),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
-from nictop.model.devices.subnets import Subnet
+from nictop.model.devices.subnets import SharedSubnet
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import Tone
 
@@ -68,7 +68,7 @@ def _tap_facts(end: End, pair: TapPair, names: Mapping[End, str]) -> list[PairFa
     return [PairFact(text), *_disagreements(end, pair.disagreements, names)]
 
 
-def _subnet_facts(end: End, subnet: Subnet, names: Mapping[End, str]) -> list[PairFact]:
+def _subnet_facts(end: End, subnet: SharedSubnet, names: Mapping[End, str]) -> list[PairFact]:
     others = dict.fromkeys(member.end for member in subnet.members if member.end != end)
     facts = [PairFact(f"shares {subnet.network} with {_listed(tuple(others), names)}")]
     own = {member.address for member in subnet.members if member.end == end}

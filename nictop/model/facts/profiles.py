@@ -11,7 +11,7 @@ from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.link_managers import LinkManager, is_managed, link_manager
 from nictop.model.managers.networkmanager_states import address_phrase
-from nictop.model.managers.profile_match import TYPES_OF_DEVICE, Match, ProfileMatches, is_made_up
+from nictop.model.managers.profile_match import TYPES_OF_DEVICE, ProfileMatch, ProfileMatches, is_made_up
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import Tone, reason
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
@@ -143,7 +143,7 @@ def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iter
     yield from _refused(matches)
 
 
-def _other(match: Match, *, first: bool) -> tuple[str, str, Tone]:
+def _other(match: ProfileMatch, *, first: bool) -> tuple[str, str, Tone]:
     profile = match.profile
     if not match.fits:
         return "does not fit", match.unfit, "dim"

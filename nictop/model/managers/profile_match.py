@@ -49,7 +49,7 @@ GENERATED_PRIORITY = -999
 
 
 @dataclass(frozen=True)
-class Match:
+class ProfileMatch:
     """What one profile means to one link."""
 
     profile: Profile
@@ -72,7 +72,7 @@ class ProfileMatches:
         self.manager: NetworkManager | None = inventory.networkmanager if inventory is not None else None
         settings = inventory.settings if inventory is not None else None
         self._command_line = tuple((settings.command_line or "").split()) if settings is not None else ()
-        self._of_link: dict[int, tuple[Match, ...]] = {}
+        self._of_link: dict[int, tuple[ProfileMatch, ...]] = {}
 
     @cached_property
     def profiles(self) -> tuple[Profile, ...]:
@@ -141,7 +141,7 @@ class ProfileMatches:
         found = [*self._bound.get(link.name, ()), *self._unbound.get(None, ())]
         return found + self._unbound.get(address, []) if address is not None else found
 
-    def fitting(self, link: Link) -> tuple[Match, ...]:
+    def fitting(self, link: Link) -> tuple[ProfileMatch, ...]:
         """Profiles that can run the link, the one NetworkManager would take first; not those that only describe."""
         found = self._of_link.get(link.ifindex)
         if found is None:
@@ -150,7 +150,7 @@ class ProfileMatches:
             self._of_link[link.ifindex] = found
         return found
 
-    def proper(self, link: Link) -> tuple[Match, ...]:
+    def proper(self, link: Link) -> tuple[ProfileMatch, ...]:
         """Those of them that somebody wrote: not generated, not volatile."""
         return tuple(one for one in self.fitting(link) if not one.profile.generated and not one.profile.volatile)
 
@@ -169,13 +169,13 @@ class ProfileMatches:
         first = next((one for one in self.fitting(link) if not one.waits), None)
         return None if first is None or first.profile.generated else first.profile
 
-    def match(self, profile: Profile, link: Link) -> Match:
+    def match(self, profile: Profile, link: Link) -> ProfileMatch:
         """Whether a profile fits a link, and whether it would connect by itself."""
         device = self.device(link)
         unfit = why_unfit(profile, link, device, self._command_line)
         if unfit:
-            return Match(profile, unfit)
-        return Match(profile, waits=self._why_waiting(profile, link, device))
+            return ProfileMatch(profile, unfit)
+        return ProfileMatch(profile, waits=self._why_waiting(profile, link, device))
 
     def _why_waiting(self, profile: Profile, link: Link, device: ManagedDevice | None) -> str:
         elsewhere = [name for name in self.active_on.get(profile.uuid, ()) if name != link.name]

@@ -18,7 +18,7 @@ _OWNER = re.compile(r"vhost-(\d{1,9})")
 
 
 @dataclass(frozen=True)
-class Spender:
+class CpuConsumer:
     """One line: a virtual machine, or one thread of the kernel. Shares are of one CPU and add up: 2.0 is two CPUs."""
 
     kind: Literal["machine", "vhost", "ksoftirqd", "napi"]
@@ -42,12 +42,12 @@ class Spender:
     threads: int = 1
 
 
-def spenders(snapshot: Snapshot) -> tuple[Spender, ...]:
+def spenders(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
     """The busiest first; those that did nothing, or of which nothing is known yet, behind by name."""
     threads = snapshot.inventory.threads if snapshot.inventory is not None else ()
     shares = snapshot.rates.threads if snapshot.rates is not None else {}
     groups: dict[int, list[Thread]] = {}
-    lines: list[Spender] = []
+    lines: list[CpuConsumer] = []
     for thread in threads:
         if thread.kind in ("ksoftirqd", "napi"):
             lines.append(_single(thread, shares))
@@ -67,9 +67,9 @@ def _owner(thread: Thread) -> int:
     return thread.pid
 
 
-def _single(thread: Thread, shares: dict[int, ThreadShare]) -> Spender:
+def _single(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsumer:
     share = shares.get(thread.tid)
-    return Spender(
+    return CpuConsumer(
         kind="napi" if thread.kind == "napi" else "ksoftirqd",
         name=thread.name,
         pid=thread.tid,
@@ -79,7 +79,7 @@ def _single(thread: Thread, shares: dict[int, ThreadShare]) -> Spender:
     )
 
 
-def _group(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) -> Spender:
+def _group(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) -> CpuConsumer:
     def spent(*kinds: str) -> float | None:
         known = [shares[one.tid].total for one in members if one.kind in kinds and one.tid in shares]
         if known:
@@ -90,7 +90,7 @@ def _group(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) ->
     name = next((one.machine for one in members if one.machine), None)
     parts = {"vcpu": spent("vcpu"), "rest": spent("vm"), "vhost": spent("vhost")}
     known = [part for part in parts.values() if part is not None]
-    return Spender(
+    return CpuConsumer(
         kind="machine" if is_machine or name else "vhost",
         name=name or (f"pid {owner}" if is_machine else members[0].name),
         pid=owner,

@@ -16,11 +16,11 @@ import time
 
 from nictop.probe.changes import daemonize as detached
 from nictop.probe.changes import locks
-from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, WayBack, run_rescue
-from nictop.probe.changes.pipe import Voice
+from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, UndoRecord, run_rescue
+from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots
 from nictop.probe.changes.plan.plan import read_plan
-from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.requests import ChangeCommand
 from nictop.probe.traffic.requests import name_of
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ class Worker:
     def __init__(self, name: str, what: str, pipes: detached.Pipes, pid: int, deadline: float | None) -> None:
         self.name, self.what, self.pipes, self.pid, self.deadline = name, what, pipes, pid, deadline
         self.is_child = pid != 0
-        self.back: WayBack | None = None
+        self.back: UndoRecord | None = None
         self.told_to_keep = self.waits = False
         self.ended = False
         self.rescues = 0
@@ -67,7 +67,7 @@ class Executor:
     def obey(self, request: Mapping[str, object], now: float) -> None:
         """Do what one `records.ChangeRequest` asks; a refusal is said."""
         try:
-            wish = ChangeWish(request)
+            wish = ChangeCommand(request)
         except ValueError as error:
             name = ""
             with contextlib.suppress(ValueError):
@@ -164,14 +164,14 @@ class Executor:
         with contextlib.suppress(OSError):  # it has gone: the end of its voice says the rest
             os.write(worker.pipes.tell, (KEEP if step == "keep" else UNDO) + b"\n")
 
-    def _start(self, wish: ChangeWish, now: float) -> None:
+    def _start(self, wish: ChangeCommand, now: float) -> None:
         roots = self._roots
 
         def look(voice: int, _: int) -> None:
-            say_plan(Voice(voice, wish.id), wish, roots)
+            say_plan(ReportPipe(voice, wish.id), wish, roots)
 
         def change(voice: int, control: int) -> None:
-            Guard(wish, Voice(voice, wish.id), control, roots).run()
+            Guard(wish, ReportPipe(voice, wish.id), control, roots).run()
 
         if wish.step == "prepare":
             pipes, pid = detached.start(look, detached=False)
@@ -186,7 +186,7 @@ class Executor:
         assert back is not None
 
         def rescue(voice: int, _: int) -> None:
-            run_rescue(Voice(voice, name), back, roots)
+            run_rescue(ReportPipe(voice, name), back, roots)
 
         try:
             pipes, pid = detached.start(rescue, sys=roots.sys)
@@ -215,7 +215,9 @@ class Executor:
             self._tell(message["say"])
         if "undo" in message:
             worker.pid = message["pid"]
-            worker.back = WayBack(message["undo"], message["networkmanager"], message["subjects"], message["numbers"])
+            worker.back = UndoRecord(
+                message["undo"], message["networkmanager"], message["subjects"], message["numbers"]
+            )
 
     def _bury(self, worker: Worker, now: float) -> None:
         """The worker has gone; if it had not come to its end, somebody else must."""
@@ -266,7 +268,7 @@ def _say_nothing(_: dict[str, object]) -> None:
     """There is nobody any more."""
 
 
-def say_plan(voice: Voice, wish: ChangeWish, roots: Roots) -> None:
+def say_plan(voice: ReportPipe, wish: ChangeCommand, roots: Roots) -> None:
     """The answer to "prepare"."""
     try:
         if os.geteuid() != 0:

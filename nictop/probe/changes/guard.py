@@ -19,12 +19,12 @@ from nictop.probe.changes import locks
 from nictop.probe.changes.apply import do, take_back
 from nictop.probe.changes.grammar.actions import Operation
 from nictop.probe.changes.networkmanager import guard as managed
-from nictop.probe.changes.networkmanager.guard import Kept, TakenBack
-from nictop.probe.changes.pipe import Voice
+from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
+from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots, State, read_state, wanted_state
 from nictop.probe.changes.plan.ifindexes import Numbers, refuse_another
-from nictop.probe.changes.plan.plan import Plan, read_plan
-from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.plan.plan import ChangePlan, read_plan
+from nictop.probe.changes.requests import ChangeCommand
 
 PATIENCE = 5.0
 """Seconds that the probe may take to read what takes the change back; else nothing is begun."""
@@ -41,7 +41,7 @@ ASKED, KILLED = "as asked", "the guard was killed"
 class Guard:
     """One change, from its locks to its end. `control`: what the probe tells."""
 
-    def __init__(self, wish: ChangeWish, voice: Voice, control: int, roots: Roots) -> None:
+    def __init__(self, wish: ChangeCommand, voice: ReportPipe, control: int, roots: Roots) -> None:
         self._wish, self._voice, self._control, self._roots = wish, voice, control, roots
         self._told = b""
         self._signals = os.pipe()
@@ -74,8 +74,8 @@ class Guard:
             self._wait(plan)
             complaint = managed.keep(kept)
             if complaint:
-                raise TakenBack(complaint, failed=True)
-        except TakenBack as end:
+                raise RolledBack(complaint, failed=True)
+        except RolledBack as end:
             if end.failed:
                 self._voice.say("failed", end.reason)
             self._take_back(plan, kept, held, end.reason)
@@ -87,14 +87,14 @@ class Guard:
             return
         self._voice.end("kept")
 
-    def _hand_over(self, plan: Plan, kept: Kept | None) -> bool:
+    def _hand_over(self, plan: ChangePlan, kept: CheckpointFields | None) -> bool:
         message: dict[str, object] = {"undo": plan.undo, "networkmanager": kept, "subjects": plan.subjects}
         return self._voice.tell({**message, "numbers": plan.numbers, "pid": os.getpid()}, PATIENCE)
 
-    def _apply(self, plan: Plan, kept: Kept | None, held: locks.Locks) -> Kept | None:
-        """Do all actions. Raises TakenBack."""
+    def _apply(self, plan: ChangePlan, kept: CheckpointFields | None, held: locks.Locks) -> CheckpointFields | None:
+        """Do all actions. Raises RolledBack."""
         self._voice.say("applying")
-        lookout = managed.Lookout(kept)
+        lookout = managed.NetworkManagerWatchdog(kept)
 
         def glance() -> None:
             self._listen(0.0)
@@ -108,45 +108,45 @@ class Guard:
                 do(operation, self._roots, wanted, held.descriptors, glance)
             except (ValueError, OSError) as error:
                 why = lookout.why(str(error)) if operation.is_networkmanagers else str(error)
-                raise TakenBack(why, failed=True) from None
+                raise RolledBack(why, failed=True) from None
         kept = managed.settle(kept, self._wish.keep_within)
         if kept is not None and not self._hand_over(plan, kept):
-            raise TakenBack(GONE)
+            raise RolledBack(GONE)
         return kept
 
-    def _wait(self, plan: Plan) -> None:
-        """Until it is told to keep the change; else raises TakenBack."""
+    def _wait(self, plan: ChangePlan) -> None:
+        """Until it is told to keep the change; else raises RolledBack."""
         deadline = time.monotonic() + self._wish.keep_within
         self._voice.say("applied", plan=plan.shown, deadline=deadline)
         while time.monotonic() < deadline:
             if self._listen(deadline - time.monotonic()):
                 return
-        raise TakenBack(LATE)
+        raise RolledBack(LATE)
 
     def _listen(self, seconds: float) -> bool:
-        """Whether it was told to keep the change; raises TakenBack for every other news."""
+        """Whether it was told to keep the change; raises RolledBack for every other news."""
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._signals[0]:
-                raise TakenBack(ENDED)
+                raise RolledBack(ENDED)
             try:
                 part = os.read(self._control, 4096)
             except BlockingIOError:
                 continue
             if not part:
-                raise TakenBack(GONE)
+                raise RolledBack(GONE)
             self._told += part
         *words, self._told = self._told.split(b"\n")
         if UNDO in words:
-            raise TakenBack(ASKED)
+            raise RolledBack(ASKED)
         return KEEP in words
 
-    def _take_back(self, plan: Plan, kept: Kept | None, held: locks.Locks, reason: str) -> None:
+    def _take_back(self, plan: ChangePlan, kept: CheckpointFields | None, held: locks.Locks, reason: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._voice.say("undoing", reason)
-        finish(self._voice, WayBack(plan.undo, kept, plan.subjects, plan.numbers), held, self._roots, reason)
+        finish(self._voice, UndoRecord(plan.undo, kept, plan.subjects, plan.numbers), held, self._roots, reason)
 
 
-def agreed_plan(wish: ChangeWish, roots: Roots) -> Plan:
+def agreed_plan(wish: ChangeCommand, roots: Roots) -> ChangePlan:
     """What is to be done, if that is still what was shown. Raises ValueError."""
     if os.geteuid() != 0:
         raise ValueError("only root may change this host: the probe does not run as root")
@@ -164,16 +164,16 @@ def wanted_now(operation: Operation, roots: Roots) -> State:
 
 
 @dataclass(frozen=True)
-class WayBack:
-    """All that takes a change back: `Plan.undo`, what NetworkManager's part has kept, and whom it concerns."""
+class UndoRecord:
+    """All that takes a change back: `ChangePlan.undo`, what NetworkManager's part has kept, and whom it concerns."""
 
     undo: Sequence[Sequence[str]]
-    kept: Kept | None
+    kept: CheckpointFields | None
     subjects: Sequence[str]
     numbers: Numbers
 
 
-def finish(voice: Voice, back: WayBack, held: locks.Locks, roots: Roots, reason: str) -> None:
+def finish(voice: ReportPipe, back: UndoRecord, held: locks.Locks, roots: Roots, reason: str) -> None:
     """Take everything back, say what came of it, and that it is over."""
     stayed = [complaint for complaint in (managed.undo(back.kept),) if complaint]
     stayed += take_back(back.undo, roots, held.descriptors, back.numbers)
@@ -183,7 +183,7 @@ def finish(voice: Voice, back: WayBack, held: locks.Locks, roots: Roots, reason:
         voice.end("undone", reason)
 
 
-def run_rescue(voice: Voice, back: WayBack, roots: Roots) -> None:
+def run_rescue(voice: ReportPipe, back: UndoRecord, roots: Roots) -> None:
     """In the place of a guard that has died: wait until nobody holds its locks, then take its change back."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

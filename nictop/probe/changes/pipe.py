@@ -15,7 +15,7 @@ LONGEST_TEXT = 500
 """Characters of a sentence that is written in one piece (PIPE_BUF, 4096 bytes)."""
 
 
-class Voice:
+class ReportPipe:
     """Lines to the probe, if it is still there. A line that it does not take is given up after a moment."""
 
     def __init__(self, descriptor: int, name: str) -> None:

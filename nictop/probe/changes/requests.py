@@ -1,4 +1,4 @@
-"""What a probe is asked to change: the object in a request → `ChangeWish`, or a sentence about what is wrong. Pure.
+"""What a probe is asked to change: the object in a request → `ChangeCommand`, or a sentence about what is wrong. Pure.
 
 Strict: what changes a host must be understood whole.
 """
@@ -16,7 +16,7 @@ STEPS = ("prepare", "apply", "keep", "undo")
 LONGEST_FINGERPRINT = 64
 
 
-class ChangeWish:
+class ChangeCommand:
     """A `records.ChangeRequest` that makes sense: fields of the same names."""
 
     def __init__(self, request: Mapping[str, object]) -> None:

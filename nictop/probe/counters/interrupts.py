@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
-    from nictop.probe.kernel.open_files import KeptFiles
+    from nictop.probe.kernel.open_files import OpenFileCache
 
     Fail = Callable[[Exception, str], None]
 
 MOST_CPUS = 1 << 16
 
 
-class Vector:
+class CountedInterrupt:
     """One interrupt and what it said last; most count on one CPU only, whose column is remembered."""
 
     __slots__ = ("counts", "cpu", "head", "path", "tail", "text")
@@ -62,11 +62,11 @@ class Vector:
 class InterruptCounterReader:
     """Reads the vectors that `learn` names. `files` keeps the descriptors; `sys` and `proc` are the roots."""
 
-    def __init__(self, files: KeptFiles, *, sys: str = "/sys", proc: str = "/proc") -> None:
+    def __init__(self, files: OpenFileCache, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._files = files
         self._sys, self._proc = sys, proc
         self._possible: tuple[int, ...] = ()
-        self._vectors: dict[int, Vector] = {}
+        self._vectors: dict[int, CountedInterrupt] = {}
         self._by_table: dict[int, str | None] = {}  # IRQ number → what stood behind its counts at first
         self._table: InterruptTable | None = None
 
@@ -81,7 +81,7 @@ class InterruptCounterReader:
         except (OSError, ValueError):  # by its header the other source needs no such list
             by_vector = False
         if by_vector:
-            self._vectors = {number: Vector(f"{folder}/{number}/per_cpu_count") for number in numbers}
+            self._vectors = {number: CountedInterrupt(f"{folder}/{number}/per_cpu_count") for number in numbers}
         else:
             self._by_table = dict.fromkeys(numbers)
         if not self._by_table:
@@ -119,7 +119,7 @@ class InterruptCounterReader:
         return found
 
     def close(self) -> None:
-        """Give back what does not belong to the `KeptFiles`."""
+        """Give back what does not belong to the `OpenFileCache`."""
         self._close_table()
 
     def _read_table(self, found: dict[int, dict[int, int]], fail: Fail) -> None:

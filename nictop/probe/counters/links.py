@@ -44,7 +44,7 @@ Datagram = tuple[bytes, Links, int]
 """A datagram, the links in it, and the message flags in it with `DONE`."""
 
 
-class Layout:
+class MessageLayout:
     """How messages of one length are taken apart, a whole datagram in two walks that C makes.
 
     `length` is 32 and eight for each counter: 25 of them since Linux 5.19 (with rx_otherhost_dropped), 24 before.
@@ -62,7 +62,7 @@ class Layout:
         self.counters = struct.Struct(f"=32x{known}Q{8 * (columns - known)}x").iter_unpack
 
 
-LAYOUTS: dict[bytes, Layout] = {}
+LAYOUTS: dict[bytes, MessageLayout] = {}
 """By the first word of a message, its length; `LENGTHS` bounds them."""
 LENGTHS = range(netlink.HEADER.size + STATS_MESSAGE.size + netlink.ATTRIBUTE.size + 8, 512, 8)
 
@@ -185,7 +185,7 @@ def parse_stats(data: bytes, links: Links) -> int:
         length = int.from_bytes(data[:4], sys.byteorder)
         if length not in LENGTHS or length > len(data):
             return _parse_one_by_one(data, links)
-        layout = LAYOUTS[data[:4]] = Layout(length)
+        layout = LAYOUTS[data[:4]] = MessageLayout(length)
     usual = len(data) - len(data) % layout.length
     head, attribute = layout.head, layout.attribute
     whole = data if usual == len(data) else data[:usual]

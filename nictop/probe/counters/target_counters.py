@@ -8,7 +8,7 @@ from __future__ import annotations
 from nictop.probe.counters.interrupts import InterruptCounterReader
 from nictop.probe.counters.threads import ThreadCounterReader
 from nictop.probe.counters.vmbus_channels import ChannelCounterReader
-from nictop.probe.kernel.open_files import KeptFiles
+from nictop.probe.kernel.open_files import OpenFileCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ class TargetCounterReader:
     """Reads nothing until it has been told what. `sys` and `proc` are where sysfs and procfs stand."""
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
-        self._files = KeptFiles()
+        self._files = OpenFileCache()
         self._interrupts = InterruptCounterReader(self._files, sys=sys, proc=proc)
         self._threads = ThreadCounterReader(self._files, proc=proc)
         self._channels = ChannelCounterReader(self._files, sys=sys)

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nictop.probe.kernel.open_files import KeptFiles
+    from nictop.probe.kernel.open_files import OpenFileCache
 
     Fail = Callable[[Exception, str], None]
 
@@ -25,7 +25,7 @@ USER, SYSTEM, STARTED, PROCESSOR = 14 - 3, 15 - 3, 22 - 3, 39 - 3
 class ThreadCounterReader:
     """Reads the threads that `learn` names. `files` keeps the descriptors; `proc` is where procfs stands."""
 
-    def __init__(self, files: KeptFiles, *, proc: str = "/proc") -> None:
+    def __init__(self, files: OpenFileCache, *, proc: str = "/proc") -> None:
         self._files = files
         self._proc = proc
         self._paths: dict[int, str] = {}

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from nictop.probe.kernel.open_files import KeptFiles
+    from nictop.probe.kernel.open_files import OpenFileCache
 
     Fail = Callable[[Exception, str], None]
 
@@ -26,7 +26,7 @@ FILES = ("interrupts", "events", "out_full_total")
 class ChannelCounterReader:
     """Reads the channels that `learn` names. `files` keeps the descriptors; `sys` is where sysfs stands."""
 
-    def __init__(self, files: KeptFiles, *, sys: str = "/sys") -> None:
+    def __init__(self, files: OpenFileCache, *, sys: str = "/sys") -> None:
         self._files = files
         self._folder = sys + "/bus/vmbus/devices"
         self._channels: dict[int, dict[int, list[str | None]]] = {}

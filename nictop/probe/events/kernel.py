@@ -271,7 +271,7 @@ def _kept(opened: netlink.NetlinkSocket) -> socket.socket:
     return opened.socket.dup()
 
 
-class Calm:
+class Debouncer:
     """When to take the next inventory. Times are seconds on one clock, given by the caller.
 
     A burst of events is awaited (`QUIET` without another one) but not for ever (`PATIENCE` after the first); between

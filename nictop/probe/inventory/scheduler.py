@@ -1,7 +1,7 @@
 """When inventories are taken, and what becomes of them: events in, lines out.
 
-Listens to the kernel (`hotplug`) and to NetworkManager (`bus_signals`), waits for quiet (`Calm`), has the inventory
-taken by a child process (`inventory_child`), and hands its lines on. Nothing here waits.
+Listens to the kernel (`hotplug`) and to NetworkManager (`bus_signals`), waits for quiet (`Debouncer`), has the
+inventory taken by a child process (`inventory_child`), and hands its lines on. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import time
 
-from nictop.probe.events.kernel import Calm, Events
+from nictop.probe.events.kernel import Debouncer, Events
 from nictop.probe.events.networkmanager import BusSignals
 from nictop.probe.inventory.child import InventoryChild
 from nictop.probe.inventory.managers.state_files import StateFiles
@@ -36,7 +36,7 @@ LOOK = 1.0
 """Seconds between two looks at new kernel messages, and at files that change without an event."""
 
 
-class Inventories:
+class InventoryScheduler:
     """Those of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
 
     `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`), the one
@@ -60,7 +60,7 @@ class Inventories:
         self._poll, self._say, self._trouble, self._learn, self._ahead = poll, say, trouble, learn, ahead
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
-        self._calm = Calm()
+        self._calm = Debouncer()
         self._events: Events | None = None
         self._signals: BusSignals | None = None
         self._soon = SOON
@@ -85,7 +85,7 @@ class Inventories:
         self._connect(self._signals, now)
 
     def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
-        """See `hotplug.Calm.want`."""
+        """See `events.kernel.Debouncer.want`."""
         self._calm.want(reason, now, at_once=at_once, asked=asked)
 
     def recheck(self, wanted: bool, now: float) -> None:

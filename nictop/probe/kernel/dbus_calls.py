@@ -3,7 +3,7 @@
 Waiting ends when nothing comes for a while, but not as long as the service that is asked is at work: on a slow host it
 needs its time.
 
-Speaks through a Unix socket, with messages made and taken apart by jeepney. Yields `Answer`.
+Speaks through a Unix socket, with messages made and taken apart by jeepney. Yields `DbusReply`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_GREETING = 4096
 
 
 @dataclass(frozen=True)
-class Answer:
+class DbusReply:
     """What came back for one call: a body, or the name and text of an error."""
 
     body: tuple[Any, ...]
@@ -76,13 +76,13 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self._socket.close()
 
-    def call(self, service: str, calls: Iterable[tuple[str, str, str]]) -> list[Answer]:
+    def call(self, service: str, calls: Iterable[tuple[str, str, str]]) -> list[DbusReply]:
         """Answers to (object path, interface, method) without arguments, in the order of the calls. The service is not
         started when it does not run."""
         answers = dict(self.each(service, calls))
         return [answers[number] for number in sorted(answers)]
 
-    def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, Answer]]:
+    def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, DbusReply]]:
         """(number of the call, its answer) as they come: those that came before an error are there."""
         jeepney = self._jeepney
         awaited = {}
@@ -130,7 +130,7 @@ class Conversation:
         self._buffer = bytearray(rest)
         self._socket.sendall(b"BEGIN\r\n")
 
-    def _next_answer(self) -> tuple[int, Answer]:
+    def _next_answer(self) -> tuple[int, DbusReply]:
         """(Serial number of the call that is answered, 0 for whatever else the bus says; answer)."""
         while True:
             length = bus.message_length(self._buffer, LARGEST_ANSWER)
@@ -148,10 +148,10 @@ class Conversation:
         serial = fields.get(jeepney.HeaderFields.reply_serial, 0)
         if message.header.message_type is jeepney.MessageType.error:
             text = message.body[0] if message.body and isinstance(message.body[0], str) else ""
-            return serial, Answer((), str(fields.get(jeepney.HeaderFields.error_name)), text)
+            return serial, DbusReply((), str(fields.get(jeepney.HeaderFields.error_name)), text)
         if message.header.message_type is jeepney.MessageType.method_return:
-            return serial, Answer(tuple(message.body))
-        return 0, Answer(())
+            return serial, DbusReply(tuple(message.body))
+        return 0, DbusReply(())
 
     def _receive(self) -> None:
         while True:

@@ -15,7 +15,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 """Bytes: sysfs files are never longer."""
 
 
-class KeptFiles:
+class OpenFileCache:
     """Reads files by path, and keeps at most `limit` of them open: default half of what the process may open."""
 
     def __init__(self, limit: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of the probe: words → `Options`. Pure.
+"""The arguments of the probe: words → `ProbeOptions`. Pure.
 
 ``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates at once),
 ``--parts`` (say what is known of the first inventory before it is complete), ``--once`` (hello, counters, inventory,
@@ -14,7 +14,7 @@ from nictop.probe.protocol.requests import held_interval
 USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat S] [--allow-changes]\n"
 
 
-class Options:
+class ProbeOptions:
     """Seconds are held within the limits of `requests`. `heartbeat` None: the probe waits for ever."""
 
     def __init__(self) -> None:
@@ -23,9 +23,9 @@ class Options:
         self.once = self.eager = self.parts = self.allow_changes = False
 
 
-def parse_options(arguments: list[str]) -> Options | None:
+def parse_options(arguments: list[str]) -> ProbeOptions | None:
     """None for words that are not the probe's."""
-    options = Options()
+    options = ProbeOptions()
     words = iter(arguments)
     for word in words:
         if word == "--once":

@@ -13,7 +13,7 @@ LIMIT = 4 * 1024 * 1024
 """Bytes that may wait besides the line that is being written."""
 
 
-class Outlet:
+class LineWriter:
     """Writes lines to `descriptor`, which becomes non-blocking unless it is a terminal."""
 
     def __init__(self, descriptor: int) -> None:

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    class Wishes(TypedDict, total=False):
+    class RequestFields(TypedDict, total=False):
         interval: float
         watch: list[int]
         inventory: bool
@@ -54,7 +54,7 @@ class RequestLines:
         return [line for line in lines if line.strip() and len(line) <= LONGEST_REQUEST], given_up
 
 
-def parse_request(line: bytes) -> tuple[Wishes, str]:
+def parse_request(line: bytes) -> tuple[RequestFields, str]:
     """One `records.Request`: what it wishes, as far as it makes sense, and what does not, in words ("" when all does).
 
     The interval is held within its limits; unknown fields are left to later versions.
@@ -65,7 +65,7 @@ def parse_request(line: bytes) -> tuple[Wishes, str]:
         return {}, str(error)[:200]
     if not isinstance(request, dict):
         return {}, "not an object"
-    wishes: Wishes = {}
+    wishes: RequestFields = {}
     problems = []
     interval, watch = request.get("interval"), request.get("watch")
     if interval is not None:

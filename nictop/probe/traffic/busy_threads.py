@@ -13,7 +13,7 @@ import os
 import time
 
 from nictop.probe.kernel.cpu_columns import parse_number
-from nictop.probe.kernel.open_files import KeptFiles
+from nictop.probe.kernel.open_files import OpenFileCache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class BusyThreadReader:
     def __init__(self, session: int, proc: str = "/proc") -> None:
         self._session, self._proc = session, proc
         self._ticks = os.sysconf("SC_CLK_TCK")
-        self._files = KeptFiles(MOST_OPEN)
+        self._files = OpenFileCache(MOST_OPEN)
         self._processes: dict[int, Task] = {}
         self._threads: dict[int, dict[int, Task]] = {}
         """Process id → its threads at the last reading."""

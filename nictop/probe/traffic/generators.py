@@ -17,7 +17,7 @@ from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, end_now
 from nictop.probe.traffic.iperf3 import find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import read_listening
-from nictop.probe.traffic.requests import TrafficWish, name_of
+from nictop.probe.traffic.requests import TrafficCommand, name_of
 from nictop.probe.traffic.sock_diag import SocketDiagnosis
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ LOOKS = 0.01, 0.1
 class Generator:
     """One child and what is known of it."""
 
-    def __init__(self, wish: TrafficWish, child: TrafficChild, command: list[str], now: float) -> None:
+    def __init__(self, wish: TrafficCommand, child: TrafficChild, command: list[str], now: float) -> None:
         self.wish, self.child, self.command, self.since = wish, child, command, now
         self.started = self.answered = False
         self.failure = ""
@@ -92,7 +92,7 @@ class Generators:
             self._line("?", "failed", now, text=f"request not understood: {error}")
             return
         try:
-            wish = TrafficWish(request)
+            wish = TrafficCommand(request)
             if wish.action in ANSWERS:
                 self._look_up(wish, now)
             elif wish.action == "stop":
@@ -177,7 +177,7 @@ class Generators:
         self._lookups.clear()
         self._diagnosis.close()
 
-    def _look_up(self, wish: TrafficWish, now: float) -> None:
+    def _look_up(self, wish: TrafficCommand, now: float) -> None:
         """In a child: what it loads is not needed otherwise, and iperf3 may hang."""
         if wish.id in self._lookups:
             raise ValueError("that is being looked up already")
@@ -196,7 +196,7 @@ class Generators:
 
         self._lookups[wish.id] = self._made(wish, look_up, [], LOOKUP_DEADLINE, now)
 
-    def _start(self, wish: TrafficWish, now: float) -> None:
+    def _start(self, wish: TrafficCommand, now: float) -> None:
         if wish.id in self._running:
             raise ValueError("a generator of this name runs already")
         if len(self._running) >= MOST:
@@ -221,7 +221,7 @@ class Generators:
 
         self._running[wish.id] = self._made(wish, program, command, wish.deadline, now)
 
-    def _made(self, wish: TrafficWish, program: Any, command: list[str], deadline: float, now: float) -> Generator:
+    def _made(self, wish: TrafficCommand, program: Any, command: list[str], deadline: float, now: float) -> Generator:
         child = TrafficChild.start(program, now + deadline)
         generator = Generator(wish, child, command, now)
         self._watch(child.starting, generator)

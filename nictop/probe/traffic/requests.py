@@ -1,4 +1,4 @@
-"""What a probe is asked about traffic: the object in a request → `TrafficWish`, or a sentence about what is wrong.
+"""What a probe is asked about traffic: the object in a request → `TrafficCommand`, or a sentence about what is wrong.
 
 Strict, other than the rest of a request: what starts a process must be understood whole. Pure.
 """
@@ -21,7 +21,7 @@ FASTEST, SLOWEST = 0.1, 60.0
 MOST_WORDS, LONGEST_WORD = 64, 128
 
 
-class TrafficWish:
+class TrafficCommand:
     """A `records.TrafficRequest` that makes sense: fields of the same names."""
 
     def __init__(self, request: Mapping[str, object]) -> None:

@@ -37,7 +37,7 @@ _LATEST = 1 << 53
 
 
 @dataclass(frozen=True)
-class Entry:
+class RecordEntry:
     """Something that was heard."""
 
     time: float
@@ -99,7 +99,7 @@ class EntryWriter:
         self._texts: list[bytes] = []
         self._templates = {kind: _Templates() for kind in TOLD}
 
-    def take(self, entry: Entry) -> bool:
+    def take(self, entry: RecordEntry) -> bool:
         """One more entry; False: the frame has to be ended before it."""
         told = entry.kind in TOLD and len(entry.text) <= LONGEST_TEMPLATE
         if len(self._table) >= MOST_ENTRIES:
@@ -122,7 +122,7 @@ class EntryWriter:
             self._texts.append(entry.text)
         return True
 
-    def _told(self, entry: Entry) -> int | None:
+    def _told(self, entry: RecordEntry) -> int | None:
         """The template that the line follows, which has taken its numbers; None: it follows none. The newest ones come
         first: a host says the same thing again and again."""
         templates = self._templates[entry.kind]
@@ -156,7 +156,7 @@ class EntryReader:
     def __init__(self) -> None:
         self._templates = {kind: _Templates() for kind in TOLD}
 
-    def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[Entry]:
+    def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[RecordEntry]:
         """The entries of one payload; `first`: the time of its frame. Counters before `since` are passed over, at a
         fraction of the cost. Raises Damaged, then the templates are of no use any more. To be exhausted."""
         table, offset = parse_table(plain)
@@ -203,14 +203,14 @@ class EntryReader:
         numbers: dict[tuple[str, int], Iterator[list[int]]],
         first: float,
         since: float,
-    ) -> Iterator[Entry]:
+    ) -> Iterator[RecordEntry]:
         made, plain_texts = 0, iter(texts)
         for row in table:
             time = first + row.after / 1e6
             if not row.told:
                 text = next(plain_texts)
                 if row.kind != "counters" or time >= since:
-                    yield Entry(time, row.kind, text)
+                    yield RecordEntry(time, row.kind, text)
                 continue
             values = next(numbers[row.kind, row.size])
             if row.kind == "counters" and time < since:
@@ -219,7 +219,7 @@ class EntryReader:
             made += len(text)
             if made > MOST_TOLD:
                 raise Damaged("more lines than any writer writes")
-            yield Entry(time, row.kind, text)
+            yield RecordEntry(time, row.kind, text)
 
 
 def parse_table(plain: bytes) -> tuple[list[_Row], int]:

@@ -17,7 +17,7 @@ from nictop import __version__
 from nictop.model.facts import clean, fit, platform_words, wrap
 from nictop.model.text import units
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, Severity, Skipped, Watched
+from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
 from nictop.rules.wording import (
     SEVERITY_WORDS,
     SKIPPED,
@@ -71,7 +71,7 @@ class CheckDocument:
 
 
 def check_document(
-    hosts: Sequence[Watched], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()
+    hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()
 ) -> CheckDocument:
     """Hosts and findings in the shape of the schema."""
     return CheckDocument(
@@ -85,7 +85,7 @@ def check_document(
     )
 
 
-def checked_host(host: Watched) -> CheckedHost:
+def checked_host(host: HostFacts) -> CheckedHost:
     hello = host.snapshot.hello
     return CheckedHost(
         host=host.name,
@@ -96,7 +96,7 @@ def checked_host(host: Watched) -> CheckedHost:
     )
 
 
-def check_json(hosts: Sequence[Watched], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()) -> str:
+def check_json(hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()) -> str:
     """The document as indented ASCII JSON with a final newline."""
     return json.dumps(msgspec.to_builtins(check_document(hosts, diagnosis, unreachable)), indent=2) + "\n"
 
@@ -118,7 +118,7 @@ def reaches(diagnosis: Diagnosis, threshold: Severity) -> bool:
 
 
 def check_text(
-    hosts: Sequence[Watched],
+    hosts: Sequence[HostFacts],
     diagnosis: Diagnosis,
     room: int,
     unreachable: Sequence[UnreachableHost] = (),

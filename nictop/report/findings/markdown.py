@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.check import NOBODY, checked_host, host_words, unreachable_words
-from nictop.rules import Diagnosis, Finding, Fix, Watched
+from nictop.rules import Diagnosis, Finding, Fix, HostFacts
 from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
 
 MEANINGFUL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
@@ -22,7 +22,7 @@ SAFE = re.compile(r"(?<=\w)[-.:](?=\w)|(?<=\w)\.(?=\s|$)|[:()](?=\s|$)")
 
 
 def check_markdown(
-    hosts: Sequence[Watched],
+    hosts: Sequence[HostFacts],
     diagnosis: Diagnosis,
     unreachable: Sequence[UnreachableHost] = (),
     *,

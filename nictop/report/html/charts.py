@@ -27,7 +27,7 @@ LABEL_WIDTH, FIGURE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
 LONGEST_LABEL = 22
 """Characters beside a bar; the table has the whole."""
 
-Place = tuple[float, float]
+Position = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class _Axes:
     ends: float
     most: float
 
-    def place(self, time: float, share: float) -> Place:
+    def place(self, time: float, share: float) -> Position:
         """`share`: of the height."""
         x = LEFT + (time - self.begins) / (self.ends - self.begins) * (WIDTH - LEFT - RIGHT)
         return round(x, 1), round(HEIGHT - BOTTOM - min(1.0, max(0.0, share)) * (HEIGHT - TOP - BOTTOM), 1)
 
-    def rate(self, time: float, bits_per_second: float) -> Place:
+    def rate(self, time: float, bits_per_second: float) -> Position:
         return self.place(time, bits_per_second / self.most)
 
 
@@ -119,7 +119,7 @@ def _steps(some: Sequence[tuple[float, float, float]], axes: _Axes, *, area: boo
     return element("path", d=pieces, class_="back")
 
 
-def _cpu_places(load: HostLoad, axes: _Axes) -> list[Place]:
+def _cpu_places(load: HostLoad, axes: _Axes) -> list[Position]:
     return [
         axes.place(one.time, one.hottest_busy)
         for one in load.series
@@ -127,7 +127,7 @@ def _cpu_places(load: HostLoad, axes: _Axes) -> list[Place]:
     ]
 
 
-def _line(places: Sequence[Place], class_: str) -> Html:
+def _line(places: Sequence[Position], class_: str) -> Html:
     if len(places) == 1:
         return element("circle", cx=places[0][0], cy=places[0][1], r=2, class_=class_)
     return element("polyline", points=" ".join(f"{x:g},{y:g}" for x, y in places), class_=class_)

@@ -18,7 +18,7 @@ from nictop.probe.records import Link
 from nictop.report.facts.host import show_json
 from nictop.report.findings.check import checked_host, host_words
 from nictop.report.html.elements import PARAGRAPH, Html, element, folded, joined, table
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 
 SHOWN = ("link", "profile", "driver", "in", "out", "drops", "ip", "mtu")
 """Columns of the tree; the facts below have the rest."""
@@ -27,7 +27,7 @@ LONG = ("profile", "ip")
 TREE_COLUMNS = tuple(column for key in SHOWN for column in COLUMNS if column.key == key)
 
 
-def host_html(host: Watched, number: int, subjects: Set[int | None]) -> Html:
+def host_html(host: HostFacts, number: int, subjects: Set[int | None]) -> Html:
     """The chapter of one host. `subjects`: ifindexes of the NICs that findings are about, whose facts stand open."""
     snapshot = host.snapshot
     rows = device_tree(snapshot)
@@ -50,12 +50,12 @@ def _escaped(ascii_json: str) -> str:
     return ascii_json.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _not_live(host: Watched) -> Iterator[Html]:
+def _not_live(host: HostFacts) -> Iterator[Html]:
     if host.snapshot.state != "live":
         yield element("p", f"{host.snapshot.state}: {host.snapshot.message}", class_="warn")
 
 
-def _tree(rows: tuple[Row, ...], host: Watched) -> Html:
+def _tree(rows: tuple[Row, ...], host: HostFacts) -> Html:
     titles = [
         "device",
         *(column.title if column.unit != "b/s" else f"{column.title} {column.unit}" for column in TREE_COLUMNS),
@@ -70,14 +70,14 @@ def _device(row: Row) -> Html:
     return element("td", *guide, element("bdi", row.title))
 
 
-def _cell(column: Column, row: Row, host: Watched) -> Html:
+def _cell(column: Column, row: Row, host: HostFacts) -> Html:
     said, tone = column.cell(row, host.snapshot)
     kind = "number" if column.align == "right" else "long" if column.key in LONG else ""
     classes = [name for name in (kind, tone) if name and name != "normal"]
     return element("td", said.strip(), class_=" ".join(classes))
 
 
-def _processors(host: Watched) -> Iterator[str]:
+def _processors(host: HostFacts) -> Iterator[str]:
     """The mean over all CPUs, and the busiest one."""
     cpus = host.snapshot.rates.cpus if host.snapshot.rates is not None else {}
     if not cpus:
@@ -110,7 +110,7 @@ def _virtual_links(rows: tuple[Row, ...]) -> Iterator[Html]:
         yield element("p", f"{links} in the tree; the data below tells all of them.", class_="dim")
 
 
-def _facts(row: Row, host: Watched, *, open_: bool) -> Html:
+def _facts(row: Row, host: HostFacts, *, open_: bool) -> Html:
     summary = [element("bdi", row.title)]
     if row.link is not None:
         said, tone = state_words(row.link)
@@ -129,7 +129,7 @@ def _section(section: Section) -> Html:
     return joined((element("h4", section.title), element("dl", joined(facts, PARAGRAPH))))
 
 
-def _queues(link: Link, host: Watched) -> Iterator[Html]:
+def _queues(link: Link, host: HostFacts) -> Iterator[Html]:
     """Queue, interrupt and CPU of a netdev; queues that are out of use are left to the data."""
     found = host.queue_map(link)
     if not found.rows and not found.unmapped:

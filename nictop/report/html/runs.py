@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from nictop.report.html.charts import Bar, bar_chart, run_chart
 from nictop.report.html.elements import Html, element, folded, joined, table
 from nictop.report.html.findings import commands
-from nictop.report.page import Experiment
+from nictop.report.page import ReportedExperiment
 from nictop.report.runs.comparison import REFUSED, figure_rows
 from nictop.report.runs.points import experiment_words, figures, points, titles
 from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 
 TONES = {"failed": "bad", "not ranked": "warn", "goodput": "verdict"}
 
 
-def experiment_html(experiment: Experiment, number: int) -> Html:
+def experiment_html(experiment: ReportedExperiment, number: int) -> Html:
     """The chapter of one experiment; one run alone is told as such."""
     runs = experiment.runs
     if len(runs) == 1:
@@ -37,7 +37,7 @@ def experiment_html(experiment: Experiment, number: int) -> Html:
     )
 
 
-def _title(kept: Kept) -> Html:
+def _title(kept: StoredRun) -> Html:
     name = " ".join(part for part in (kept.group, kept.variable, kept.value) if part)
     said = f"Run {kept.number}" + (f": {name}" if name else "")
     return joined((element("bdi", said), element("span", f" · {moment_words(kept.result.wall)}", class_="dim")))
@@ -73,7 +73,7 @@ def _setup(result: Result) -> Iterator[Html]:
         yield folded("Set-up of the run", table(("what", "value"), result.facts.items()))
 
 
-def _points(runs: Sequence[Kept]) -> Iterator[Html]:
+def _points(runs: Sequence[StoredRun]) -> Iterator[Html]:
     found = points(runs)
     bars = [
         Bar(
@@ -89,13 +89,13 @@ def _points(runs: Sequence[Kept]) -> Iterator[Html]:
     yield table(titles(found, runs[0].variable), map(figures, found), numbers_from=1)
 
 
-def _ceiling(runs: Sequence[Kept]) -> float | None:
+def _ceiling(runs: Sequence[StoredRun]) -> float | None:
     """That of all runs, where it is the same."""
     known = {one.result.ceiling.goodput if one.result.ceiling is not None else None for one in runs}
     return known.pop() if len(known) == 1 else None
 
 
-def _comparison(comparison: Comparison, experiment: Experiment) -> Iterator[Html]:
+def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
     said = comparison.refusals or (comparison.sentence,)
     yield element("p", REFUSED[0] if comparison.verdict == "refused" else comparison.verdict, class_="verdict")
     yield element("ul", *(element("li", sentence) for sentence in said))

@@ -20,7 +20,7 @@ from nictop.probe.records import Address, Link
 from nictop.report.redaction.addresses import AddressAliases, parsed
 from nictop.report.redaction.fields import ALL, HOST_FACTS, NAMES, UNTOUCHED, WORDS
 from nictop.report.redaction.names import Kind, NameAliases
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 
 T = TypeVar("T")
 Field = tuple[str, str]
@@ -170,8 +170,8 @@ def _plural(word: str) -> str:
 
 
 def redacted(
-    answers: Iterable[Answer], runs: Iterable[Kept]
-) -> tuple[tuple[Answer, ...], tuple[Kept, ...], tuple[str, ...]]:
+    answers: Iterable[Answer], runs: Iterable[StoredRun]
+) -> tuple[tuple[Answer, ...], tuple[StoredRun, ...], tuple[str, ...]]:
     """What a report is made of, with aliases; and the sentences that say so. Rates have nothing to hide."""
     answers, runs = tuple(answers), tuple(runs)
     redaction = redaction_of([*(one if isinstance(one, Unreachable) else one[0] for one in answers), *runs])

@@ -20,11 +20,11 @@ from nictop import __version__
 from nictop.report.runs.sentences import Sentence, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.experiment.steps import Experiment
-from nictop.traffic.results.selection import ExperimentKind, Kept, KeptRuns
+from nictop.traffic.results.selection import ExperimentKind, KeptRuns, StoredRun
 
 
 @dataclass(frozen=True)
-class Told:
+class RunSentence:
     """A sentence about a run."""
 
     kind: str
@@ -43,8 +43,8 @@ class RunReport:
     ranked: bool
     """It may be compared with others."""
     why_not_ranked: tuple[str, ...]
-    sentences: tuple[Told, ...]
-    kept: Kept
+    sentences: tuple[RunSentence, ...]
+    kept: StoredRun
     """Everything that is known of it, as it is kept."""
 
 
@@ -115,7 +115,7 @@ class KeptDocument:
     """Older files that were not read."""
 
 
-def run_report(kept: Kept) -> RunReport:
+def run_report(kept: StoredRun) -> RunReport:
     """One run in the shape of the schema."""
     result = kept.result
     return RunReport(
@@ -128,12 +128,12 @@ def run_report(kept: Kept) -> RunReport:
     )
 
 
-def _told(sentence: Sentence) -> Told:
-    return Told(sentence.kind, sentence.text)
+def _told(sentence: Sentence) -> RunSentence:
+    return RunSentence(sentence.kind, sentence.text)
 
 
 def traffic_json(
-    experiment: Experiment, kept: Sequence[Kept], *, ended_early: str = "", comparison: Comparison | None = None
+    experiment: Experiment, kept: Sequence[StoredRun], *, ended_early: str = "", comparison: Comparison | None = None
 ) -> str:
     """What became of an experiment, as indented ASCII JSON with a final newline."""
     return _json(
@@ -150,7 +150,7 @@ def traffic_json(
     )
 
 
-def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[Kept]]]) -> str:
+def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[StoredRun]]]) -> str:
     """Two set-ups and the verdict, as indented ASCII JSON with a final newline."""
     a, b = (ComparedRuns(name, tuple(map(run_report, runs))) for name, runs in setups)
     return _json(CompareDocument(__version__, comparison, (a, b)))

@@ -14,7 +14,7 @@ from nictop.report.runs.points import COSTS, experiment_words, figures, points, 
 from nictop.report.runs.sentences import ends_words, moment_words, plan_words, result_sentences
 from nictop.traffic.analysis.comparison import Comparison
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 
 
 def run_markdown(result: Result) -> str:
@@ -23,7 +23,7 @@ def run_markdown(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def experiment_markdown(kept: Sequence[Kept]) -> str:
+def experiment_markdown(kept: Sequence[StoredRun]) -> str:
     """A row per set-up, then each run; one alone is told as such. "" of nothing."""
     if len(kept) == 1:
         return run_markdown(kept[0].result)

@@ -14,20 +14,20 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.report.runs.sentences import generator_words, host_words, per_gigabit_words
 from nictop.traffic.analysis.comparison import Spread, spread
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 
 COSTS = "CPU: cores that were busy for each Gb/s"
 
 
 @dataclass(frozen=True)
-class Point:
+class SetUpPoint:
     """One set-up."""
 
     group: str
-    """As in `Kept`."""
+    """As in `StoredRun`."""
     value: str
     """Of what was varied; "": nothing was."""
-    runs: tuple[Kept, ...]
+    runs: tuple[StoredRun, ...]
     """In order, failed ones included."""
     goodput: Spread | None
     """Bits per second, of the runs that came to their end; None: none did."""
@@ -43,15 +43,15 @@ class Point:
         return sum(one.result.failure is not None for one in self.runs)
 
 
-def points(kept: Sequence[Kept]) -> tuple[Point, ...]:
+def points(kept: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
     """The set-ups, as they first came."""
-    found: dict[tuple[str, str], list[Kept]] = {}
+    found: dict[tuple[str, str], list[StoredRun]] = {}
     for one in kept:
         found.setdefault((one.group, one.value), []).append(one)
     return tuple(_point(group, value, runs) for (group, value), runs in found.items())
 
 
-def _point(group: str, value: str, runs: Sequence[Kept]) -> Point:
+def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
     done = [one.result for one in runs if one.result.failure is None]
     shares = [result.of_ceiling for result in done if result.of_ceiling is not None]
     hosts = dict.fromkeys((load.role, load.host) for one in runs for load in one.result.hosts)
@@ -59,7 +59,7 @@ def _point(group: str, value: str, runs: Sequence[Kept]) -> Point:
     for role, host in hosts:
         loads = [load for result in done for load in result.hosts if (load.role, load.host) == (role, host)]
         costs.append((role, host, spread([load.per_gigabit for load in loads if load.per_gigabit is not None])))
-    return Point(
+    return SetUpPoint(
         group,
         value,
         tuple(runs),
@@ -70,19 +70,19 @@ def _point(group: str, value: str, runs: Sequence[Kept]) -> Point:
     )
 
 
-def middle_run(point: Point) -> Kept | None:
+def middle_run(point: SetUpPoint) -> StoredRun | None:
     """The run that stands for the others: that whose goodput is the median, or just below it. None: all failed."""
     done = [one for one in point.runs if one.result.failure is None and one.result.goodput is not None]
     return sorted(done, key=lambda one: one.result.goodput or 0.0)[(len(done) - 1) // 2] if done else None
 
 
-def titles(found: Sequence[Point], variable: str) -> tuple[str, ...]:
+def titles(found: Sequence[SetUpPoint], variable: str) -> tuple[str, ...]:
     """Of the columns that `figures` fills; `COSTS` says what those of the CPUs are."""
     costs = (f"CPU {host_words(role, host)}" for role, host, _ in found[0].costs)
     return (clean(variable) or "set-up", "runs", "median", "lowest", "highest", "ceiling", *costs)
 
 
-def figures(point: Point) -> tuple[str, ...]:
+def figures(point: SetUpPoint) -> tuple[str, ...]:
     """One point in words: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, … ; unknown figures are ``–``."""
     name = point.value or point.group or "all"
     if point.value and point.group and point.group != point.value:
@@ -95,7 +95,7 @@ def figures(point: Point) -> tuple[str, ...]:
     return (clean(name), runs, *rates, units.percentage(point.of_ceiling), *costs)
 
 
-def experiment_words(kept: Sequence[Kept]) -> str:
+def experiment_words(kept: Sequence[StoredRun]) -> str:
     """What was done, in a line: ``sweep of length, 3 runs each, a → b``; "" of nothing."""
     if not kept:
         return ""

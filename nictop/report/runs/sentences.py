@@ -15,7 +15,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import counted
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.path_proof import Verdict
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 Kind = Literal[
@@ -49,7 +49,7 @@ def result_sentences(result: Result) -> tuple[Sentence, ...]:
     )
 
 
-def plan_words(plan: Plan) -> str:
+def plan_words(plan: RunPlan) -> str:
     """``client to server, TCP, 4 streams, 10 s, iperf3``: what was asked for beyond the defaults."""
     words = [DIRECTIONS[plan.direction], plan.protocol.upper()]
     words.append(counted(plan.streams, "stream"))
@@ -73,7 +73,7 @@ def plan_words(plan: Plan) -> str:
     return ", ".join([*words, generator_words(plan)])
 
 
-def generator_words(plan: Plan) -> str:
+def generator_words(plan: RunPlan) -> str:
     return "built-in generator" if plan.generator == "builtin" else plan.generator
 
 
@@ -82,7 +82,7 @@ def host_words(role: str, host: str) -> str:
     return clean(role if host == role else f"{role} {host}")
 
 
-def place_words(place: Place, nic: str | None) -> str:
+def place_words(place: Endpoint, nic: str | None) -> str:
     """``a ens4 192.0.2.1``"""
     return " ".join(clean(part) for part in (place.host, nic, place.address) if part)
 

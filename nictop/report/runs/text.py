@@ -11,7 +11,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean, fit, wrap
 from nictop.model.text.words import counted
 from nictop.report.runs.points import COSTS as EACH
-from nictop.report.runs.points import Point, experiment_words, figures, middle_run, points, titles
+from nictop.report.runs.points import SetUpPoint, experiment_words, figures, middle_run, points, titles
 from nictop.report.runs.sentences import (
     Kind,
     Sentence,
@@ -27,7 +27,7 @@ from nictop.report.text_table import aligned, widest
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.selection import Kept, KeptRuns
+from nictop.traffic.results.selection import KeptRuns, StoredRun
 
 NARROWEST = 40
 WIDEST = 200
@@ -125,7 +125,7 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
 # ------------------------------------------------------------------------------------------------------- several runs
 
 
-def experiment_text(kept: Sequence[Kept], columns: int, ascii_only: bool = False) -> str:
+def experiment_text(kept: Sequence[StoredRun], columns: int, ascii_only: bool = False) -> str:
     """One line per set-up: median, extremes, share of the ceiling, what each host paid; then what is to be known of
     them. One run alone is told as such. With a final newline; "" of nothing."""
     if len(kept) == 1:
@@ -145,7 +145,7 @@ def experiment_text(kept: Sequence[Kept], columns: int, ascii_only: bool = False
     return _text(lines)
 
 
-def _point_lines(found: Sequence[Point], variable: str, room: int) -> Sequence[str]:
+def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Sequence[str]:
     """The table; where it does not fit, its last columns stand below each line, or all of them in sentences."""
     names = titles(found, variable)
     rows = [figures(point) for point in found]
@@ -163,7 +163,7 @@ def _point_lines(found: Sequence[Point], variable: str, room: int) -> Sequence[s
     return lines
 
 
-def _common_lines(kept: Sequence[Kept], found: Sequence[Point], room: int, ascii_only: bool) -> Iterator[str]:
+def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, ascii_only: bool) -> Iterator[str]:
     """What held the set-ups back, notes, failures and reasons: each once, with the set-ups it is about."""
     told: dict[Sentence, list[str]] = {}
     for point in found:

@@ -14,8 +14,8 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import Watched, link_driver
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
 
 BUSY = 10_000.0
@@ -38,7 +38,7 @@ class Concentration:
     per_second: float
 
 
-def concentration(host: Watched, link: Link) -> Concentration | None:
+def concentration(host: HostFacts, link: Link) -> Concentration | None:
     """The CPU that takes more than `ONE_SIDED` of the interrupts of a busy link of several queues; None: spread."""
     if link.pci_address is None or packets(newest(host, link)) < BUSY or receive_queues(link) < 2:
         return None
@@ -51,7 +51,7 @@ def concentration(host: Watched, link: Link) -> Concentration | None:
     return Concentration(most, share, total) if share > ONE_SIDED else None
 
 
-def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
+def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """Spread the interrupts: by irqbalance, or by hand, each queue to a CPU after another."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
     places = interrupt_places(host, link, cpus)
@@ -83,7 +83,7 @@ def irq_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
     yields_to=("nothing_spreads_interrupts",),
     uses=("counters.interrupts", "counters.links", "interrupts", "platform.online_cpus"),
 )
-def one_processor_takes_all_interrupts(host: Watched) -> Said:
+def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
     """A busy NIC has several queues, and one processor takes nearly all their interrupts.
 
     nictop adds up the interrupts of the NIC's PCI function per CPU over three samples: more than four fifths come to
@@ -125,7 +125,7 @@ def one_processor_takes_all_interrupts(host: Watched) -> Said:
     needs=("services",),
     uses=("interrupts.allowed_cpus", "interrupts.effective_cpus", "platform.online_cpus"),
 )
-def nothing_spreads_interrupts(host: Watched) -> Said:
+def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
     """Every interrupt of a NIC with several queues really goes to the same processor, and nothing moves them.
 
     nictop reads effective_affinity_list of the NIC's interrupts: all name the same one CPU, although they may go to
@@ -178,7 +178,7 @@ def nothing_spreads_interrupts(host: Watched) -> Said:
         "services",
     ),
 )
-def irqbalance_doubles_up_queues(host: Watched) -> Said:
+def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
     """Inside a guest irqbalance has put several busy queues of a NIC on one processor while others have none.
 
     nictop compares queues and CPUs: there are enough CPUs for all queues of a NIC that carries ten thousand packets per
@@ -222,7 +222,7 @@ def irqbalance_doubles_up_queues(host: Watched) -> Said:
 
 
 @host_rule("interrupts and softirqs", "warning", needs=("ethtool.driver",), uses=("ethtool.rss",))
-def rss_table_leaves_queues_out(host: Watched) -> Said:
+def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
     """The table that spreads received packets over queues does not contain all of them.
 
     nictop compares the entries of ethtool -x with the receive queues in use. Queues beyond what RSS of the driver can
@@ -260,7 +260,7 @@ def rss_table_leaves_queues_out(host: Watched) -> Said:
     "info",
     uses=("counters.cpus", "counters.interrupts", "counters.links", "ethtool.settings", "interrupts"),
 )
-def more_queues_than_the_load_needs(host: Watched) -> Said:
+def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
     """A NIC carries nearly all that its link can, and its many queues are almost idle.
 
     nictop says it when a NIC with known speed receives four fifths of it or more with eight or more queues, and no CPU

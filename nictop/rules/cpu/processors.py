@@ -8,11 +8,11 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.rates.cpus import CpuShares
 from nictop.model.text import units
 from nictop.probe.records import CPU_TIMES, Thread
-from nictop.rules.finding import Evidence, Fix, Place
+from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import places_below
-from nictop.rules.host import SAMPLES, Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, newest, packets, used_links
 
 STOLEN, STOLEN_BADLY = 0.05, 0.10
@@ -29,7 +29,7 @@ STEAL = CPU_TIMES.index("steal")
 
 
 @host_rule("processors", "critical", uses=("counters.cpus",))
-def hypervisor_takes_processor_time(host: Watched) -> Said:
+def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
     """The hypervisor runs somebody else while this guest wants to work: every speed measured here is too low.
 
     nictop reads steal in /proc/stat over the window: five per cent of all CPUs, or twenty of a single one, are a
@@ -71,8 +71,8 @@ def mean_steal(cpus: Mapping[int, CpuShares]) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def _less_load(host: Watched) -> tuple[Fix, ...]:
-    fixes: dict[Place, Fix] = {
+def _less_load(host: HostFacts) -> tuple[Fix, ...]:
+    fixes: dict[WhereToType, Fix] = {
         "esxi": Fix(
             "esxi", "look at the CPU queue", ("esxtop",), note="c: %RDY above 5 per vCPU is contention, %CSTP too."
         ),
@@ -106,7 +106,7 @@ def _less_load(host: Watched) -> tuple[Fix, ...]:
 
 
 @host_rule("processors", "info", uses=("counters.cpus", "platform.hypervisor"))
-def steal_is_not_shown_by_esxi(host: Watched) -> Said:
+def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
     """A VMware guest with a full processor cannot see whether the ESXi host holds it back.
 
     nictop says it when a CPU was nine tenths busy in three samples one after another and steal has been 0 on every CPU
@@ -148,7 +148,7 @@ def steal_is_not_shown_by_esxi(host: Watched) -> Said:
 
 
 @host_rule("processors", "warning", uses=("counters.threads", "threads"))
-def vhost_thread_is_saturated(host: Watched) -> Said:
+def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
     """A vhost thread on this host is full: the guest's queue behind it cannot go faster.
 
     nictop reads /proc/PID/stat of the vhost threads: nine tenths of a CPU or more in each of three samples. Every queue
@@ -181,12 +181,12 @@ def vhost_thread_is_saturated(host: Watched) -> Said:
         )
 
 
-def _links(host: Watched, thread: Thread) -> tuple[Evidence, ...]:
+def _links(host: HostFacts, thread: Thread) -> tuple[Evidence, ...]:
     names = [host.snapshot.links[one].name for one in thread.links if one in host.snapshot.links]
     return (Evidence("links", ", ".join(names), "/proc/PID/fdinfo"),) if names else ()
 
 
-def _more_threads(host: Watched) -> tuple[Fix, ...]:
+def _more_threads(host: HostFacts) -> tuple[Fix, ...]:
     inside = Fix(
         "here",
         "then, inside the guest, use them",
@@ -202,7 +202,7 @@ def _more_threads(host: Watched) -> tuple[Fix, ...]:
 
 
 @host_rule("processors", "info", uses=("counters.cpus", "counters.links", "settings.frequencies", "settings.governors"))
-def clock_is_held_back(host: Watched) -> Said:
+def clock_is_held_back(host: HostFacts) -> Outcomes:
     """The processors run below their highest clock while the host carries many packets.
 
     nictop reads scaling_governor, scaling_cur_freq and cpuinfo_max_freq: a governor other than performance or

@@ -15,9 +15,9 @@ from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
-from nictop.rules.host import SAMPLES, Watched, link_driver
+from nictop.rules.host import SAMPLES, HostFacts, link_driver
 from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link, newest, packets, receive_queues, used_links
 
 OFTEN = 10 / 60
@@ -48,7 +48,7 @@ NOT_PHYSICAL = ("vmxnet3", "virtio_net", "hv_netvsc")
     needs=("counters.interrupts", "counters.links", "interrupts", "queues"),
     uses=("counters.cpus",),
 )
-def processor_is_saturated_by_softirq(host: Watched) -> Said:
+def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
     """A processor spends nearly all its time receiving packets.
 
     nictop reads /proc/stat: interrupts and softirqs took 85 % or more of a CPU in each of three samples. A CPU that is
@@ -90,7 +90,7 @@ def processor_is_saturated_by_softirq(host: Watched) -> Said:
     )
 
 
-def explained_cpus(host: Watched) -> frozenset[int]:
+def explained_cpus(host: HostFacts) -> frozenset[int]:
     """CPUs that are busy because a link leaves its work to them: the rule about that link speaks of them."""
     found: set[int | None] = set()
     for link in used_links(host):
@@ -107,7 +107,7 @@ def explained_cpus(host: Watched) -> frozenset[int]:
 
 
 @host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
-def backlog_drops_packets(host: Watched) -> Said:
+def backlog_drops_packets(host: HostFacts) -> Outcomes:
     """Packets are dropped because the backlog of a processor is full.
 
     nictop reads the second column of /proc/net/softnet_stat: more than ten drops per minute over the window. The
@@ -140,7 +140,7 @@ def backlog_drops_packets(host: Watched) -> Said:
 
 
 @host_rule("interrupts and softirqs", "warning", uses=("counters.softnet",))
-def softirq_budget_runs_out(host: Watched) -> Said:
+def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     """Receiving was interrupted with packets left in the queues, because its budget or its time was used up.
 
     nictop reads the third column of /proc/net/softnet_stat, time_squeeze: more than ten per minute while at least a
@@ -174,7 +174,7 @@ def softirq_budget_runs_out(host: Watched) -> Said:
     )
 
 
-def softnet(host: Watched, value: Callable[[SoftnetRates], float | None]) -> dict[int, float]:
+def softnet(host: HostFacts, value: Callable[[SoftnetRates], float | None]) -> dict[int, float]:
     """CPU → per second, mean over the window; CPUs without any are left out."""
     found: dict[int, float] = {}
     seconds = host.elapsed
@@ -191,7 +191,7 @@ def softnet(host: Watched, value: Callable[[SoftnetRates], float | None]) -> dic
 @host_rule(
     "interrupts and softirqs", "warning", uses=("counters.driver", "counters.links", "ethtool.driver_counter_names")
 )
-def receive_ring_overflows(host: Watched) -> Said:
+def receive_ring_overflows(host: HostFacts) -> Outcomes:
     """A NIC loses packets because no free descriptor was in its receive ring when they came.
 
     nictop reads rx_missed_errors of the link and, where it is watched, the driver's own counters (rx_no_dma_resources,

@@ -13,8 +13,8 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import word
 from nictop.rules.fixes.persistence import PLAIN, udev_fix
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
 
 BUSY = 10_000.0
@@ -23,7 +23,7 @@ HEAVY = 100_000.0
 """Packets per second at which the locks of transmit queues begin to be felt."""
 
 
-def hot_cpu(host: Watched, link: Link) -> int | None:
+def hot_cpu(host: HostFacts, link: Link) -> int | None:
     """The CPU that takes most interrupts of a link, when it has been busy with nothing but packets for some samples
     and the link carries many."""
     if not host.saturated_cpus or link.pci_address is None or packets(newest(host, link)) < BUSY:
@@ -43,7 +43,7 @@ def cpu_mask(cpus: Iterable[int]) -> str:
     return ",".join(reversed(groups)).lstrip("0").lstrip(",") or "0"
 
 
-def rps_fixes(host: Watched, link: Link, *, off: bool = False) -> tuple[Fix, ...]:
+def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, ...]:
     """Let all online CPUs work on what the receive queues got; `off`: none but the one that was interrupted."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     queues = [queue for queue in link.queues if queue.direction == "rx" and queue.rps_cpus is not None]
@@ -77,7 +77,7 @@ def _rps_file(link: Link, number: int) -> str:
     needs=("ethtool.channels",),
     uses=("counters.links", "platform.online_cpus", "queues"),
 )
-def single_queue_without_rps(host: Watched) -> Said:
+def single_queue_without_rps(host: HostFacts) -> Outcomes:
     """A busy NIC with one receive queue leaves all its packets to one processor.
 
     nictop finds one receive queue, receive packet steering off (rps_cpus 0), several CPUs and at least ten thousand
@@ -117,7 +117,7 @@ def single_queue_without_rps(host: Watched) -> Said:
 
 
 @host_rule("interrupts and softirqs", "info", uses=("platform.online_cpus", "queues"))
-def rps_repeats_what_rss_does(host: Watched) -> Said:
+def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
     """Packets that the NIC has already spread over all processors are spread once more in software.
 
     nictop finds as many receive queues as online CPUs and a mask other than 0 in rps_cpus of several of them. With a
@@ -155,7 +155,7 @@ def rps_repeats_what_rss_does(host: Watched) -> Said:
 
 
 @host_rule("interrupts and softirqs", "info", uses=("counters.links", "platform.online_cpus", "queues"))
-def transmit_queues_have_no_processors(host: Watched) -> Said:
+def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
     """A NIC that sends very many packets has several transmit queues, and none belongs to a processor.
 
     nictop finds xps_cpus 0 for all of at least two transmit queues while a hundred thousand packets per second are sent

@@ -14,10 +14,10 @@ from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.plan import queue_plan
 from nictop.probe.records import Interrupt, Link
 from nictop.rules.fixes.commands import word
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 
-def interrupt_places(host: Watched, link: Link, cpus: Sequence[int]) -> dict[int, int]:
+def interrupt_places(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → the one of `cpus` that it shall go to; none for a NIC without interrupts of its own that
     could be moved."""
     movable = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
@@ -30,17 +30,17 @@ def moves(places: Mapping[int, int]) -> tuple[str, ...]:
     return tuple(f"echo {cpu} > /proc/irq/{number}/smp_affinity_list" for number, cpu in places.items())
 
 
-def moves_back(host: Watched, link: Link, places: Mapping[int, int]) -> tuple[str, ...]:
+def moves_back(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[str, ...]:
     """The commands that send them where they may go now."""
     allowed = {one.number: one.allowed_cpus or "" for one in _interrupts(host, link)}
     return tuple(f"echo {word(allowed[number])} > /proc/irq/{number}/smp_affinity_list" for number in places)
 
 
-def _interrupts(host: Watched, link: Link) -> Sequence[Interrupt]:
+def _interrupts(host: HostFacts, link: Link) -> Sequence[Interrupt]:
     return host.interrupts_of_function.get(link.pci_address or "", ())
 
 
-def _queue_places(host: Watched, link: Link, movable: Sequence[int]) -> dict[int, int]:
+def _queue_places(host: HostFacts, link: Link, movable: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → the place among those in use of the queue that it serves."""
     used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
     found: dict[int, int] = {}

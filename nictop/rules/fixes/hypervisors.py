@@ -7,9 +7,9 @@ offered, and none that does not apply.
 from __future__ import annotations
 
 from nictop.probe.records import Platform
-from nictop.rules.finding import Place
+from nictop.rules.finding import WhereToType
 
-PRODUCTS: dict[str, Place] = {
+PRODUCTS: dict[str, WhereToType] = {
     "esxi": "esxi",
     "proxmox": "proxmox",
     "libvirt": "libvirt",
@@ -23,11 +23,11 @@ PRODUCTS: dict[str, Place] = {
 CLOUDS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
 LINUX = ("kvm", "qemu", "xen", "nutanix")
 """`Platform.hypervisor` of guests whose host is a Linux, or has one in its first domain."""
-KVM_PRODUCTS: tuple[Place, ...] = ("proxmox", "libvirt", "ahv")
-LINUX_PRODUCTS: tuple[Place, ...] = (*KVM_PRODUCTS, "hypervisor")
+KVM_PRODUCTS: tuple[WhereToType, ...] = ("proxmox", "libvirt", "ahv")
+LINUX_PRODUCTS: tuple[WhereToType, ...] = (*KVM_PRODUCTS, "hypervisor")
 
 
-def places_below(platform: Platform) -> tuple[Place, ...]:
+def places_below(platform: Platform) -> tuple[WhereToType, ...]:
     """Products whose settings this guest depends on; () on a machine that is no guest, or when nothing is known."""
     if platform.hypervisor is None:
         return ()

@@ -15,7 +15,7 @@ from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.current_settings import settings_now
 from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_words
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names that mean themselves in sed, in udev rules and as a part of a file name."""
@@ -28,7 +28,7 @@ NOTHING_FOLLOWS = "By hand: the name of this link is not safe in configuration f
 AT_NEXT_START = "Takes effect when the link is next activated; the command above does it now."
 
 
-def ethtool_fixes(host: Watched, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
+def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
     """``ethtool OPTION LINK …`` now, with what undoes it, and the persistent form of whoever configures the link.
 
     `arguments`: option and values, ``["-L", "combined", "4"]``. `note` belongs to the command that acts at once. That
@@ -57,7 +57,7 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[str, ...]:
     return () if old == list(values) else (command("ethtool", option, link.name, *old),)
 
 
-def _persistent(host: Watched, link: Link, option: str, values: Sequence[str]) -> Fix:
+def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> Fix:
     profile = active_profile(host, link)
     words = networkmanager_words(host, option, values) if profile is not None else None
     if profile is not None and words is not None:
@@ -88,7 +88,7 @@ def _cleared(words: Sequence[str]) -> list[str]:
 # ------------------------------------------------------------------------------------------------- who configures it
 
 
-def active_profile(host: Watched, link: Link) -> str | None:
+def active_profile(host: HostFacts, link: Link) -> str | None:
     """UUID of the NetworkManager profile that is up on the link; None: NetworkManager does not run
     it, or only describes what somebody else set up."""
     manager = host.inventory.networkmanager
@@ -99,12 +99,12 @@ def active_profile(host: Watched, link: Link) -> str | None:
     return None if profile is not None and profile.external else device.active_profile
 
 
-def is_run_by_networkd(host: Watched, link: Link) -> bool:
+def is_run_by_networkd(host: HostFacts, link: Link) -> bool:
     found = host.inventory.networkd.get(link.ifindex)
     return found is not None and found.setup_state not in ("unmanaged", "")
 
 
-def ifupdown_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
+def ifupdown_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
     """The ``iface`` stanza of the link, where no other manager has it."""
     if is_run_by_networkd(host, link):
         return None
@@ -113,7 +113,7 @@ def ifupdown_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
     )
 
 
-def _link_file(host: Watched, link: Link) -> str | None:
+def _link_file(host: HostFacts, link: Link) -> str | None:
     """The .link file that already matches this link, so that one more would never be read; None: there is none."""
     addresses = {link.permanent_address, link.address} - {None}
     for one in host.inventory.configuration:
@@ -165,7 +165,7 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
     )
 
 
-def _drop_in(host: Watched, link: Link, kind: str, lines: Sequence[str]) -> Fix:
+def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fix:
     existing = _link_file(host, link)
     name = existing.rpartition("/")[2] if existing is not None else f"50-{link.name}.link"
     folder = f"/etc/systemd/network/{name}.d"
@@ -205,7 +205,7 @@ def _written(lines: Sequence[str], file: str) -> str:
 # --------------------------------------------------------------------------------------------------------- others
 
 
-def sysctl_fixes(host: Watched, name: str, value: int) -> tuple[Fix, ...]:
+def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
     """A kernel setting now, with what undoes it, and for good."""
     old = host.inventory.settings.sysctl.get(name)
     file = f"/etc/sysctl.d/90-{name.rpartition('.')[2].replace('_', '-')}.conf"
@@ -228,7 +228,7 @@ def sysctl_fixes(host: Watched, name: str, value: int) -> tuple[Fix, ...]:
     )
 
 
-def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
+def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
     """Another MTU now, with what undoes it, and for good."""
     now = Fix(
         where="here",
@@ -260,7 +260,7 @@ def mtu_fixes(host: Watched, link: Link, mtu: int) -> tuple[Fix, ...]:
     return now, udev_fix(link, "mtu", f'ATTR{{mtu}}="{mtu}"')
 
 
-def _profile_mtu(host: Watched, uuid: str) -> str:
+def _profile_mtu(host: HostFacts, uuid: str) -> str:
     manager = host.inventory.networkmanager
     profiles = manager.profiles if manager is not None else ()
     return str(next((one.mtu for one in profiles if one.uuid == uuid and one.mtu), 0))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 OPTIONS = {
     "-L": ("channels", (1, 46)),
@@ -49,7 +49,7 @@ LINK_FILE: dict[str, dict[str, str]] = {
 SWITCHES = {"on": "yes", "off": "no"}
 
 
-def networkmanager_words(host: Watched, option: str, values: Sequence[str]) -> list[str] | None:
+def networkmanager_words(host: HostFacts, option: str, values: Sequence[str]) -> list[str] | None:
     """Property, value, property, value … for ``nmcli con mod``; None: this NetworkManager has no property for it."""
     manager = host.inventory.networkmanager
     if manager is None:

@@ -6,12 +6,12 @@ ambiguous, made up by NetworkManager, or would be read as something else by nmcl
 
 from __future__ import annotations
 
-from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, INFINIBAND, Match
+from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, INFINIBAND, ProfileMatch
 from nictop.model.text.terminal import is_clean
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 ADDRESS = "<ADDRESS/PREFIX>"
 PRIORITY = "connection.autoconnect-priority"
@@ -30,7 +30,7 @@ def shown(name: str) -> str:
     return f'"{name}"' if len(name) <= MOST_SHOWN else f'"{name[: MOST_SHOWN - 1]}…"'
 
 
-def profile_words(host: Watched, profile: Profile) -> tuple[str, ...]:
+def profile_words(host: HostFacts, profile: Profile) -> tuple[str, ...]:
     """How nmcli is told which profile: ``(ID,)`` or ``("uuid", UUID)``."""
     name = profile.id
     odd = not name or name in NMCLI_WORDS or name.startswith("-") or not is_clean(name)
@@ -39,12 +39,12 @@ def profile_words(host: Watched, profile: Profile) -> tuple[str, ...]:
     return (name,)
 
 
-def modify(host: Watched, profile: Profile, *settings: str) -> str:
+def modify(host: HostFacts, profile: Profile, *settings: str) -> str:
     """``nmcli con mod … SETTING VALUE``"""
     return command("nmcli", "con", "mod", *profile_words(host, profile), *settings)
 
 
-def bring_up(host: Watched, profile: Profile) -> str:
+def bring_up(host: HostFacts, profile: Profile) -> str:
     return command("nmcli", "con", "up", *profile_words(host, profile))
 
 
@@ -66,14 +66,14 @@ def static_settings(link: Link) -> tuple[str, ...]:
     return (*settings, "ipv4.gateway", gateway) if found and gateway else settings
 
 
-def free_name(host: Watched, link: Link) -> str:
+def free_name(host: HostFacts, link: Link) -> str:
     """The interface's name, or with a number when another profile has it that will still be there tomorrow."""
     names = {profile.id for profile in host.profiles.profiles if not profile.external}
     candidates = (link.name, *(f"{link.name}-{number}" for number in range(2, len(names) + 3)))
     return next(name for name in candidates if name not in names)
 
 
-def rename(host: Watched, link: Link, profile: Profile, *, static: bool) -> Fix:
+def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fix:
     """Give a profile the name of the interface and bind it to that; `static`: and an address, as DHCP gives none."""
     name = free_name(host, link)
     # by UUID: between the lines the name changes
@@ -98,14 +98,14 @@ def rename(host: Watched, link: Link, profile: Profile, *, static: bool) -> Fix:
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
 
 
-def own_name(host: Watched, link: Link, profile: Profile) -> Fix:
+def own_name(host: HostFacts, link: Link, profile: Profile) -> Fix:
     """A profile with the name of the interface: by renaming, unless the profile is there for several NICs."""
     if profile.multi_connect in SEVERAL or len(host.profiles.active_on.get(profile.uuid, ())) > 1:
         return new_profile(host, link, static=profile.ipv4.method == "manual")
     return rename(host, link, profile, static=False)
 
 
-def new_profile(host: Watched, link: Link, *, static: bool, replaced: Profile | None = None) -> Fix:
+def new_profile(host: HostFacts, link: Link, *, static: bool, replaced: Profile | None = None) -> Fix:
     """Make a profile for the interface. `replaced`: the one that NetworkManager made up."""
     name = free_name(host, link)
     kind = "infiniband" if link.type == ARPHRD_INFINIBAND else "ethernet"
@@ -132,7 +132,7 @@ def profile_evidence(profile: Profile) -> tuple[Evidence, ...]:
     )
 
 
-def profile_of_address(host: Watched, link: Link, written: str) -> Profile | None:
+def profile_of_address(host: HostFacts, link: Link, written: str) -> Profile | None:
     """The profile of NetworkManager that sets the address (``192.0.2.1/24``) of the link."""
     profile = host.profiles.tried(link)
     if profile is None or profile.external:
@@ -140,7 +140,7 @@ def profile_of_address(host: Watched, link: Link, written: str) -> Profile | Non
     return profile if written in (*profile.ipv4.addresses, *profile.ipv6.addresses) else None
 
 
-def other_profiles(host: Watched, link: Link, *, but: Profile | None = None) -> tuple[Evidence, ...]:
+def other_profiles(host: HostFacts, link: Link, *, but: Profile | None = None) -> tuple[Evidence, ...]:
     """The first few profiles that could have been meant for the link, and why they are not used."""
     found = []
     for profile in host.profiles.profiles:
@@ -148,7 +148,7 @@ def other_profiles(host: Watched, link: Link, *, but: Profile | None = None) -> 
             continue
         why = host.profiles.missing_binding(profile)
         if not why and link.name == profile.interface_name:
-            match: Match = host.profiles.match(profile, link)
+            match: ProfileMatch = host.profiles.match(profile, link)
             why = match.unfit or match.waits
         if why:
             found.append(Evidence(f"profile {shown(profile.id)}", why, f"nmcli con show {word(profile.uuid)}"))

@@ -17,7 +17,7 @@ from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.persistence import LINES, PLAIN, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
 from nictop.rules.fixes.profiles import modify
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 ARP_FILTER = "net.ipv4.conf.all.arp_filter"
 FIRST_TABLE = 1000
@@ -48,7 +48,7 @@ class Route:
     gateway: str | None
 
 
-def source_routing_fixes(host: Watched, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
+def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """For those addresses of the link whose packets leave elsewhere."""
     own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ADDRESSES]
     table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
@@ -66,7 +66,7 @@ def source_routing_fixes(host: Watched, link: Link, addresses: Iterable[Address]
     return Fix("here", TITLE, commands, False, undo, FIXED), _persistent(host, link, table, arp[1:])
 
 
-def _routes(host: Watched, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
+def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
     """The subnets of the addresses, and a default route by a gateway that is in one of them."""
     for one in addresses:
         network = network_of(one)
@@ -144,7 +144,7 @@ def _profile_words(sign: str, table: Table) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------- what lasts
 
 
-def _persistent(host: Watched, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
+def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
     more = tuple(line for fix in arp for line in fix.commands)
     back = tuple(line for fix in arp for line in fix.undo)
     networkd = host.inventory.networkd.get(link.ifindex)

@@ -13,9 +13,9 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, hardware_address, used_links
 
 FEWEST_CHANGES = 10
@@ -24,7 +24,7 @@ CHANGES_PER_HOUR = 4.0
 
 
 @host_rule("link and path", "warning")
-def carrier_flaps(host: Watched) -> Said:
+def carrier_flaps(host: HostFacts) -> Outcomes:
     """The link was lost and came back many times.
 
     nictop reads carrier_changes, counted since the netdev exists, and how long the host has been running: ten changes
@@ -60,7 +60,7 @@ def carrier_flaps(host: Watched) -> Said:
 
 
 @host_rule("link and path", "critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))
-def address_is_a_duplicate(host: Watched) -> Said:
+def address_is_a_duplicate(host: HostFacts) -> Outcomes:
     """An IPv6 address of this host is also used by another one, so that the kernel does not use it.
 
     nictop finds the flag dadfailed on an address: duplicate address detection got an answer (RFC 4862). It is critical
@@ -116,7 +116,7 @@ def address_is_a_duplicate(host: Watched) -> Said:
     needs=("networkmanager",),
     uses=("configuration", "addresses", "routes"),
 )
-def configured_link_is_down(host: Watched) -> Said:
+def configured_link_is_down(host: HostFacts) -> Outcomes:
     """A link that the configuration of this host wants is switched off, or has no carrier.
 
     nictop looks at NICs that systemd-networkd, netplan or ifupdown configure with addresses, or that have an address or
@@ -158,13 +158,13 @@ def configured_link_is_down(host: Watched) -> Said:
         )
 
 
-def _set_up_by_hand(host: Watched, link: Link) -> bool:
+def _set_up_by_hand(host: HostFacts, link: Link) -> bool:
     """NetworkManager looks on: the addresses are not from a profile of its own."""
     active = host.profiles.active(link)
     return active.external if active is not None else has_address(link)
 
 
-def _configured_names(host: Watched) -> dict[str, str]:
+def _configured_names(host: HostFacts) -> dict[str, str]:
     """Name of a link → file and line that gives it addresses."""
     found: dict[str, str] = {}
     for one in host.configuration.stanzas:
@@ -176,7 +176,7 @@ def _configured_names(host: Watched) -> dict[str, str]:
     return found
 
 
-def _bring_up(host: Watched, link: Link, *, off: bool) -> tuple[Fix, ...]:
+def _bring_up(host: HostFacts, link: Link, *, off: bool) -> tuple[Fix, ...]:
     if off:
         up = command("ip", "link", "set", "dev", link.name, "up")
         down = command("ip", "link", "set", "dev", link.name, "down")
@@ -184,7 +184,7 @@ def _bring_up(host: Watched, link: Link, *, off: bool) -> tuple[Fix, ...]:
     return plug_in_fixes(host, link)
 
 
-def plug_in_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
+def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """How a link without a carrier gets one: the cable, or what stands for it below a guest."""
     plug: tuple[Fix, ...] = (
         (

@@ -12,10 +12,10 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import ARPHRD_ETHER, address_evidence, set_up_otherwise
 from nictop.rules.profiles.outward import is_outward
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
 WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
@@ -31,7 +31,7 @@ AT_BOOT = "When it is off again after a reboot: ARP= and Multicast= in [Link] of
     needs=("ethtool.driver",),
     uses=("addresses", "networkmanager", "networkd", "configuration"),
 )
-def arp_is_off(host: Watched) -> Said:
+def arp_is_off(host: HostFacts) -> Outcomes:
     """ARP is switched off on an Ethernet link that has addresses: it neither asks for MAC addresses nor answers.
 
     nictop finds the flag NOARP. IPv6 neighbour discovery is off with it. Both directions stop as soon as what is known
@@ -59,7 +59,7 @@ def arp_is_off(host: Watched) -> Said:
 
 
 @host_rule("link and path", "warning", uses=("addresses", "networkmanager", "networkd", "configuration"))
-def multicast_is_off(host: Watched) -> Said:
+def multicast_is_off(host: HostFacts) -> Outcomes:
     """Multicast is switched off on an Ethernet link that has addresses.
 
     nictop finds that the flag MULTICAST is missing. Programs go by it: routing daemons (OSPF), VRRP, clusters, mDNS and
@@ -85,7 +85,7 @@ def multicast_is_off(host: Watched) -> Said:
         )
 
 
-def _wanted(host: Watched) -> Iterator[Link]:
+def _wanted(host: HostFacts) -> Iterator[Link]:
     """Ethernet links that are up and have addresses or are to get some."""
     for link in host.links:
         into_namespace = link.kind == "veth" and link.lower_namespace is not None

@@ -12,8 +12,8 @@ from nictop.probe.records import KernelMessage, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import word
 from nictop.rules.fixes.persistence import sysctl_fixes
-from nictop.rules.host import Watched, link_driver
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import LATELY, is_up, since
 
@@ -41,19 +41,19 @@ ROOM = 0.75
 """Share of a table's entries below which it is no longer full."""
 
 
-def recent_messages(host: Watched, *, within: float = LATELY) -> tuple[KernelMessage, ...]:
+def recent_messages(host: HostFacts, *, within: float = LATELY) -> tuple[KernelMessage, ...]:
     """Lines of the last `within` seconds, oldest first; the clock is that of the inventory."""
     since = host.inventory.time - within
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
 
 
-def has_room(host: Watched, *tables: str) -> bool:
+def has_room(host: HostFacts, *tables: str) -> bool:
     """None of these tables (`Settings.tables`) is full now, as far as that is known: at least one must be."""
     known = [host.inventory.settings.tables[one] for one in tables if one in host.inventory.settings.tables]
     return bool(known) and all(entries < ROOM * most for entries, most in known)
 
 
-def sizes(host: Watched, table: str, source: str) -> tuple[Evidence, ...]:
+def sizes(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
     """How full a table is now, where that is known."""
     if table not in host.inventory.settings.tables:
         return ()
@@ -61,7 +61,7 @@ def sizes(host: Watched, table: str, source: str) -> tuple[Evidence, ...]:
     return (Evidence("now", f"{entries} of {most} entries", source),)
 
 
-def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
+def said(messages: list[KernelMessage], host: HostFacts) -> tuple[Evidence, ...]:
     """The newest line, and how many of them there were."""
     newest = messages[-1]
     ago = units.duration(max(0.0, host.inventory.time - newest.time))
@@ -70,7 +70,7 @@ def said(messages: list[KernelMessage], host: Watched) -> tuple[Evidence, ...]:
 
 
 @host_rule("link and path", "critical", uses=("messages",))
-def transmit_queue_timed_out(host: Watched) -> Said:
+def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
     """A NIC did not send what it was given, until the kernel's watchdog stepped in.
 
     nictop finds the lines of the watchdog ("NETDEV WATCHDOG … timed out") and of drivers (TX timeout, Tx Unit Hang) of
@@ -119,7 +119,7 @@ def transmit_queue_timed_out(host: Watched) -> Said:
         )
 
 
-def _timed_out_link(host: Watched, text: str) -> Link | None:
+def _timed_out_link(host: HostFacts, text: str) -> Link | None:
     for pattern in TIMED_OUT:
         match = pattern.search(text)
         if match is None:
@@ -135,7 +135,7 @@ def _timed_out_link(host: Watched, text: str) -> Link | None:
 
 
 @host_rule("link and path", "critical", uses=("messages",))
-def connection_table_overflows(host: Watched) -> Said:
+def connection_table_overflows(host: HostFacts) -> Outcomes:
     """The table of tracked connections is full: packets of new connections are dropped.
 
     nictop finds "nf_conntrack: table full, dropping packet" in the kernel's messages of the last day; critical when the
@@ -177,7 +177,7 @@ def connection_table_overflows(host: Watched) -> Said:
 
 
 @host_rule("link and path", "critical", uses=("messages",))
-def neighbour_table_overflows(host: Watched) -> Said:
+def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     """The table of neighbours (ARP and neighbour discovery) is full: some hosts of the subnet cannot be reached.
 
     nictop finds "neighbour: arp_cache: neighbor table overflow!" in the kernel's messages of the last day; critical
@@ -218,7 +218,7 @@ def _families(text: str) -> tuple[str, ...]:
 
 
 @host_rule("link and path", "warning", uses=("messages",))
-def own_frames_come_back(host: Watched) -> Said:
+def own_frames_come_back(host: HostFacts) -> Outcomes:
     """A bridge receives frames that carry its own address as their source: a loop, or an address that exists twice.
 
     nictop finds "received packet on … with own address as source address" of the bridge driver in the kernel's messages
@@ -253,7 +253,7 @@ def own_frames_come_back(host: Watched) -> Said:
         )
 
 
-def _may_still_come_back(host: Watched, match: re.Match[str], message: KernelMessage) -> bool:
+def _may_still_come_back(host: HostFacts, match: re.Match[str], message: KernelMessage) -> bool:
     """The port is still up below that bridge, and the address still one of the two."""
     port, bridge = host.links_by_name.get(match["link"]), host.links_by_name.get(match["bridge"])
     if port is None or bridge is None or port.master != bridge.ifindex:
@@ -263,6 +263,6 @@ def _may_still_come_back(host: Watched, match: re.Match[str], message: KernelMes
     return match["address"] is None or match["address"] in _own_addresses(host, bridge)
 
 
-def _own_addresses(host: Watched, bridge: Link) -> set[str | None]:
+def _own_addresses(host: HostFacts, bridge: Link) -> set[str | None]:
     """Which a frame may have that a bridge or one of its ports sent."""
     return {bridge.address, *(one.address for one in host.links if one.master == bridge.ifindex)}

@@ -10,17 +10,17 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import mtu_fixes
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
 CARRIERS = ("bridge", "bond", "team", "vlan")
 """Kinds of links that stand for the NIC below them."""
-Member = tuple[Watched, Link, str]
+Member = tuple[HostFacts, Link, str]
 
 
 @pair_rule("link and path", "warning", yields_to=("vf_mtu_exceeds_the_port",), uses=("addresses",))
-def mtu_differs_in_one_subnet(hosts: Sequence[Watched]) -> Said:
+def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
     """Two watched hosts in one subnet have different MTUs: large frames of the one do not reach the other.
 
     nictop compares links of different hosts whose addresses share a network, when a NIC carries both and both have a
@@ -71,7 +71,7 @@ def _on_the_other(other: Link, size: int) -> tuple[Fix, ...]:
     )
 
 
-def _networks(hosts: Sequence[Watched]) -> dict[str, list[Member]]:
+def _networks(hosts: Sequence[HostFacts]) -> dict[str, list[Member]]:
     found: dict[str, list[Member]] = {}
     if len(hosts) < 2:
         return found
@@ -81,7 +81,7 @@ def _networks(hosts: Sequence[Watched]) -> dict[str, list[Member]]:
     return found
 
 
-def _addressed(host: Watched) -> Iterator[tuple[Link, str, str]]:
+def _addressed(host: HostFacts) -> Iterator[tuple[Link, str, str]]:
     carried = {port.master for port in host.links if port.bus is not None and port.master is not None}
     for link in host.links:
         below = host.snapshot.links.get(link.lower) if link.lower is not None else None

@@ -9,8 +9,8 @@ from nictop.probe.records import Feature, Link
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import FEATURES
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used
 
 DRIVERS = (
@@ -32,7 +32,7 @@ WORDS = {
 
 
 @host_rule("virtio", "warning", uses=("ethtool.driver", "ethtool.features"))
-def offloads_are_off(host: Watched) -> Said:
+def offloads_are_off(host: HostFacts) -> Outcomes:
     """Offloads that the NIC's driver switches on by itself have been switched off.
 
     nictop reads ethtool -k: checksums, scatter-gather, TSO, GSO and GRO that are off, that may be changed, and that are

@@ -12,8 +12,8 @@ from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, Watched, link_driver
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import SAMPLES, HostFacts, link_driver
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, about_link, newest, used_links
 
 MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
@@ -28,7 +28,7 @@ PAUSE_SENT = ("tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_pause", "link_xof
 
 
 @host_rule("link and path", "warning", uses=("ethtool.settings",))
-def duplex_is_half(host: Watched) -> Said:
+def duplex_is_half(host: HostFacts) -> Outcomes:
     """The link runs in half duplex: it cannot send and receive at the same time.
 
     nictop reads duplex of ethtool on a link with carrier and known speed. It happens when one end has autonegotiation
@@ -54,7 +54,7 @@ def duplex_is_half(host: Watched) -> Said:
         )
 
 
-def _full_duplex(host: Watched, link: Link, settings: LinkSettings) -> tuple[Fix, ...]:
+def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[Fix, ...]:
     """A NIC without link modes negotiates nothing and says what it was told (virtio_net, tun)."""
     if not settings.supported:
         return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
@@ -65,7 +65,7 @@ def _full_duplex(host: Watched, link: Link, settings: LinkSettings) -> tuple[Fix
 @host_rule(
     "link and path", "warning", yields_to=("duplex_is_half", "autonegotiation_is_off"), uses=("ethtool.settings",)
 )
-def speed_is_below_what_both_ends_can(host: Watched) -> Said:
+def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
     """The link runs slower than both of its ends say they can.
 
     nictop compares the speed with the fastest mode that this NIC supports and that the other end advertises (ethtool):
@@ -125,7 +125,7 @@ def _switch(flag: bool) -> str:
 
 
 @host_rule("link and path", "warning", yields_to=("duplex_is_half",), uses=("ethtool.settings",))
-def autonegotiation_is_off(host: Watched) -> Said:
+def autonegotiation_is_off(host: HostFacts) -> Outcomes:
     """Autonegotiation is switched off on a copper link that runs at 100 Mb/s or less.
 
     nictop reads ethtool: port TP, autonegotiation off, a NIC that supports gigabit on copper and a speed of at most
@@ -154,7 +154,7 @@ def autonegotiation_is_off(host: Watched) -> Said:
 
 
 @host_rule("link and path", "warning", uses=("counters.links",))
-def frames_arrive_damaged(host: Watched) -> Said:
+def frames_arrive_damaged(host: HostFacts) -> Outcomes:
     """Frames arrive with a wrong checksum: something between the two ends damages them.
 
     nictop reads the kernel's link counters: receive errors grow, at one in ten seconds or more over the window, and at
@@ -200,7 +200,7 @@ def frames_arrive_damaged(host: Watched) -> Said:
 @host_rule(
     "link and path", "info", yields_to=("receive_ring_overflows", "frames_arrive_damaged"), uses=("counters.links",)
 )
-def drops_are_no_loss(host: Watched) -> Said:
+def drops_are_no_loss(host: HostFacts) -> Outcomes:
     """A good part of what arrives is counted as dropped, although no ring and no queue overflowed.
 
     nictop reads rx_dropped: two per cent of the packets or more over the window, at least ten thousand packets, and
@@ -247,7 +247,7 @@ def drops_are_no_loss(host: Watched) -> Said:
 
 
 @host_rule("link and path", "info", uses=("counters.driver", "ethtool.driver_counter_names"))
-def flow_control_holds_it_back(host: Watched) -> Said:
+def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """The link is stopped again and again by pause frames of Ethernet flow control.
 
     nictop reads the driver's counters of pause frames while the link is watched: ten per second or more over the

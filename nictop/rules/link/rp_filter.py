@@ -11,9 +11,9 @@ from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.source_routing import source_routing_fixes
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
@@ -26,7 +26,7 @@ FAMILY: Family = "profiles and names"
     needs=("settings.sysctl",),
     uses=("addresses", "links.subnet_routes"),
 )
-def rp_filter_drops_its_subnet(host: Watched) -> Said:
+def rp_filter_drops_its_subnet(host: HostFacts) -> Outcomes:
     """A NIC drops IPv4 packets of its own subnet: rp_filter is strict, and the route back leaves by another NIC.
 
     rp_filter 1 (strict) wants the route to the sender to leave by the link on which the packet came; 2 (loose) wants
@@ -53,7 +53,7 @@ def rp_filter_drops_its_subnet(host: Watched) -> Said:
             yield _dropping(host, link, rp_filter, whole or parts)
 
 
-def _dropping(host: Watched, link: Link, rp_filter: int, dropped: list[SubnetRoute]) -> Finding:
+def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetRoute]) -> Finding:
     """`dropped`: routes to the whole subnet, or each to a part of it."""
     first, count = dropped[0], host.inventory.settings.reverse_path_drops
     by = host.snapshot.links.get(first.ifindex) if first.ifindex is not None else None
@@ -100,11 +100,11 @@ def _is_dropped(link: Link, route: SubnetRoute, rp_filter: int) -> bool:
     return route.ifindex is None or (rp_filter == STRICT and route.ifindex != link.ifindex)
 
 
-def _leaves_by_nic(host: Watched, route: SubnetRoute) -> bool:
+def _leaves_by_nic(host: HostFacts, route: SubnetRoute) -> bool:
     by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
     return route.ifindex is None or (by is not None and is_nic(host, by))
 
 
-def _loosened(host: Watched, link: Link) -> tuple[Fix, ...]:
+def _loosened(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """A dot in the name of a link is a slash for sysctl(8)."""
     return sysctl_fixes(host, f"net.ipv4.conf.{link.name.replace('.', '/')}.rp_filter", LOOSE)

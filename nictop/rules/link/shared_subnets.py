@@ -14,9 +14,9 @@ from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.fixes.source_routing import ARP_FILTER, parsed_address, source_routing_fixes
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
@@ -31,7 +31,7 @@ DIFFERENT_SUBNETS = Fix("here", "or put them into different subnets", (), True, 
     needs=("settings.policy_rules", "settings.sysctl"),
     uses=("addresses", "links.subnet_routes"),
 )
-def two_links_in_one_subnet(host: Watched) -> Said:
+def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
     """Two NICs have addresses in the same subnet, and packets from the address of one leave by the other.
 
     Linux sends by the first route that fits, whatever the source address, and answers ARP requests for any of its
@@ -71,7 +71,7 @@ def two_links_in_one_subnet(host: Watched) -> Said:
             yield _answers_arp(host, link, other)
 
 
-def _by_addresses(host: Watched) -> Said:
+def _by_addresses(host: HostFacts) -> Outcomes:
     """Without knowledge of the routes."""
     for one, other, _, _ in _overlaps(host, "ipv4"):
         if host.inventory.settings.policy_rules:
@@ -81,7 +81,7 @@ def _by_addresses(host: Watched) -> Said:
             yield _overlap(host, one, other)
 
 
-def _overlaps(host: Watched, family: str) -> Iterator[tuple[Link, Link, str, tuple[int, int]]]:
+def _overlaps(host: HostFacts, family: str) -> Iterator[tuple[Link, Link, str, tuple[int, int]]]:
     """(link, link, family, first and last address of both subnets) for NICs whose subnets overlap."""
     widest: tuple[int, int, Link] | None = None
     for start, end, link in sorted(_networks(host, family), key=lambda one: (one[0], one[1], one[2].ifindex)):
@@ -98,7 +98,7 @@ def _routes_within(link: Link, family: str, first: int, last: int) -> Iterator[S
             yield route
 
 
-def _networks(host: Watched, family: str) -> Iterator[tuple[int, int, Link]]:
+def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, Link]]:
     """(First address, last address, link) of every subnet of a NIC that is up, each once per link."""
     for link in nics(host):
         if link.carrier is not True:
@@ -121,13 +121,13 @@ def subnet(address: str, prefix_length: int) -> tuple[int, int] | None:
     return int(network.network_address), int(network.broadcast_address)
 
 
-def _leaves_elsewhere(host: Watched, link: Link, route: SubnetRoute) -> bool:
+def _leaves_elsewhere(host: HostFacts, link: Link, route: SubnetRoute) -> bool:
     """By another NIC, or not at all; what leaves by a bridge, a VPN or Wi-Fi was meant to."""
     by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
     return route.ifindex is None or (route.ifindex != link.ifindex and by is not None and is_nic(host, by))
 
 
-def _answers_for_all(host: Watched, link: Link) -> bool:
+def _answers_for_all(host: HostFacts, link: Link) -> bool:
     """It answers ARP requests for addresses of other links: the kernel takes the larger value of "all" and the link."""
     sysctl = host.inventory.settings.sysctl
     names = ("arp_filter", "arp_ignore")
@@ -141,7 +141,7 @@ def _addresses(*links: Link) -> Iterator[Evidence]:
         yield Evidence(f"addresses of {link.name}", written + (" …" if len(own) > MAX_SHOWN else ""), "ip address")
 
 
-def _leaves_by_another(host: Watched, link: Link, partner: Link, routes: list[SubnetRoute]) -> Finding:
+def _leaves_by_another(host: HostFacts, link: Link, partner: Link, routes: list[SubnetRoute]) -> Finding:
     by = host.snapshot.links.get(routes[0].ifindex) if routes[0].ifindex is not None else None
     sources = {route.source for route in routes}
     own = [one for one in link.addresses if one.address in sources]
@@ -169,12 +169,12 @@ def _leaves_by_another(host: Watched, link: Link, partner: Link, routes: list[Su
     )
 
 
-def _link_of(host: Watched, route: SubnetRoute) -> str:
+def _link_of(host: HostFacts, route: SubnetRoute) -> str:
     by = host.snapshot.links.get(route.ifindex) if route.ifindex is not None else None
     return by.name if by is not None else "none"
 
 
-def _answers_arp(host: Watched, link: Link, other: Link) -> Finding:
+def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
     return Finding(
         rule="two_links_in_one_subnet",
         severity="info",
@@ -192,7 +192,7 @@ def _answers_arp(host: Watched, link: Link, other: Link) -> Finding:
     )
 
 
-def _overlap(host: Watched, one: Link, other: Link) -> Finding:
+def _overlap(host: HostFacts, one: Link, other: Link) -> Finding:
     first, second = sorted((one, other), key=lambda link: link.ifindex)
     spans = [{subnet(each.address, each.prefix_length) for each in global_addresses(link)} for link in (first, second)]
     return Finding(

@@ -8,9 +8,9 @@ from nictop.probe.records import Link, Qdisc
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import is_outward
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
 MOST_SHOWN = 4
@@ -22,7 +22,7 @@ NOTE = (
 
 
 @host_rule("link and path", "warning", needs=("qdiscs",), uses=("addresses",))
-def traffic_control_holds_back(host: Watched) -> Said:
+def traffic_control_holds_back(host: HostFacts) -> Outcomes:
     """A queueing discipline of a link delays or loses packets, or lets less through than the link could send.
 
     nictop reads what tc has set up: netem (delay, loss, duplicates, reordering, a rate), tbf, htb, hfsc, cake with a

@@ -8,12 +8,12 @@ from __future__ import annotations
 from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
-from nictop.rules.finding import Evidence, Fix, Place
+from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used, newest
 
 BUSY = 100.0
@@ -27,7 +27,7 @@ MANY = 1_000.0
 
 
 @host_rule("Hyper-V", "info", uses=("ethtool.driver",))
-def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
+def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
     """A Hyper-V NIC works on the synthetic path alone: no virtual function stands behind it.
 
     nictop looks for a link with the same address that has the hv_netvsc link as its master. On Azure that is
@@ -39,7 +39,7 @@ def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
     for link in synthetic_links(host) if hello is None or WSL not in hello.kernel else ():
         if virtual_function(host, link) is not None:
             continue
-        fixes: dict[Place, Fix] = {
+        fixes: dict[WhereToType, Fix] = {
             "azure": Fix(
                 "azure",
                 "switch accelerated networking on",
@@ -72,7 +72,7 @@ def hyperv_nic_has_no_virtual_function(host: Watched) -> Said:
 
 
 @host_rule("Hyper-V", "warning", uses=("counters.links", "ethtool.driver"))
-def traffic_avoids_the_virtual_function(host: Watched) -> Said:
+def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
     """There is a virtual function behind the Hyper-V NIC, but the packets that are sent do not go through it.
 
     nictop compares the packets that the virtual function's netdev sends with those of the hv_netvsc link, which counts
@@ -117,7 +117,7 @@ def traffic_avoids_the_virtual_function(host: Watched) -> Said:
     "warning",
     uses=("counters.channels", "ethtool.channels", "ethtool.driver", "links.channels", "platform.online_cpus"),
 )
-def hyperv_channels_share_one_processor(host: Watched) -> Said:
+def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
     """All packets of a Hyper-V NIC are worked on by one processor.
 
     nictop looks at the vmbus channels of the link, which are its queues (they are not in /proc/interrupts one by one):
@@ -155,7 +155,7 @@ def hyperv_channels_share_one_processor(host: Watched) -> Said:
     "warning",
     uses=("counters.channels", "counters.driver", "ethtool.driver", "ethtool.driver_counter_names"),
 )
-def hyperv_ring_is_full(host: Watched) -> Said:
+def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
     """The ring towards the Hyper-V host was full: the host takes packets later than the guest sends them.
 
     nictop adds up out_full_total of the vmbus channels (Linux 5.0), one per second or more over the last three samples,
@@ -192,7 +192,7 @@ def hyperv_ring_is_full(host: Watched) -> Said:
 
 
 @host_rule("Hyper-V", "info", uses=("ethtool.driver", "ethtool.udp_hash", "settings"))
-def fragmented_udp_is_torn_apart(host: Watched) -> Said:
+def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
     """Fragmented UDP does not come together again, and the Hyper-V NIC spreads UDP over its queues by port.
 
     Only the first fragment of a packet has a port, so that fragments go by different queues and arrive out of order.
@@ -232,15 +232,15 @@ def fragmented_udp_is_torn_apart(host: Watched) -> Said:
 # ---------------------------------------------------------------------------------------------------- what is there
 
 
-def hyperv_places(host: Watched) -> tuple[Place, ...]:
+def hyperv_places(host: HostFacts) -> tuple[WhereToType, ...]:
     return places_below(host.inventory.platform) or ("hyperv",)
 
 
-def synthetic_links(host: Watched) -> tuple[Link, ...]:
+def synthetic_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links_where(drivers=("hv_netvsc",)) if is_used(link))
 
 
-def virtual_function(host: Watched, link: Link) -> Link | None:
+def virtual_function(host: HostFacts, link: Link) -> Link | None:
     """The netdev that carries the traffic of a hv_netvsc link."""
     return next(
         (one for one in host.links if one.master == link.ifindex and one.address == link.address and one.bus == "pci"),
@@ -254,7 +254,7 @@ def _state(link: Link) -> str:
     return "has no carrier" if link.carrier is False else "is up"
 
 
-def _takes_the_other_way(host: Watched, link: Link, function: Link) -> bool:
+def _takes_the_other_way(host: HostFacts, link: Link, function: Link) -> bool:
     recent = host.window[-SAMPLES:]
     if len(recent) < SAMPLES:
         return False
@@ -267,7 +267,7 @@ def _takes_the_other_way(host: Watched, link: Link, function: Link) -> bool:
     return True
 
 
-def one_sided(host: Watched, link: Link) -> tuple[int | None, Evidence] | None:
+def one_sided(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None:
     """CPU that has all the work, and what shows it; CPU None: there is only one channel."""
     channels = link.channels
     offered = link.ethtool.channels.max_combined if link.ethtool.channels is not None else None
@@ -290,7 +290,7 @@ def one_sided(host: Watched, link: Link) -> tuple[int | None, Evidence] | None:
     return most, Evidence(f"interrupts on CPU {most}", share, f"/sys/bus/vmbus/devices/{link.device}/channels")
 
 
-def _interrupts(host: Watched, link: Link) -> dict[int, float]:
+def _interrupts(host: HostFacts, link: Link) -> dict[int, float]:
     """CPU → channel interrupts per second, mean of the last samples."""
     recent = host.window[-SAMPLES:]
     found: dict[int, float] = {}
@@ -305,7 +305,7 @@ def _interrupts(host: Watched, link: Link) -> dict[int, float]:
     return found
 
 
-def _out_full(host: Watched, link: Link) -> float | None:
+def _out_full(host: HostFacts, link: Link) -> float | None:
     """Per second, mean of the last samples; None: this kernel does not count it."""
     recent = host.window[-SAMPLES:]
     values = [
@@ -317,7 +317,7 @@ def _out_full(host: Watched, link: Link) -> float | None:
     return sum(values) / SAMPLES if values and len(recent) == SAMPLES else None
 
 
-def _spread(host: Watched, link: Link) -> Fix:
+def _spread(host: HostFacts, link: Link) -> Fix:
     folder = f"/sys/bus/vmbus/devices/{link.device}/channels"
     channels = sorted(link.channels, key=lambda one: one.id)
     return Fix(

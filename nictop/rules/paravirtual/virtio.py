@@ -6,12 +6,12 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
-from nictop.rules.finding import Evidence, Fix, Place
+from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import Watched, link_driver
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, hardware_address, is_used, more_queues_outside
 
 EMULATED = {"e1000": "Intel 82540/82545", "8139cp": "Realtek 8139", "8139too": "Realtek 8139", "pcnet32": "AMD PCnet"}
@@ -22,7 +22,7 @@ EMULATED_82574 = 0x10D3
 
 
 @host_rule("virtio", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
-def multiqueue_is_not_used(host: Watched) -> Said:
+def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
     """The hypervisor offers several queues and the guest uses fewer than it has processors for.
 
     nictop compares the channels of ethtool -l: those in use with the smaller of what the NIC offers and the number of
@@ -54,7 +54,7 @@ def multiqueue_is_not_used(host: Watched) -> Said:
 
 
 @host_rule("virtio", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
-def hypervisor_offers_one_queue(host: Watched) -> Said:
+def hypervisor_offers_one_queue(host: HostFacts) -> Outcomes:
     """The hypervisor gives this NIC one queue, so that one processor receives for all of them.
 
     nictop reads ethtool -l: at most one combined channel, on a guest with several CPUs. It is a note; it becomes a
@@ -91,7 +91,7 @@ def hypervisor_offers_one_queue(host: Watched) -> Said:
 
 
 @host_rule("virtio", "info", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
-def more_queues_than_processors(host: Watched) -> Said:
+def more_queues_than_processors(host: HostFacts) -> Outcomes:
     """The NIC uses more queues than the guest has processors.
 
     nictop compares the combined channels of ethtool -l with the number of online CPUs. A queue more than there are
@@ -119,7 +119,7 @@ def more_queues_than_processors(host: Watched) -> Said:
 
 
 @host_rule("virtio", "warning", uses=("ethtool.driver", "pci", "platform.hypervisor"))
-def nic_is_emulated(host: Watched) -> Said:
+def nic_is_emulated(host: HostFacts) -> Outcomes:
     """The hypervisor imitates an old NIC, register by register, instead of giving a virtual one.
 
     nictop knows it by the driver (e1000, 8139cp, 8139too, pcnet32) inside a guest. For e1000e, which also drives real
@@ -159,10 +159,10 @@ def _is_imitation(function: PciFunction | None) -> bool:
     return subsystem[0] == VMWARE or subsystem == (INTEL, 0)
 
 
-def _other_model(host: Watched, link: Link) -> tuple[Fix, ...]:
+def _other_model(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     address = hardware_address(link)
     note = "The guest sees another NIC: its name may change, profiles bound to the name must follow."
-    fixes: dict[Place, Fix] = {
+    fixes: dict[WhereToType, Fix] = {
         "esxi": Fix(
             "esxi", "change the adapter type to VMXNET 3", (), persistent=True, note="With the VM off. " + note
         ),
@@ -187,7 +187,7 @@ def _other_model(host: Watched, link: Link) -> tuple[Fix, ...]:
 
 
 @host_rule("virtio", "warning", uses=("ethtool.driver",))
-def standby_runs_without_primary(host: Watched) -> Said:
+def standby_runs_without_primary(host: HostFacts) -> Outcomes:
     """A failover NIC runs on its virtio standby, because its virtual function is absent or has no link.
 
     nictop looks at the ports of a net_failover link: the standby is the one that virtio_net drives, the primary any

@@ -10,8 +10,8 @@ from nictop.probe.records import Link
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.finding import Evidence, Fix, Severity, Skipped
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import DriverCounter, Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import DriverCounter, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used
 
 LEAST_RATE = 1.0
@@ -26,7 +26,7 @@ LEAST_SHARE = 1e-4
     "warning",
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
-def vmxnet3_receive_ring_runs_dry(host: Watched) -> Said:
+def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
     """Packets arrive while the guest has no free buffer in the receive ring, and are lost.
 
     nictop adds up the driver counter "pkts rx OOB" (out of buffers) of all queues. While the link is watched, one per
@@ -61,7 +61,7 @@ def vmxnet3_receive_ring_runs_dry(host: Watched) -> Said:
     "warning",
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
-def vmxnet3_transmit_ring_is_full(host: Watched) -> Said:
+def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
     """The guest sends faster than the hypervisor takes packets out of the transmit ring.
 
     nictop adds up the driver counters "ring full" and "drv dropped tx total" of all queues: one per second over the
@@ -97,7 +97,7 @@ def vmxnet3_transmit_ring_is_full(host: Watched) -> Said:
     "warning",
     uses=("counters.driver", "ethtool.driver", "ethtool.driver_counter_names", "ethtool.driver_counters"),
 )
-def vmxnet3_finds_no_memory(host: Watched) -> Said:
+def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
     """The driver could not get memory for new receive buffers, so that the ring empties.
 
     nictop adds up the driver counter "rx buf alloc fail" of all queues: any growth over the window while the link is
@@ -127,7 +127,7 @@ def vmxnet3_finds_no_memory(host: Watched) -> Said:
 
 
 @host_rule("vmxnet3", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
-def vmxnet3_has_one_queue(host: Watched) -> Said:
+def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
     """A vmxnet3 NIC has one receive queue although the guest has several processors.
 
     nictop reads ethtool -l. The driver takes as many queues as there are CPUs when it is loaded (a power of two, at
@@ -175,11 +175,11 @@ def vmxnet3_has_one_queue(host: Watched) -> Said:
         )
 
 
-def vmxnet3_links(host: Watched) -> tuple[Link, ...]:
+def vmxnet3_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links_where(drivers=("vmxnet3",)) if is_used(link))
 
 
-def weight(host: Watched, link: Link, counter: DriverCounter | None, packets: str) -> Severity | None:
+def weight(host: HostFacts, link: Link, counter: DriverCounter | None, packets: str) -> Severity | None:
     """How much a counter of lost packets matters; None: not."""
     if counter is None:
         return None
@@ -216,7 +216,7 @@ def ring_evidence(link: Link, direction: str) -> tuple[Evidence, ...]:
     return (Evidence(what, f"{now} of {most}" if most else str(now), f"ethtool -g {link.name}"),)
 
 
-def not_watched(host: Watched, rule: str) -> Said:
+def not_watched(host: HostFacts, rule: str) -> Outcomes:
     """Links whose driver counters only have totals: what goes on now nobody knows."""
     counters = host.snapshot.counters
     for link in vmxnet3_links(host):

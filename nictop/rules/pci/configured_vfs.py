@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from nictop.probe.records import ConfigurationEntry, Link, PciFunction, Profile
 from nictop.rules.finding import Evidence
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.wildcards import matches
 
 
 @dataclass(frozen=True)
-class Wish:
+class ConfiguredVfs:
     """Somebody asks for virtual functions."""
 
     count: int
@@ -27,10 +27,10 @@ class Wish:
         return Evidence("VFs configured", str(self.count), self.where)
 
 
-class Wishes:
+class VfConfiguration:
     """What of a host's configuration is about virtual functions; made once per rule."""
 
-    def __init__(self, host: Watched) -> None:
+    def __init__(self, host: HostFacts) -> None:
         self.host = host
         self.entries = [
             entry
@@ -42,17 +42,17 @@ class Wishes:
             one for one in (manager.profiles if manager is not None else ()) if one.sriov_total_vfs is not None
         ]
 
-    def of(self, function: PciFunction) -> list[Wish]:
+    def of(self, function: PciFunction) -> list[ConfiguredVfs]:
         """What asks for virtual functions of this function, and how many; a source that keeps the number in a variable
         is left out."""
         links = self.host.links_of_function.get(function.address, ())
         found = [
-            Wish(entry.virtual_functions, f"{entry.file}:{entry.line}")
+            ConfiguredVfs(entry.virtual_functions, f"{entry.file}:{entry.line}")
             for entry in self.entries
             if entry.virtual_functions is not None and names_function(entry, function, links)
         ]
         return found + [
-            Wish(profile.sriov_total_vfs, f'NetworkManager profile "{profile.id}": sriov.total-vfs')
+            ConfiguredVfs(profile.sriov_total_vfs, f'NetworkManager profile "{profile.id}": sriov.total-vfs')
             for profile in self.profiles
             if profile.sriov_total_vfs is not None and any(_is_for(self.host, profile, link) for link in links)
         ]
@@ -68,7 +68,7 @@ class Wishes:
         return any(not (one.names or one.addresses or one.drivers or one.paths) for one in self.entries)
 
 
-def _is_for(host: Watched, profile: Profile, link: Link) -> bool:
+def _is_for(host: HostFacts, profile: Profile, link: Link) -> bool:
     manager = host.inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
     if device is not None and device.active_profile is not None:

@@ -11,8 +11,8 @@ from nictop.model.facts.hardware import ids_words, pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import DEVICES, function_messages, message_source
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -30,7 +30,7 @@ NETDEV_CLASSES = (0x0200, 0x0207, 0x0C06)
 
 
 @host_rule(FAMILY, "critical", needs=("pci.driver", "pci.driver_override", "pci.physical_function"))
-def function_has_no_driver(host: Watched) -> Said:
+def function_has_no_driver(host: HostFacts) -> Outcomes:
     """A NIC is on the PCI bus, but no driver has taken it, so that there is no interface for it.
 
     nictop sees a function of the class Ethernet or InfiniBand in /sys/bus/pci/devices without a `driver` link and
@@ -61,7 +61,7 @@ def function_has_no_driver(host: Watched) -> Said:
         )
 
 
-def _lacks_driver(host: Watched, function: PciFunction) -> bool:
+def _lacks_driver(host: HostFacts, function: PciFunction) -> bool:
     if function.driver is not None or "driver" in function.unreadable or function.driver_override:
         return False
     if function.class_code >> 8 not in NETDEV_CLASSES or host.links_of_function.get(function.address):
@@ -75,7 +75,7 @@ def _lacks_driver(host: Watched, function: PciFunction) -> bool:
     return not handed_on and "hypervisor" not in host.inventory.platform.roles
 
 
-def _driver_fixes(host: Watched, function: PciFunction) -> tuple[Fix, ...]:
+def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     fixes = []
     if function.modalias:
         note = 'Loads whatever driver of this kernel knows the NIC; "not found" means that the kernel has none.'
@@ -87,7 +87,7 @@ def _driver_fixes(host: Watched, function: PciFunction) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-def _driver_package(host: Watched) -> str | None:
+def _driver_package(host: HostFacts) -> str | None:
     """The command that installs the drivers a small image lacks; None: this distribution ships all of them together."""
     platform, kernel = host.inventory.platform, host.snapshot.hello.kernel if host.snapshot.hello else ""
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
@@ -105,7 +105,7 @@ def _driver_package(host: Watched) -> str | None:
 
 
 @host_rule(FAMILY, "critical", uses=("ethtool.channels", "messages", "pci"))
-def firmware_was_not_loaded(host: Watched) -> Said:
+def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
     """The driver of a NIC did not find the firmware it loads, so that the NIC is missing or runs in a reduced mode.
 
     nictop reads it from the kernel's messages about the function: a failed firmware request while the function has no
@@ -147,14 +147,14 @@ def _has_one_queue(link: Link) -> bool:
     return channels is not None and max(channels.max_combined or 0, channels.max_rx or 0) <= 1
 
 
-def _firmware_fix(host: Watched, function: PciFunction) -> Fix:
+def _firmware_fix(host: HostFacts, function: PciFunction) -> Fix:
     driver, package = function.driver, _firmware_package(host, function.driver or "")
     reload = (command("modprobe", "-r", driver), command("modprobe", driver)) if driver else ()
     note = "Loading the driver anew takes down all NICs that it runs: from the console, or reboot."
     return Fix("here", "install the firmware and load the driver anew", (*package, *reload), True, (), note)
 
 
-def _firmware_package(host: Watched, driver: str) -> tuple[str, ...]:
+def _firmware_package(host: HostFacts, driver: str) -> tuple[str, ...]:
     """The command that installs the driver's firmware; () where its package is not known."""
     platform = host.inventory.platform
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}

@@ -13,8 +13,8 @@ from nictop.model.devices.tree import ON_A_LOWER_LINK
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, word
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import DEVICES, PREPARED
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -25,7 +25,7 @@ BRIDGE = 0x06
 
 
 @host_rule(FAMILY, "critical", needs=("platform.hypervisor", "platform.iommu_groups"), uses=("pci",))
-def iommu_is_off(host: Watched) -> Said:
+def iommu_is_off(host: HostFacts) -> Outcomes:
     """NICs are meant for guests here, but the machine has no IOMMU in use, so that none can be passed on.
 
     nictop sees no group in /sys/kernel/iommu_groups, while functions are reserved for passthrough (vfio-pci), or while
@@ -67,14 +67,14 @@ def iommu_is_off(host: Watched) -> Said:
     )
 
 
-def _is_meant_for_a_guest(host: Watched, function: PciFunction) -> bool:
+def _is_meant_for_a_guest(host: HostFacts, function: PciFunction) -> bool:
     if function.driver in VFIO_DRIVERS or function.driver_override in VFIO_DRIVERS:
         return True
     hypervisor = "hypervisor" in host.inventory.platform.roles
     return hypervisor and function.sriov is not None and function.sriov.num_vfs > 0
 
 
-def _command_line_fix(host: Watched) -> Fix:
+def _command_line_fix(host: HostFacts) -> Fix:
     platform = host.inventory.platform
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
     words = "intel_iommu=on iommu=pt"
@@ -95,7 +95,7 @@ def _command_line_fix(host: Watched) -> Fix:
 
 
 @host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
-def function_is_reserved_for_passthrough(host: Watched) -> Said:
+def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
     """A NIC is kept for a guest or a program by vfio-pci, nobody uses it, and this system cannot.
 
     nictop sees that vfio-pci or a relative of it has the function, and that it is switched off (`enable` 0 in sysfs):
@@ -126,7 +126,7 @@ def function_is_reserved_for_passthrough(host: Watched) -> Said:
         )
 
 
-def _release_fix(host: Watched, function: PciFunction) -> Fix:
+def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
     path, driver = f"{DEVICES}/{function.address}", f"/sys/bus/pci/drivers/{function.driver}"
     commands = [
         f"echo > {word(f'{path}/driver_override')}",
@@ -148,7 +148,7 @@ def _release_fix(host: Watched, function: PciFunction) -> Fix:
 
 
 @host_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("iommu", "pci.driver_override"))
-def iommu_group_is_shared(host: Watched) -> Said:
+def iommu_group_is_shared(host: HostFacts) -> Outcomes:
     """A NIC that is to be passed to a guest shares its IOMMU group with a device this system still uses.
 
     vfio opens a group only when no other device in it has a driver of the host: QEMU then says "group N is not viable".
@@ -199,7 +199,7 @@ def _other_users(group: IommuGroup, wanted: Iterable[PciFunction]) -> list[tuple
     ]
 
 
-def _group_fixes(host: Watched, others: list[tuple[str, str]]) -> tuple[Fix, ...]:
+def _group_fixes(host: HostFacts, others: list[tuple[str, str]]) -> tuple[Fix, ...]:
     slots = "Each slot of the CPU usually has a group of its own; slots behind the chipset often share one."
     carriers = {link.pci_address for link in carrying_links(host)}
     danger = [address for address, _ in others if address in carriers]
@@ -215,7 +215,7 @@ def _group_fixes(host: Watched, others: list[tuple[str, str]]) -> tuple[Fix, ...
 
 
 @host_rule(FAMILY, "critical", uses=("addresses", "pci.driver_override", "platform"))
-def reserved_function_carries_this_session(host: Watched) -> Said:
+def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
     """A NIC is marked for passthrough, and the default route or your SSH session still runs over it.
 
     nictop sees `driver_override` set to vfio-pci while another driver still has the function, and follows default
@@ -263,7 +263,7 @@ def reserved_function_carries_this_session(host: Watched) -> Said:
         )
 
 
-def carrying_links(host: Watched) -> tuple[Link, ...]:
+def carrying_links(host: HostFacts) -> tuple[Link, ...]:
     """Links that the default routes or the watching session run over, and all links below them, by ifindex."""
     session = host.inventory.platform.session_address
     found = {

@@ -19,8 +19,8 @@ from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_below
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import function_messages, is_up
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -32,7 +32,7 @@ BUSY = 10_000.0
 
 
 @host_rule(FAMILY, "warning", needs=("platform.hypervisor",), uses=("pci.link", "pci.parent_link"))
-def pcie_link_is_below_its_ability(host: Watched) -> Said:
+def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
     """The PCI Express link of a NIC runs slower or narrower than both the NIC and its slot could.
 
     nictop compares current_link_speed and current_link_width with the smaller of both sides' maxima: a card in a slot
@@ -81,7 +81,7 @@ def pcie_link_is_below_its_ability(host: Watched) -> Said:
         )
 
 
-def _own_links(host: Watched) -> list[PciFunction]:
+def _own_links(host: HostFacts) -> list[PciFunction]:
     """Functions of this real machine that a netdev stands on."""
     if host.is_guest:
         return []
@@ -110,7 +110,7 @@ def _most(link: PcieLink) -> str:
     return f"{link.max_speed or 0:g} GT/s ×{link.max_width or 0}"
 
 
-def _port_speed(host: Watched, function: PciFunction) -> int:
+def _port_speed(host: HostFacts, function: PciFunction) -> int:
     """Mb/s of the fastest port that is up on this function; 0: not known."""
     settings = [link.ethtool.settings for link in host.links_of_function[function.address] if link.carrier is True]
     return max((one.speed or 0 for one in settings if one is not None), default=0)
@@ -123,7 +123,7 @@ def _is_still_so(said: re.Match[str], function: PciFunction) -> bool:
     return capacity is None or capacity < float(said[1]) * 1.01
 
 
-def _severity(host: Watched, function: PciFunction) -> Severity:
+def _severity(host: HostFacts, function: PciFunction) -> Severity:
     capacity, speed = pcie_capacity(function.link) if function.link else None, _port_speed(host, function)
     enough = capacity is not None and 0 < speed <= capacity * 1000
     return "info" if enough else "warning"
@@ -132,7 +132,7 @@ def _severity(host: Watched, function: PciFunction) -> Severity:
 @host_rule(
     FAMILY, "warning", yields_to=("pcie_link_is_below_its_ability",), uses=("ethtool.settings", "messages", "pci.link")
 )
-def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
+def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     """The PCI Express link of a NIC carries less than its port, so that line rate cannot be reached.
 
     nictop computes GT/s × lanes × encoding (8b/10b below 8 GT/s, 128b/130b above) and compares it with the speed of the
@@ -186,7 +186,7 @@ def pcie_bandwidth_is_below_the_port(host: Watched) -> Said:
     yields_to=("one_processor_takes_all_interrupts",),
     uses=("counters.links", "interrupts.effective_cpus", "pci.numa_node", "platform.node_cpus", "platform.online_cpus"),
 )
-def interrupts_are_on_another_numa_node(host: Watched) -> Said:
+def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
     """All interrupts of a busy NIC are served by processors of another NUMA node than the NIC's.
 
     nictop compares the node of the PCI function with the CPUs that its vectors really go to
@@ -215,21 +215,21 @@ def interrupts_are_on_another_numa_node(host: Watched) -> Said:
         yield _far_interrupts(host, link, vectors, local, cpus)
 
 
-def _is_busy(host: Watched, link: Link) -> bool:
+def _is_busy(host: HostFacts, link: Link) -> bool:
     now = host.snapshot.rates.links.get(link.ifindex) if host.snapshot.rates is not None else None
     if now is None or len(host.window) < SAMPLES or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY:
         return False
     return _packets(host, link) >= BUSY
 
 
-def _packets(host: Watched, link: Link) -> float:
+def _packets(host: HostFacts, link: Link) -> float:
     received = host.link_rate(link, lambda rates: rates.rx_packets)
     sent = host.link_rate(link, lambda rates: rates.tx_packets)
     return (received or 0.0) + (sent or 0.0)
 
 
 def _far_interrupts(
-    host: Watched, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
+    host: HostFacts, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
 ) -> Finding:
     node = host.functions[link.pci_address or ""].numa_node
     places = interrupt_places(host, link, sorted(local))
@@ -254,7 +254,7 @@ def _far_interrupts(
 
 
 @host_rule(FAMILY, "info", uses=("ethtool.channels", "interrupts"))
-def queues_share_interrupts(host: Watched) -> Said:
+def queues_share_interrupts(host: HostFacts) -> Outcomes:
     """A NIC has more queues than interrupt vectors, so that some queues share a vector and thus a processor.
 
     nictop counts the vectors of the PCI function (msi_irqs) and compares them with the channels in use. A virtual
@@ -288,7 +288,7 @@ def queues_share_interrupts(host: Watched) -> Said:
         )
 
 
-def _vector_fixes(host: Watched, link: Link, vectors: int) -> tuple[Fix, ...]:
+def _vector_fixes(host: HostFacts, link: Link, vectors: int) -> tuple[Fix, ...]:
     note = "QEMU: vectors=, two per queue pair and two more, of virtio-net-pci. NVIDIA: NUM_VF_MSIX of mstconfig."
     outside: tuple[Fix, ...] = ()
     if has_linux_below(host.inventory.platform):

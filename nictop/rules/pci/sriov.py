@@ -10,9 +10,9 @@ from typing import Final
 from nictop.probe.records import PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.commands import command, word
-from nictop.rules.host import Watched
-from nictop.rules.pci.configured_vfs import Wish, Wishes
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import DEVICES, PREPARED, function_messages, is_up, is_used, message_source
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -22,7 +22,7 @@ NO_SPACE = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of r
 
 
 @host_rule(FAMILY, "warning", needs=("pci.sriov",), uses=("pci.sriov_capable", "platform", "settings.command_line"))
-def no_virtual_functions_offered(host: Watched) -> Said:
+def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
     """A NIC that is able to do SR-IOV offers no virtual functions: it is switched off in its firmware or in the BIOS.
 
     nictop finds the SR-IOV capability in the PCI configuration space, but no `sriov_totalvfs`, or 0. It is a warning
@@ -33,7 +33,7 @@ def no_virtual_functions_offered(host: Watched) -> Said:
 
     Known from k8snetworkplumbingwg/sriov-network-operator#672, xcp-ng/xcp#544, drivers/pci/iov.c (sriov_init).
     """
-    prepared, wishes = _is_prepared(host), Wishes(host)
+    prepared, wishes = _is_prepared(host), VfConfiguration(host)
     if "container" in host.inventory.platform.roles:
         return
     for function in host.snapshot.pci:
@@ -63,7 +63,7 @@ def no_virtual_functions_offered(host: Watched) -> Said:
         )
 
 
-def _is_prepared(host: Watched) -> bool:
+def _is_prepared(host: HostFacts) -> bool:
     platform = host.inventory.platform
     if host.is_guest or "hypervisor" not in platform.roles:
         return False
@@ -81,7 +81,7 @@ def _firmware_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
 
 
 @host_rule(FAMILY, "warning", yields_to=("no_virtual_functions_offered",), uses=("configuration", "pci.sriov"))
-def more_virtual_functions_asked_than_offered(host: Watched) -> Said:
+def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
     """Configuration asks for more virtual functions than the NIC can have, and so may get none at all.
 
     nictop compares what NetworkManager profiles, .link files, udev rules, netplan and scripts ask for with
@@ -90,7 +90,7 @@ def more_virtual_functions_asked_than_offered(host: Watched) -> Said:
     Known from k8snetworkplumbingwg/sriov-network-device-plugin#536, drivers/pci/pci-sysfs.c and iov.c
     (sriov_numvfs_store: ERANGE).
     """
-    wishes = Wishes(host)
+    wishes = VfConfiguration(host)
     for function in _physical(host):
         total = function.sriov.total_vfs if function.sriov is not None else 0
         asked = [one for one in wishes.of(function) if one.count > total]
@@ -114,21 +114,21 @@ def more_virtual_functions_asked_than_offered(host: Watched) -> Said:
         )
 
 
-def _physical(host: Watched) -> list[PciFunction]:
+def _physical(host: HostFacts) -> list[PciFunction]:
     """Functions that this system may give virtual functions; a container sees them, but its configuration does not."""
     if "container" in host.inventory.platform.roles:
         return []
     return [one for one in host.snapshot.pci if one.sriov is not None and one.driver not in PASSTHROUGH_DRIVERS]
 
 
-def _lacks_functions(host: Watched) -> bool:
+def _lacks_functions(host: HostFacts) -> bool:
     """Virtual functions are asked for, and there are none."""
-    wishes = Wishes(host)
+    wishes = VfConfiguration(host)
     return any(one.sriov is not None and one.sriov.num_vfs == 0 and wishes.of(one) for one in _physical(host))
 
 
 @host_rule(FAMILY, "critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
-def no_address_space_for_virtual_functions(host: Watched) -> Said:
+def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
     """The kernel could not make virtual functions, because the firmware left no addresses or bus numbers for them.
 
     nictop reads "not enough MMIO resources for SR-IOV" or "SR-IOV: bus number out of range" among the kernel's messages
@@ -176,7 +176,7 @@ def no_address_space_for_virtual_functions(host: Watched) -> Said:
     yields_to=("no_address_space_for_virtual_functions", "more_virtual_functions_asked_than_offered"),
     uses=("configuration", "pci.sriov"),
 )
-def virtual_functions_were_not_made(host: Watched) -> Said:
+def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
     """Configuration asks for virtual functions, and the NIC has none or another number of them.
 
     nictop compares sriov_numvfs with what NetworkManager profiles, .link files, udev rules, netplan and scripts ask
@@ -188,7 +188,7 @@ def virtual_functions_were_not_made(host: Watched) -> Said:
     Known from systemd/systemd#40739 and #37275, openshift/sriov-network-operator#131, drivers/pci/pci-sysfs.c
     (sriov_numvfs_store), drivers/net/ethernet/broadcom/bnxt/bnxt_sriov.c (bnxt_sriov_configure).
     """
-    wishes = Wishes(host)
+    wishes = VfConfiguration(host)
     for function in _physical(host):
         asked, sriov = wishes.of(function), function.sriov
         if sriov is None or not asked or any(one.count in (sriov.num_vfs, 0) for one in asked):
@@ -210,14 +210,14 @@ def virtual_functions_were_not_made(host: Watched) -> Said:
         )
 
 
-def _bnxt_evidence(host: Watched, function: PciFunction) -> tuple[Evidence, ...]:
+def _bnxt_evidence(host: HostFacts, function: PciFunction) -> tuple[Evidence, ...]:
     down = [link for link in host.links_of_function.get(function.address, ()) if not is_up(link)]
     if function.driver != "bnxt_en" or not down:
         return ()
     return (Evidence("port", f"{down[0].name} is down, and bnxt_en makes VFs only while it is up", "ip link"),)
 
 
-def _count_fix(host: Watched, function: PciFunction, wish: Wish) -> Fix:
+def _count_fix(host: HostFacts, function: PciFunction, wish: ConfiguredVfs) -> Fix:
     sriov, path = function.sriov, word(f"{DEVICES}/{function.address}/sriov_numvfs")
     now = sriov.num_vfs if sriov is not None else 0
     ports = host.links_of_function.get(function.address, ())
@@ -231,7 +231,7 @@ def _count_fix(host: Watched, function: PciFunction, wish: Wish) -> Fix:
 
 
 @host_rule(FAMILY, "warning", needs=("configuration", "networkmanager", "pci.driver", "platform"), uses=("pci.sriov",))
-def virtual_functions_are_not_persistent(host: Watched) -> Said:
+def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
     """A NIC has virtual functions that no configuration asks for: after the next reboot they are gone.
 
     nictop finds virtual functions, but neither a NetworkManager profile with sriov.total-vfs, nor a .link file, udev
@@ -244,7 +244,7 @@ def virtual_functions_are_not_persistent(host: Watched) -> Said:
     Known from systemd/systemd#16219, systemd.link(5) SR-IOVVirtualFunctions=, nm-settings(5) sriov.
     """
     made = [one for one in _physical(host) if one.sriov is not None and one.sriov.num_vfs > 0]
-    wishes = Wishes(host)
+    wishes = VfConfiguration(host)
     if not made or wishes.are_unclear:
         return
     for function in made:
@@ -269,7 +269,7 @@ def virtual_functions_are_not_persistent(host: Watched) -> Said:
         )
 
 
-def _persistent_fixes(host: Watched, function: PciFunction, number: int) -> tuple[Fix, ...]:
+def _persistent_fixes(host: HostFacts, function: PciFunction, number: int) -> tuple[Fix, ...]:
     fixes = []
     manager = host.inventory.networkmanager
     for link in host.links_of_function.get(function.address, ()):

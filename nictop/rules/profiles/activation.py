@@ -17,9 +17,9 @@ from nictop.rules.fixes.profiles import (
     shown,
     static_settings,
 )
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_nic, managed_nics, state_evidence
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
@@ -41,7 +41,7 @@ CHECKS = (
     needs=("addresses",),
     uses=("configuration", "networkd", "networkmanager"),
 )
-def dhcp_never_answered(host: Watched) -> Said:
+def dhcp_never_answered(host: HostFacts) -> Outcomes:
     """A NIC asks for its address by DHCP and gets no answer.
 
     NetworkManager asks for 45 seconds, four times, then leaves the NIC disconnected and tries again every five
@@ -93,7 +93,7 @@ def _dhcp_state(link: Link, device: ManagedDevice) -> tuple[Severity, str] | Non
     return None
 
 
-def _static(host: Watched, link: Link, profile: Profile) -> tuple[Fix, ...]:
+def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
     return (
         Fix(
             "here",
@@ -109,7 +109,7 @@ def _static(host: Watched, link: Link, profile: Profile) -> tuple[Fix, ...]:
     )
 
 
-def _networkd_waits(host: Watched) -> Said:
+def _networkd_waits(host: HostFacts) -> Outcomes:
     for ifindex, state in host.inventory.networkd.items():
         link = host.snapshot.links.get(ifindex)
         if link is None or state.setup_state != "configuring" or not is_nic(host, link) or global_addresses(link):
@@ -147,7 +147,7 @@ def _networkd_waits(host: Watched) -> Said:
     yields_to=("profile_is_generated", "dhcp_never_answered", "ip_address_is_on_two_hosts"),
     needs=("networkmanager",),
 )
-def profile_failed(host: Watched) -> Said:
+def profile_failed(host: HostFacts) -> Outcomes:
     """NetworkManager tried to bring a profile up on a NIC and failed, for another reason than DHCP.
 
     The reason is NetworkManager's own: an address that another machine has, SR-IOV that could not be set up, a VLAN or
@@ -184,7 +184,7 @@ def profile_failed(host: Watched) -> Said:
 
 
 @host_rule(FAMILY, "critical", uses=("networkd",))
-def networkd_failed(host: Watched) -> Said:
+def networkd_failed(host: HostFacts) -> Outcomes:
     """systemd-networkd could not set a NIC up.
 
     Its state file says "failed": an address, route, or setting of the .network file was refused by the kernel. What

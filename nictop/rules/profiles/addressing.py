@@ -8,9 +8,9 @@ from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import global_addresses, modify
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 MAIN = 254
@@ -23,7 +23,7 @@ FORWARDING = ("bridge", "bond", "team", "openvswitch")
 
 
 @host_rule(FAMILY, "critical", uses=("addresses", "ethtool.driver"))
-def address_on_a_lower_link(host: Watched) -> Said:
+def address_on_a_lower_link(host: HostFacts) -> Outcomes:
     """A port below another link has an IPv4 address of its own, and answers for that do not come back to it.
 
     The virtual function below a Hyper-V NIC or a net_failover NIC, and a port of a bridge, bond or team hand what they
@@ -50,7 +50,7 @@ def address_on_a_lower_link(host: Watched) -> Said:
         yield _on_a_port(host, link, master, addresses, paired=paired)
 
 
-def _on_a_port(host: Watched, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool) -> Finding:
+def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool) -> Finding:
     written = [f"{one.address}/{one.prefix_length}" for one in addresses]
     drop = tuple(command("ip", "address", "del", one, "dev", link.name) for one in written)
     again = tuple(command("ip", "address", "add", one, "dev", link.name) for one in written)
@@ -89,7 +89,7 @@ def _on_a_port(host: Watched, link: Link, master: Link, addresses: tuple[Address
 
 
 @host_rule(FAMILY, "warning", needs=("networkmanager", "settings.policy_rules"), uses=("routes",))
-def second_default_route(host: Watched) -> Said:
+def second_default_route(host: HostFacts) -> Outcomes:
     """Two NICs each have an IPv4 default route, and little or nothing decides between them.
 
     With equal metrics the route that was set first is used. NetworkManager gives the first NIC of a kind metric 100,
@@ -129,7 +129,7 @@ def second_default_route(host: Watched) -> Said:
         )
 
 
-def _default_routes(host: Watched) -> Iterator[tuple[Link, DefaultRoute]]:
+def _default_routes(host: HostFacts) -> Iterator[tuple[Link, DefaultRoute]]:
     for link in host.links:
         if not link.default_routes or not is_nic(host, link):
             continue
@@ -143,7 +143,7 @@ def _route(route: DefaultRoute) -> str:
     return f"via {route.gateway or 'the link itself'}, metric {route.metric}"
 
 
-def _without_default_route(host: Watched, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
+def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, profile: Profile | None) -> Iterator[Fix]:
     if profile is not None and not profile.external:
         again = command("nmcli", "device", "reapply", link.name)
         before = "-1" if profile.ipv4.route_metric is None else str(profile.ipv4.route_metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, address_phrase
-from nictop.model.managers.profile_match import ETHERNET, Match
+from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
 from nictop.probe.records import Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -18,15 +18,15 @@ from nictop.rules.fixes.profiles import (
     profile_words,
     shown,
 )
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 
 
 @host_rule(FAMILY, "warning", yields_to=("dhcp_never_answered", "profile_failed"), needs=("networkmanager",))
-def two_profiles_compete(host: Watched) -> Said:
+def two_profiles_compete(host: HostFacts) -> Outcomes:
     """Two profiles with different addresses want the same NIC, and only the time of their last use decides.
 
     NetworkManager takes the profile with the highest autoconnect-priority; among equal ones the one that was up last.
@@ -67,7 +67,7 @@ def two_profiles_compete(host: Watched) -> Said:
         )
 
 
-def _rivals(host: Watched, link: Link) -> list[Profile]:
+def _rivals(host: HostFacts, link: Link) -> list[Profile]:
     """Profiles of equal rank for a link, that differ, the first one first."""
     if sum(one.autoconnect for one in host.profiles.candidates(link)) < 2:
         return []
@@ -77,7 +77,7 @@ def _rivals(host: Watched, link: Link) -> list[Profile]:
     return first + [one for one in found[1:] if _settings(one) != _settings(first[0])]
 
 
-def _connects(match: Match) -> bool:
+def _connects(match: ProfileMatch) -> bool:
     profile = match.profile
     bound_or_busy = profile.interface_name is not None or profile.mac_address is not None
     return not match.waits and profile.multi_connect != 3 and (bound_or_busy or profile.timestamp > 0)
@@ -100,7 +100,7 @@ def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
 
 
 @host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",), uses=("networkmanager",))
-def profile_names_a_missing_interface(host: Watched) -> Said:
+def profile_names_a_missing_interface(host: HostFacts) -> Outcomes:
     """A profile is bound to an interface name that no interface has, while a NIC has no profile of its own.
 
     The profile never comes up ("mismatching interface name"), and the NIC runs on a profile that NetworkManager made
@@ -124,7 +124,7 @@ def profile_names_a_missing_interface(host: Watched) -> Said:
     yields_to=("configuration_names_an_old_name", "profile_names_a_missing_interface"),
     uses=("networkmanager",),
 )
-def profile_names_a_missing_mac_address(host: Watched) -> Said:
+def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
     """A profile is bound to a MAC address that no NIC has, while a NIC has no profile of its own.
 
     Clones of a machine and NICs that were made anew keep profiles (or ifcfg files with HWADDR) of the old NIC. Such a
@@ -141,7 +141,7 @@ def profile_names_a_missing_mac_address(host: Watched) -> Said:
         yield _stray(host, link, profile, "profile_names_a_missing_mac_address", f"MAC address {address}")
 
 
-def _strays(host: Watched, idle: tuple[Link, ...], *, by_name: bool) -> Iterator[tuple[Link | None, Profile]]:
+def _strays(host: HostFacts, idle: tuple[Link, ...], *, by_name: bool) -> Iterator[tuple[Link | None, Profile]]:
     """(The NIC that a profile bound to what is not there was meant for, the profile); None: it cannot be told. One
     profile per NIC, the one that NetworkManager would prefer."""
     if not idle:
@@ -163,7 +163,7 @@ def _strays(host: Watched, idle: tuple[Link, ...], *, by_name: bool) -> Iterator
             yield None, profile
 
 
-def _unbindable(host: Watched, *, by_name: bool) -> Iterator[Profile]:
+def _unbindable(host: HostFacts, *, by_name: bool) -> Iterator[Profile]:
     names = host.profiles.names
     for profile in host.profiles.profiles:
         if (
@@ -179,7 +179,7 @@ def _unbindable(host: Watched, *, by_name: bool) -> Iterator[Profile]:
             yield profile
 
 
-def _stray(host: Watched, link: Link | None, profile: Profile, rule: str, missing: str) -> Finding:
+def _stray(host: HostFacts, link: Link | None, profile: Profile, rule: str, missing: str) -> Finding:
     evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing}, which is not there", "ip link"))
     why = "A profile that is bound to what is not there fits no device; NetworkManager ignores it without a word."
     if link is None:
@@ -210,21 +210,21 @@ def _stray(host: Watched, link: Link | None, profile: Profile, rule: str, missin
     )
 
 
-def _bind(host: Watched, profile: Profile, name: str) -> Iterator[str]:
+def _bind(host: HostFacts, profile: Profile, name: str) -> Iterator[str]:
     settings = ["connection.interface-name", name]
     if profile.mac_address is not None:
         settings += [f"{profile.type or ETHERNET}.mac-address", ""]
     yield modify(host, profile, *settings)
 
 
-def _unbind(host: Watched, profile: Profile) -> tuple[str, ...]:
+def _unbind(host: HostFacts, profile: Profile) -> tuple[str, ...]:
     settings = ["connection.interface-name", profile.interface_name or ""]
     if profile.mac_address is not None:
         settings += [f"{profile.type or ETHERNET}.mac-address", profile.mac_address]
     return (modify(host, profile, *settings),)
 
 
-def _runs_on(host: Watched, link: Link) -> Iterator[Evidence]:
+def _runs_on(host: HostFacts, link: Link) -> Iterator[Evidence]:
     device, active = host.profiles.device(link), host.profiles.active(link)
     if device is not None and active is not None and active.generated:
         state = "is up" if device.state == ACTIVATED else "is tried"

@@ -9,10 +9,10 @@ from nictop.probe.records import Address, DefaultRoute, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import ADDRESS, bring_up, modify, profile_evidence, profile_of_address
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
-from nictop.rules.profiles.outward import Place, carries_session, may_be_one_network, outward_addresses
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.profiles.outward import NetworkPlace, carries_session, may_be_one_network, outward_addresses
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
 MOST_NAMED = 4
@@ -25,7 +25,7 @@ RENEW = "Then renew its lease."
 
 
 @pair_rule("link and path", "critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
-def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
+def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     """The same IPv4 or IPv6 address is on links of two watched hosts: connections to it reach one of them or the other.
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and of bridges, bonds
@@ -40,8 +40,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
 
     Sources: RFC 5227; RFC 4862; nm-settings-nmcli(5) ipv4.dad-timeout; arping(8) -D.
     """
-    seen: dict[str, list[Place]] = {}
-    refused: list[Place] = []
+    seen: dict[str, list[NetworkPlace]] = {}
+    refused: list[NetworkPlace] = []
     for host in hosts:
         for place in outward_addresses(host):
             if FAILED_DETECTION in place.address.flags:
@@ -58,7 +58,7 @@ def ip_address_is_on_two_hosts(hosts: Sequence[Watched]) -> Said:
             yield from _on_both(places)
 
 
-def _wanted_by_profiles(host: Watched) -> Iterator[Place]:
+def _wanted_by_profiles(host: HostFacts) -> Iterator[NetworkPlace]:
     """Static addresses of NetworkManager's profiles that the link does not have, although it has a carrier."""
     for link, _ in managed_nics(host):
         profile = host.profiles.tried(link) if link.carrier is True else None
@@ -71,10 +71,10 @@ def _wanted_by_profiles(host: Watched) -> Iterator[Place]:
                 address, _, length = one.partition("/")
                 if address not in have and length.isascii() and length.isdecimal():
                     wanted = Address(family, address, int(length), "global", ("permanent",))  # type: ignore[arg-type]
-                    yield Place(host, link, wanted, configured_only=True)
+                    yield NetworkPlace(host, link, wanted, configured_only=True)
 
 
-def _on_both(places: Sequence[Place]) -> Iterator[Finding]:
+def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
     """At most one finding, about the link whose address is the easiest to change."""
     partners = {number: _partners(place, places) for number, place in enumerate(places)}
     numbers = [number for number, found in partners.items() if found]
@@ -103,7 +103,7 @@ def _on_both(places: Sequence[Place]) -> Iterator[Finding]:
     )
 
 
-def _partners(place: Place, places: Sequence[Place]) -> list[Place]:
+def _partners(place: NetworkPlace, places: Sequence[NetworkPlace]) -> list[NetworkPlace]:
     return [
         one
         for one in places
@@ -111,7 +111,7 @@ def _partners(place: Place, places: Sequence[Place]) -> list[Place]:
     ]
 
 
-def _refused(place: Place, others: Sequence[Place]) -> Finding:
+def _refused(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
     host, link = place.host, place.link
     address = place.address.address
     device = host.profiles.device(link)
@@ -137,13 +137,13 @@ def _refused(place: Place, others: Sequence[Place]) -> Finding:
     )
 
 
-def _listed(places: Sequence[Place]) -> str:
+def _listed(places: Sequence[NetworkPlace]) -> str:
     named = list(dict.fromkeys(place.named for place in places))
     more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
     return ", ".join(named[:MOST_NAMED]) + more
 
 
-def _evidence(place: Place, others: Sequence[Place]) -> tuple[Evidence, ...]:
+def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             "address here" if one is place else f"address on {one.host.name}",
@@ -154,20 +154,20 @@ def _evidence(place: Place, others: Sequence[Place]) -> tuple[Evidence, ...]:
     )
 
 
-def _origin(place: Place) -> str:
+def _origin(place: NetworkPlace) -> str:
     if place.configured_only:
         return "in its profile"
     return "static" if _is_static(place) else "with a lease (DHCP)"
 
 
-def _is_static(place: Place) -> bool:
+def _is_static(place: NetworkPlace) -> bool:
     return "permanent" in place.address.flags
 
 
 # ---------------------------------------------------------------------------------------------------------- fixes
 
 
-def _fixes(place: Place, other: Place) -> tuple[Fix, ...]:
+def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
     there = _another_address(other)
     at_peer = Fix(
         "peer", f"or change it on {other.host.name}", there.commands, there.persistent, there.undo, there.note
@@ -175,7 +175,7 @@ def _fixes(place: Place, other: Place) -> tuple[Fix, ...]:
     return tuple(chain((_another_address(place),), (at_peer,), _see(place)))
 
 
-def _another_address(place: Place) -> Fix:
+def _another_address(place: NetworkPlace) -> Fix:
     """How the address of one link is replaced, by whoever sets it."""
     host, link, title = place.host, place.link, "give this link another address"
     profile = profile_of_address(place.host, place.link, place.written)
@@ -216,12 +216,12 @@ def _route_again(link: Link, route: DefaultRoute) -> str:
     return command("ip", *family, "route", "replace", "default", *via, "dev", link.name, *metric, *table)
 
 
-def _configured_in(host: Watched, link: Link) -> str:
+def _configured_in(host: HostFacts, link: Link) -> str:
     entries = host.configuration.addressing(link)
     return f"For good: change it in {entries[0].file}, too." if entries else ""
 
 
-def _see(place: Place) -> Iterator[Fix]:
+def _see(place: NetworkPlace) -> Iterator[Fix]:
     if place.address.family == "ipv4":
         yield Fix(
             "here",

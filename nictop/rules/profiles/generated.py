@@ -24,9 +24,9 @@ from nictop.rules.fixes.profiles import (
     shown,
     static_settings,
 )
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_waiting_vf, managed_nics, state_evidence
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 MADE_UP_NAME = re.compile(r"Wired connection \d{1,4}")
@@ -48,7 +48,7 @@ WHY = (
     needs=("pci.physical_function",),
     uses=("networkmanager",),
 )
-def profile_is_generated(host: Watched) -> Said:
+def profile_is_generated(host: HostFacts) -> Outcomes:
     """A NIC depends on a profile that NetworkManager made up, because none of yours fits it.
 
     NetworkManager gives every Ethernet device without a profile one of its own, "Wired connection 1", kept in memory
@@ -84,7 +84,7 @@ def profile_is_generated(host: Watched) -> Said:
         yield replace(finding, severity="info", evidence=(*finding.evidence, *also))
 
 
-def _cases(host: Watched, manager: NetworkManager) -> Iterator[Case]:
+def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
     """NICs that depend on a made-up profile, and that profile."""
     for link in host.links:
         device = manager.devices.get(link.ifindex)
@@ -99,7 +99,7 @@ def _cases(host: Watched, manager: NetworkManager) -> Iterator[Case]:
         yield link, device, profile
 
 
-def _generated(host: Watched, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
+def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
     severity, title = _state(link, device, profile)
     proper = host.profiles.proper(link)
     active = host.profiles.active(link)
@@ -151,7 +151,7 @@ def _state(link: Link, device: ManagedDevice, profile: Profile) -> tuple[Severit
     return "critical", f"has no address: DHCP by {name} failed, a made-up profile"
 
 
-def _take_over(host: Watched, link: Link, generated: Profile, proper: Profile) -> Fix:
+def _take_over(host: HostFacts, link: Link, generated: Profile, proper: Profile) -> Fix:
     lines, undo = [bring_up(host, proper)], [bring_up(host, generated)]
     notes = ["NetworkManager does not change the profile of a NIC that is up by itself."]
     if not proper.autoconnect:
@@ -170,7 +170,7 @@ def _take_over(host: Watched, link: Link, generated: Profile, proper: Profile) -
     yields_to=("two_profiles_compete", "dhcp_never_answered", "profile_failed", "configuration_names_an_old_name"),
     uses=("networkmanager",),
 )
-def profile_still_called_wired_connection(host: Watched) -> Said:
+def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
     """A profile was made up by NetworkManager, then edited and saved, but is still called "Wired connection 1".
 
     The name says nothing of the NIC, and the number changes from machine to machine: nmcli con mod with the
@@ -210,7 +210,7 @@ def profile_still_called_wired_connection(host: Watched) -> Said:
     ),
     uses=("networkmanager",),
 )
-def no_profile_of_this_name(host: Watched) -> Said:
+def no_profile_of_this_name(host: HostFacts) -> Outcomes:
     """nmcli con mod with the name of this interface finds no profile, or that of another interface.
 
     nmcli addresses profiles by their own name or UUID, not by interface. Warning: a profile of that name exists, but
@@ -243,7 +243,7 @@ def no_profile_of_this_name(host: Watched) -> Said:
         )
 
 
-def _profile_of(host: Watched, link: Link) -> Profile | None:
+def _profile_of(host: HostFacts, link: Link) -> Profile | None:
     """The profile that runs a NIC, else the first that would."""
     active = host.profiles.active(link)
     if active is not None:

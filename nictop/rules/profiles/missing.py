@@ -18,7 +18,7 @@ from nictop.rules.fixes.profiles import (
     profile_evidence,
     shown,
 )
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.link.carrier import plug_in_fixes
 from nictop.rules.profiles.nics import (
     is_nic,
@@ -29,7 +29,7 @@ from nictop.rules.profiles.nics import (
     state_evidence,
     without_profile,
 )
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 EXPLICIT, BY_UDEV = 75, 77
@@ -37,7 +37,7 @@ EXPLICIT, BY_UDEV = 75, 77
 
 
 @host_rule(FAMILY, "critical", needs=("addresses",), uses=("networkmanager",))
-def networking_is_switched_off(host: Watched) -> Said:
+def networking_is_switched_off(host: HostFacts) -> Outcomes:
     """NetworkManager runs, but was told to switch networking off: it manages no NIC at all.
 
     nmcli networking off is remembered over reboots (/var/lib/NetworkManager/NetworkManager.state).
@@ -83,7 +83,7 @@ def networking_is_switched_off(host: Watched) -> Said:
     needs=("addresses", "configuration", "pci.physical_function"),
     uses=("networkmanager",),
 )
-def link_is_unmanaged(host: Watched) -> Said:
+def link_is_unmanaged(host: HostFacts) -> Outcomes:
     """NetworkManager was told to leave a NIC alone, and nobody else sets it up.
 
     nmcli says "device is strictly unmanaged" or does nothing with it. The order comes from unmanaged-devices or
@@ -134,7 +134,7 @@ def link_is_unmanaged(host: Watched) -> Said:
 
 
 def _origins(
-    host: Watched, link: Link, device: ManagedDevice, configuration: NetworkManagerConfiguration
+    host: HostFacts, link: Link, device: ManagedDevice, configuration: NetworkManagerConfiguration
 ) -> tuple[Evidence, ...]:
     """Who says that the link is to be left alone."""
     found = []
@@ -167,7 +167,7 @@ def _origins(
     ),
     needs=("addresses", "networkmanager"),
 )
-def no_profile_matches(host: Watched) -> Said:
+def no_profile_matches(host: HostFacts) -> Outcomes:
     """A NIC has its link, but there is no profile for it: NetworkManager does nothing with it.
 
     It stays "disconnected". On servers NetworkManager is often told not to make profiles by itself (no-auto-default=*,
@@ -222,7 +222,7 @@ def _why_none_made(
 
 
 @host_rule(FAMILY, "info", uses=("networkmanager",))
-def profile_does_not_connect_by_itself(host: Watched) -> Said:
+def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
     """A NIC is disconnected although a profile fits, because the profile or the NIC only connects by hand.
 
     Either connection.autoconnect of the profile is no, or the NIC was disconnected with nmcli device disconnect or con
@@ -276,7 +276,7 @@ def profile_does_not_connect_by_itself(host: Watched) -> Said:
     ),
     needs=("networkmanager",),
 )
-def link_down_profile_waits(host: Watched) -> Said:
+def link_down_profile_waits(host: HostFacts) -> Outcomes:
     """A NIC that a profile is to set up has no carrier: its addresses cannot be reached until the link is back.
 
     nmcli con show fills its DEVICE column for active profiles only. An empty one does not mean that the profile does
@@ -315,7 +315,7 @@ def link_down_profile_waits(host: Watched) -> Said:
         )
 
 
-def _without_carrier(host: Watched, link: Link, device: ManagedDevice) -> tuple[Profile, Severity, str] | None:
+def _without_carrier(host: HostFacts, link: Link, device: ManagedDevice) -> tuple[Profile, Severity, str] | None:
     """The profile that wants the NIC, how bad it is that it has no carrier, and the words for it."""
     active = host.profiles.active(link)
     if active is not None:

@@ -15,7 +15,7 @@ from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, ManagedDevice
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 IFF_UP, IFF_SLAVE = 0x1, 0x800
 ARPHRD_ETHER, ARPHRD_INFINIBAND = 1, 32
@@ -23,7 +23,7 @@ WIFI = 2
 """NM_DEVICE_TYPE_WIFI."""
 
 
-def is_nic(host: Watched, link: Link) -> bool:
+def is_nic(host: HostFacts, link: Link) -> bool:
     """Ethernet or InfiniBand, with a device, and no port of another link or representor of a switch."""
     return (
         link.type in (ARPHRD_ETHER, ARPHRD_INFINIBAND)
@@ -36,17 +36,17 @@ def is_nic(host: Watched, link: Link) -> bool:
     )
 
 
-def _is_wireless(host: Watched, link: Link) -> bool:
+def _is_wireless(host: HostFacts, link: Link) -> bool:
     """As NetworkManager knows it, else by the beginning of the names that udev and the kernel give to Wi-Fi."""
     device = host.profiles.device(link)
     return device.type == WIFI if device is not None else link.name.startswith("wl")
 
 
-def nics(host: Watched) -> tuple[Link, ...]:
+def nics(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_nic(host, link))
 
 
-def managed_nics(host: Watched) -> Iterator[tuple[Link, ManagedDevice]]:
+def managed_nics(host: HostFacts) -> Iterator[tuple[Link, ManagedDevice]]:
     """NICs that NetworkManager manages, while it manages anything."""
     manager = host.profiles.manager
     if manager is None or not manager.networking_enabled:
@@ -57,26 +57,26 @@ def managed_nics(host: Watched) -> Iterator[tuple[Link, ManagedDevice]]:
             yield link, device
 
 
-def is_nic_of_container(host: Watched, link: Link) -> bool:
+def is_nic_of_container(host: HostFacts, link: Link) -> bool:
     """A veth that NetworkManager runs, as inside a container; others are ends that somebody else looks after."""
     if link.kind != "veth" or link.master is not None:
         return False
     return host.profiles.is_named(link.name) or bool(host.profiles.fitting(link))
 
 
-def is_waiting_vf(host: Watched, link: Link) -> bool:
+def is_waiting_vf(host: HostFacts, link: Link) -> bool:
     """A virtual function whose physical function is on this host: as a rule it waits for a guest."""
     function = host.functions.get(link.pci_address or "")
     return function is not None and function.physical_function is not None
 
 
-def has_own_profile(host: Watched, link: Link) -> bool:
+def has_own_profile(host: HostFacts, link: Link) -> bool:
     """A profile that somebody wrote fits, or somebody else set the link up."""
     active = host.profiles.active(link)
     return (active is not None and not is_made_up(active)) or bool(host.profiles.proper(link))
 
 
-def without_profile(host: Watched) -> tuple[Link, ...]:
+def without_profile(host: HostFacts) -> tuple[Link, ...]:
     """NICs that NetworkManager manages and for which nobody wrote a profile."""
     return tuple(
         link
@@ -85,7 +85,7 @@ def without_profile(host: Watched) -> tuple[Link, ...]:
     )
 
 
-def set_up_otherwise(host: Watched, link: Link) -> bool:
+def set_up_otherwise(host: HostFacts, link: Link) -> bool:
     """systemd-networkd manages it, or a stanza of ifupdown or netplan applies to it."""
     networkd = host.inventory.networkd.get(link.ifindex)
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
@@ -93,7 +93,7 @@ def set_up_otherwise(host: Watched, link: Link) -> bool:
     return bool(host.configuration.addressing(link))
 
 
-def nobody_sets_up(host: Watched) -> tuple[Link, ...]:
+def nobody_sets_up(host: HostFacts) -> tuple[Link, ...]:
     """NICs without an address that no manager, profile or stanza cares for."""
     return tuple(
         link

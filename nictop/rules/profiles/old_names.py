@@ -10,9 +10,9 @@ from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, shown
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 EXACT = re.compile(r"[^*?\[\]!]+")
@@ -27,7 +27,7 @@ STRANDED = "What the stanza sets up is not there, and a NIC of this machine has 
 
 
 @host_rule(FAMILY, "critical", uses=("configuration", "networkmanager"))
-def configuration_names_an_old_name(host: Watched) -> Said:
+def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
     """A NIC was renamed, and its profile or a configuration file still uses the name that is only an altname now.
 
     A card more or less, another slot, PCIe hotplug, a new kernel or a new driver change predictable names (ens18
@@ -56,7 +56,7 @@ def configuration_names_an_old_name(host: Watched) -> Said:
             yield _old_file(host, link, entry)
 
 
-def _old_profile(host: Watched, link: Link) -> Finding | None:
+def _old_profile(host: HostFacts, link: Link) -> Finding | None:
     profiles = host.profiles.profiles
     profile = next((one for one in profiles if one.interface_name in link.altnames and not one.external), None)
     if profile is None or (profile.interface_name in host.profiles.names):
@@ -88,7 +88,7 @@ def _old_profile(host: Watched, link: Link) -> Finding | None:
     )
 
 
-def _by_address(host: Watched, link: Link) -> Iterator[Fix]:
+def _by_address(host: HostFacts, link: Link) -> Iterator[Fix]:
     """Bind the profile to the NIC itself, so that the next renaming does no harm."""
     profile = next((one for one in host.profiles.profiles if one.interface_name in link.altnames), None)
     if profile is None or link.permanent_address is None or profile.mac_address is not None:
@@ -103,7 +103,7 @@ def _names(link: Link) -> Evidence:
     return Evidence("names", f"{link.name}, altnames {', '.join(link.altnames)}", "ip link")
 
 
-def _old_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
+def _old_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
     entries = host.configuration.entries(link)
     if any(link.name in entry.names or entry.addresses for entry in entries if entry.owner in ADDRESSING):
         return None
@@ -111,7 +111,7 @@ def _old_stanza(host: Watched, link: Link) -> ConfigurationEntry | None:
     return next((entry for entry in old if any(name in link.altnames for name in entry.names)), None)
 
 
-def _old_file(host: Watched, link: Link, entry: ConfigurationEntry) -> Finding:
+def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
     old = next(name for name in entry.names if name in link.altnames)
     return Finding(
         rule="configuration_names_an_old_name",
@@ -149,7 +149,7 @@ def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
     needs=("addresses",),
     uses=("configuration",),
 )
-def configuration_names_a_missing_link(host: Watched) -> Said:
+def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     """netplan, ifupdown or networkd configure an interface that does not exist, while a NIC has no configuration.
 
     Usually the NIC has another name than when the file was written: moved, replaced, or passed through anew. ifupdown

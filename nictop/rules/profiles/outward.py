@@ -14,7 +14,7 @@ from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Address, Link
 from nictop.rules.fixes.hypervisors import CLOUDS
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 
 MASTERS = ("bridge", "bond", "team")
 ABOVE_ONE = ("vlan", "macvlan", "ipvlan")
@@ -28,10 +28,10 @@ PUBLIC_CLOUDS = (*CLOUDS, "azure")
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class NetworkPlace:
     """An address of a link of a watched host."""
 
-    host: Watched
+    host: HostFacts
     link: Link
     address: Address
     configured_only: bool = False
@@ -48,7 +48,7 @@ class Place:
         return f"{self.link.name} of {self.host.name}"
 
 
-def is_outward(host: Watched, link: Link, depth: int = DEPTH) -> bool:
+def is_outward(host: HostFacts, link: Link, depth: int = DEPTH) -> bool:
     """What it sends leaves the host by a device."""
     if link.bus is not None:
         return True
@@ -63,17 +63,17 @@ def is_outward(host: Watched, link: Link, depth: int = DEPTH) -> bool:
     return False
 
 
-def outward_addresses(host: Watched) -> Iterator[Place]:
+def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
     """Global addresses of links that are up and have a carrier, refused duplicates among them."""
     for link in host.links:
         usable = bool(link.flags & IFF_UP) and link.carrier is True
         if usable and link.addresses and (is_outward(host, link) or link.kind == "veth"):
             for one in link.addresses:
                 if one.scope == "global":
-                    yield Place(host, link, one)
+                    yield NetworkPlace(host, link, one)
 
 
-def may_be_one_network(one: Place, other: Place) -> bool:
+def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
     """Nothing that the hosts say speaks against the two links being in one network."""
     if is_same_link(one, other) or one.host.name == other.host.name:
         return False
@@ -87,7 +87,7 @@ def may_be_one_network(one: Place, other: Place) -> bool:
     return not all(_is_in_user_network(place) for place in (one, other))
 
 
-def is_same_link(one: Place, other: Place) -> bool:
+def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
     """One machine that is watched under two names."""
     mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
     if mine is None or theirs is None or not mine.boot_id or mine.boot_id != theirs.boot_id:
@@ -99,7 +99,7 @@ def is_same_link(one: Place, other: Place) -> bool:
     )
 
 
-def _are_veth_peers(one: Place, other: Place) -> bool:
+def _are_veth_peers(one: NetworkPlace, other: NetworkPlace) -> bool:
     mine, theirs = one.host.snapshot.hello, other.host.snapshot.hello
     return (
         mine is not None
@@ -118,7 +118,7 @@ def _peer(link: Link) -> int | None:
     return link.lower
 
 
-def _is_in_user_network(place: Place) -> bool:
+def _is_in_user_network(place: NetworkPlace) -> bool:
     network, dot, last = place.address.address.rpartition(".")
     gateways = {route.gateway for route in place.link.default_routes}
     return (
@@ -129,6 +129,6 @@ def _is_in_user_network(place: Place) -> bool:
     )
 
 
-def carries_session(place: Place) -> bool:
+def carries_session(place: NetworkPlace) -> bool:
     """The connection from which this host is watched ends at the address."""
     return place.host.inventory.platform.session_address == place.address.address

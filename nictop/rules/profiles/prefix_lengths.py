@@ -10,9 +10,9 @@ from nictop.model.devices.subnets import vlan_id
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
-from nictop.rules.host import Watched
-from nictop.rules.profiles.outward import Place, may_be_one_network, outward_addresses
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -27,7 +27,7 @@ SMALLEST = {4: 30, 6: 126}
     needs=("platform", "routes"),
     uses=("addresses",),
 )
-def prefix_length_differs(hosts: Sequence[Watched]) -> Said:
+def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
     """Two watched hosts are in one subnet by their addresses, with different prefix lengths.
 
     The host with the longer prefix sends to a gateway, or nowhere, what the other one takes for its own subnet; answers
@@ -40,7 +40,7 @@ def prefix_length_differs(hosts: Sequence[Watched]) -> Said:
 
     Sources: RFC 950; RFC 1122 section 3.3.1.1; ip-address(8).
     """
-    by_length: dict[int, list[Place]] = {}
+    by_length: dict[int, list[NetworkPlace]] = {}
     for place in (place for host in hosts for place in outward_addresses(host)):
         network = network_of(place.written)
         if network is not None:
@@ -72,11 +72,11 @@ def prefix_length_differs(hosts: Sequence[Watched]) -> Said:
         )
 
 
-def _overlapping(by_length: dict[int, list[Place]]) -> Iterator[tuple[Place, Place]]:
+def _overlapping(by_length: dict[int, list[NetworkPlace]]) -> Iterator[tuple[NetworkPlace, NetworkPlace]]:
     """(wider, narrower) of which the narrower one's address is in the wider one's subnet; looked up by network."""
     lengths = sorted(by_length)
     for wider in lengths:
-        members: dict[Network, list[Place]] = {}
+        members: dict[Network, list[NetworkPlace]] = {}
         for place in by_length[wider]:
             network = network_of(place.written)
             if network is not None:
@@ -88,7 +88,7 @@ def _overlapping(by_length: dict[int, list[Place]]) -> Iterator[tuple[Place, Pla
                     yield other, place
 
 
-def _is_one_network(wide: Place, narrow: Place) -> bool:
+def _is_one_network(wide: NetworkPlace, narrow: NetworkPlace) -> bool:
     if not may_be_one_network(wide, narrow) or wide.address.address == narrow.address.address:
         return False
     if vlan_id(wide.link) != vlan_id(narrow.link):
@@ -100,29 +100,31 @@ def _is_one_network(wide: Place, narrow: Place) -> bool:
     return None not in gateways and gateways[0] == gateways[1]
 
 
-def _gateway(place: Place) -> str | None:
+def _gateway(place: NetworkPlace) -> str | None:
     routes = (route for route in place.link.default_routes if route.family == place.address.family)
     return next((route.gateway for route in routes if route.gateway), None)
 
 
-def _minority(wide: Place, narrow: Place, by_length: dict[int, list[Place]]) -> tuple[Place, Place]:
+def _minority(
+    wide: NetworkPlace, narrow: NetworkPlace, by_length: dict[int, list[NetworkPlace]]
+) -> tuple[NetworkPlace, NetworkPlace]:
     """(the one to change, the other): the length that fewer addresses of the wider subnet have; else the longer one."""
     network = network_of(wide.written)
 
-    def having(place: Place) -> int:
+    def having(place: NetworkPlace) -> int:
         found = by_length[place.address.prefix_length]
         return sum(network is not None and ipaddress.ip_address(one.address.address) in network for one in found)
 
     return (wide, narrow) if having(wide) < having(narrow) else (narrow, wide)
 
 
-def _gateways(*places: Place) -> Iterator[Evidence]:
+def _gateways(*places: NetworkPlace) -> Iterator[Evidence]:
     found = {_gateway(place) for place in places} - {None}
     if found:
         yield Evidence("default gateway", ", ".join(sorted(map(str, found))), "ip route")
 
 
-def _fix(place: Place, length: int, where: str) -> Fix:
+def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
     written = f"{place.address.address}/{length}"
     profile = profile_of_address(place.host, place.link, place.written)
     title = f"set {length} here" if where == "here" else f"or set {length} on {place.host.name}"

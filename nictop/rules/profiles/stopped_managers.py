@@ -9,9 +9,9 @@ from nictop.probe.records import ConfigurationEntry, Link, StoppedManager
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import has_address
-from nictop.rules.host import Watched
+from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_waiting_vf, nics
-from nictop.rules.registry import Family, Said, host_rule
+from nictop.rules.registry import Family, Outcomes, host_rule
 
 FAMILY: Family = "profiles and names"
 MOST_SHOWN = 4
@@ -19,7 +19,7 @@ NEEDS = ("stopped_managers", "services", "threads", "addresses", "configuration"
 
 
 @host_rule(FAMILY, "critical", needs=NEEDS, uses=("networkmanager", "networkd"))
-def networkmanager_does_not_run(host: Watched) -> Said:
+def networkmanager_does_not_run(host: HostFacts) -> Outcomes:
     """NetworkManager does not run, and has profiles for NICs of this host.
 
     Nothing sets these NICs up, and nothing renews their leases.
@@ -43,7 +43,7 @@ def networkmanager_does_not_run(host: Watched) -> Said:
 @host_rule(
     FAMILY, "critical", yields_to=("networkmanager_does_not_run",), needs=NEEDS, uses=("networkmanager", "networkd")
 )
-def networkd_does_not_run(host: Watched) -> Said:
+def networkd_does_not_run(host: HostFacts) -> Outcomes:
     """systemd-networkd does not run, and there are .network files for NICs of this host.
 
     Nothing sets these NICs up, and nothing renews their leases. netplan writes such files, too.
@@ -62,18 +62,18 @@ def networkd_does_not_run(host: Watched) -> Said:
     yield from _said("networkd_does_not_run", host, stopped, setting, _is_of_networkmanager_or_files)
 
 
-def _stopped(host: Watched, name: str) -> StoppedManager | None:
+def _stopped(host: HostFacts, name: str) -> StoppedManager | None:
     return next((one for one in host.inventory.stopped_managers if one.name == name), None)
 
 
-def _is_of_networkd_or_files(host: Watched, link: Link) -> bool:
+def _is_of_networkd_or_files(host: HostFacts, link: Link) -> bool:
     networkd = host.inventory.networkd.get(link.ifindex) if host.inventory.services.networkd is not None else None
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
         return True
     return any(entry.owner == "ifupdown" for entry in host.configuration.addressing(link))
 
 
-def _is_of_networkmanager_or_files(host: Watched, link: Link) -> bool:
+def _is_of_networkmanager_or_files(host: HostFacts, link: Link) -> bool:
     device = host.profiles.device(link)
     if device is not None and device.managed:
         return True
@@ -82,10 +82,10 @@ def _is_of_networkmanager_or_files(host: Watched, link: Link) -> bool:
 
 def _said(
     rule: str,
-    host: Watched,
+    host: HostFacts,
     stopped: StoppedManager,
     entries: tuple[ConfigurationEntry, ...],
-    is_of_another: Callable[[Watched, Link], bool],
+    is_of_another: Callable[[HostFacts, Link], bool],
 ) -> Iterator[Finding]:
     wanted = [
         (link, entry)

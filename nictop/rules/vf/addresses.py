@@ -14,8 +14,8 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.hypervisors import has_linux_below, places_below
 from nictop.rules.fixes.profiles import bring_up, modify
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import (
     NO_ADDRESS,
@@ -33,7 +33,7 @@ NEW_MACHINE_ID = ("rm -f /etc/machine-id /var/lib/dbus/machine-id", "systemd-mac
 
 
 @pair_rule(FAMILY, "warning", needs=("pci.physical_function",), uses=("links.address_assignment",))
-def vf_address_is_random(hosts: Sequence[Watched]) -> Said:
+def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest's virtual function has no MAC address of its own: its driver makes up another one at every boot.
 
     nictop reads addr_assign_type "random" of a virtual function's netdev. The host has set no address, so that DHCP
@@ -67,7 +67,7 @@ def vf_address_is_random(hosts: Sequence[Watched]) -> Said:
             )
 
 
-def _address_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
+def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     address = word(link.address) if link.address else "<MAC>"
     fixes = []
     for place in places_below(host.inventory.platform):
@@ -88,7 +88,7 @@ def _address_fixes(host: Watched, link: Link) -> tuple[Fix, ...]:
 
 
 @pair_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
-def vf_has_no_administrative_address(hosts: Sequence[Watched]) -> Said:
+def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
     """A virtual function was given to a guest without a MAC address, so that the guest makes one up at every boot.
 
     nictop reads 00:00:00:00:00:00 as the address of a virtual function (IFLA_VFINFO_LIST) that vfio-pci has and a guest
@@ -133,7 +133,7 @@ def _choose_address(port: Link, number: int) -> Fix:
 
 
 @pair_rule(FAMILY, "critical", uses=("links.address_assignment",))
-def address_is_used_twice(hosts: Sequence[Watched]) -> Said:
+def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
     """Two watched machines have NICs with the same MAC address.
 
     nictop compares the addresses of all links with hardware behind them that are up. Cloned guests keep the address of
@@ -146,7 +146,7 @@ def address_is_used_twice(hosts: Sequence[Watched]) -> Said:
 
     Known from systemd/systemd#14744, machine-id(5), systemd.link(5).
     """
-    seen: dict[str, list[tuple[Watched, Link]]] = {}
+    seen: dict[str, list[tuple[HostFacts, Link]]] = {}
     for host in hosts:
         for link in host.links:
             if link.address and _is_hardware_in_use(link):
@@ -198,12 +198,12 @@ def _is_hardware_in_use(link: Link) -> bool:
     return has_device and link.address != NO_ADDRESS and link.master is None and is_up(link)
 
 
-def _have_one_machine_id(one: Watched, other: Watched) -> bool:
+def _have_one_machine_id(one: HostFacts, other: HostFacts) -> bool:
     mine, theirs = one.inventory.platform.machine_id_hash, other.inventory.platform.machine_id_hash
     return mine is not None and mine == theirs
 
 
-def _duplicate_fixes(host: Watched, link: Link, *, cloned: bool) -> tuple[Fix, ...]:
+def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix, ...]:
     change = command("ip", "link", "set", "dev", link.name, "address")
     undo = f"{change} {word(link.address or '')}"
     own = link.permanent_address
@@ -226,7 +226,7 @@ def _duplicate_fixes(host: Watched, link: Link, *, cloned: bool) -> tuple[Fix, .
     return tuple(fixes)
 
 
-def _permanent_in_profile(host: Watched, link: Link) -> tuple[Fix, ...]:
+def _permanent_in_profile(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """Where a NetworkManager profile sets the address."""
     profile = host.profiles.active(link)
     if profile is None or profile.external or profile.cloned_mac_address in (None, "", "preserve", "permanent"):
@@ -244,7 +244,7 @@ def _permanent_in_profile(host: Watched, link: Link) -> tuple[Fix, ...]:
 
 
 @pair_rule(FAMILY, "warning", needs=("platform",))
-def machine_id_is_cloned(hosts: Sequence[Watched]) -> Said:
+def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
     """Two watched machines have the same machine-id: one was copied from the other, or both from one template.
 
     nictop compares hashes of /etc/machine-id. DHCP clients identify themselves by it (DUID), so that both may be given
@@ -255,7 +255,7 @@ def machine_id_is_cloned(hosts: Sequence[Watched]) -> Said:
 
     Known from machine-id(5), systemd.network(5) DUIDType=, systemd/systemd#14744.
     """
-    by_id: dict[str, list[Watched]] = {}
+    by_id: dict[str, list[HostFacts]] = {}
     for host in hosts:
         platform = host.inventory.platform
         if platform.machine_id_hash is not None and "container" not in platform.roles:
@@ -277,6 +277,6 @@ def machine_id_is_cloned(hosts: Sequence[Watched]) -> Said:
         )
 
 
-def _share_an_address(one: Watched, other: Watched) -> bool:
+def _share_an_address(one: HostFacts, other: HostFacts) -> bool:
     mine = {link.address for link in one.links if link.address and _is_hardware_in_use(link)}
     return any(link.address in mine for link in other.links if _is_hardware_in_use(link))

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from nictop.probe.records import Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding, Fix, Place
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.hypervisors import has_linux_below, places_below
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import Pair, is_port_of_netvsc, is_up, is_virtual_function, pairs, set_vf_fix
 
@@ -23,7 +23,7 @@ MOST_FIXES = 4
 
 
 @pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
-def port_of_virtual_functions_is_down(hosts: Sequence[Watched]) -> Said:
+def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
     """The port of a physical function is down or has no link, and with it every virtual function that follows it.
 
     nictop sees the physical function's netdev without carrier, or switched off, while virtual functions in use have the
@@ -56,7 +56,7 @@ def port_of_virtual_functions_is_down(hosts: Sequence[Watched]) -> Said:
 
 
 @pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
-def vf_link_is_disabled(hosts: Sequence[Watched]) -> Said:
+def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
     """A virtual function that is in use has been switched off by its physical function.
 
     nictop reads the link state "disable" (IFLA_VF_LINK_STATE) of a virtual function that a guest has open, or whose
@@ -83,7 +83,7 @@ def vf_link_is_disabled(hosts: Sequence[Watched]) -> Said:
         )
 
 
-def _held(hosts: Sequence[Watched]) -> Iterator[tuple[Watched, Link, list[VirtualFunction]]]:
+def _held(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[VirtualFunction]]]:
     """Ports and their virtual functions in use, without those whose guest is another watched host that sees it."""
     told = {
         (one.physical.name, one.port.ifindex, one.function.number)
@@ -108,25 +108,25 @@ def _follows(port: Link, function: VirtualFunction) -> bool:
     return (_lacks_carrier(port) or not is_up(port)) and function.link_state in ("auto", None)
 
 
-def _port_fix(place: Place, port: Link) -> Fix:
+def _port_fix(place: WhereToType, port: Link) -> Fix:
     if is_up(port):
         return Fix(place, "restore its link", (), None, (), "Cable, transceiver, and the port of the switch.")
     change = command("ip", "link", "set", port.name, "up")
     return Fix(place, "switch it on", (change,), False, (command("ip", "link", "set", port.name, "down"),))
 
 
-def _keep_up(place: Place, port: Link, number: int) -> Fix:
+def _keep_up(place: WhereToType, port: Link, number: int) -> Fix:
     title = f"keep VF {number} up without it"
     return set_vf_fix(place, title, port, number, "state", "enable", undo=("state", "auto"))
 
 
-def _let_follow(place: Place, port: Link, number: int) -> Fix:
+def _let_follow(place: WhereToType, port: Link, number: int) -> Fix:
     title = f"let VF {number} follow its port"
     return set_vf_fix(place, title, port, number, "state", "auto", undo=("state", "disable"))
 
 
 @pair_rule(FAMILY, "critical", needs=("ethtool.driver",), uses=("platform.hypervisor",))
-def vf_has_no_carrier(hosts: Sequence[Watched]) -> Said:
+def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest's virtual function is up and has no link: its port on the hypervisor is down, or keeps it switched off.
 
     nictop sees the netdev of a virtual function without carrier. The guest cannot repair that: link state and port
@@ -147,7 +147,7 @@ def vf_has_no_carrier(hosts: Sequence[Watched]) -> Said:
                 yield _without_carrier(host, link, pair)
 
 
-def _without_carrier(host: Watched, link: Link, pair: Pair | None) -> Finding:
+def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
     evidence = [Evidence("carrier", "no", f"/sys/class/net/{link.name}/carrier")]
     title = "has no link: the port below this virtual function is down or off"
     fixes = _fixes_below(host, link) if pair is None else ()
@@ -184,7 +184,7 @@ def _toggle(link: Link) -> Fix:
     return Fix("here", "switch the link off and on", commands, None, (), "Ends connections over it.")
 
 
-def _fixes_below(host: Watched, link: Link) -> tuple[Fix, ...]:
+def _fixes_below(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     fixes = []
     for place in places_below(host.inventory.platform):
         if place == "esxi":

@@ -13,8 +13,8 @@ from typing import Final
 
 from nictop.probe.records import KernelMessage, Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding
-from nictop.rules.host import Watched, link_driver
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.vf.facts import (
     LATELY,
     Pair,
@@ -45,7 +45,7 @@ GIVEN = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNOR
 class Complaint:
     """What the driver of one physical function said, and which of its virtual functions it may mean."""
 
-    host: Watched
+    host: HostFacts
     port: Link
     messages: list[KernelMessage]
 
@@ -75,7 +75,7 @@ class Complaint:
             for match in GIVEN.finditer(message.text)
         )
 
-    def users(self, hosts: Sequence[Watched], number: int) -> list[Pair]:
+    def users(self, hosts: Sequence[HostFacts], number: int) -> list[Pair]:
         """Netdevs of that VF on watched hosts."""
         return [
             one
@@ -83,7 +83,7 @@ class Complaint:
             if one.physical is self.host and one.port is self.port and one.function.number == number
         ]
 
-    def is_settled(self, hosts: Sequence[Watched], number: int) -> bool:
+    def is_settled(self, hosts: Sequence[HostFacts], number: int) -> bool:
         """Its netdev is watched, bears the address that the VF has, and has no link above it that may need others."""
         users = self.users(hosts, number)
         return bool(users) and all(_sends_as_itself(one) for one in users)
@@ -96,12 +96,12 @@ def _sends_as_itself(pair: Pair) -> bool:
     return not any(one.lower == link.ifindex and one.lower_namespace is None for one in pair.guest.links)
 
 
-def _has_used_functions(host: Watched) -> bool:
+def _has_used_functions(host: HostFacts) -> bool:
     """Of drivers that complain about what guests try."""
     return any(link_driver(port) in SPEAKERS for port, _ in host.used_virtual_functions)
 
 
-def _complaints(hosts: Sequence[Watched], *signs: str) -> Iterator[Complaint]:
+def _complaints(hosts: Sequence[HostFacts], *signs: str) -> Iterator[Complaint]:
     """All but those of a port whose guest is watched and filtered (`vf_filter_stops_a_bridge` tells that better)."""
     filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
     for host in hosts:
@@ -118,7 +118,7 @@ def _complaints(hosts: Sequence[Watched], *signs: str) -> Iterator[Complaint]:
     uses=("messages", "pci.driver", "pci.sriov"),
     messages_if=_has_used_functions,
 )
-def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
+def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest tries to give its virtual function another MAC address, and the physical function refuses.
 
     nictop reads "VF … override administratively set MAC address" among the kernel's messages of igb, ixgbe, i40e and
@@ -147,7 +147,7 @@ def vf_may_not_change_its_address(hosts: Sequence[Watched]) -> Said:
         )
 
 
-def _has_its_address(hosts: Sequence[Watched], complaint: Complaint, function: VirtualFunction) -> bool:
+def _has_its_address(hosts: Sequence[HostFacts], complaint: Complaint, function: VirtualFunction) -> bool:
     """What was refused is no longer wanted, as far as can be seen."""
     if complaint.users(hosts, function.number):
         return complaint.is_settled(hosts, function.number)
@@ -155,7 +155,7 @@ def _has_its_address(hosts: Sequence[Watched], complaint: Complaint, function: V
 
 
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
-def vf_has_no_room_for_more_addresses(hosts: Sequence[Watched]) -> Said:
+def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest needs more MAC addresses or VLANs on its virtual function than an untrusted one may have.
 
     nictop reads "VF is not trusted, switch the VF to trusted to add more functionality" among the messages of i40e and
@@ -204,7 +204,7 @@ def _refused(rule: str, complaint: Complaint, functions: list[VirtualFunction], 
 
 
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
-def vf_sends_foreign_addresses(hosts: Sequence[Watched]) -> Said:
+def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest sends frames with MAC addresses that are not its own, and the NIC throws them away (spoof check).
 
     nictop reads "Spoof event(s) detected on VF" (igb) or "Spoofed packets detected" (ixgbe) among kernel messages.

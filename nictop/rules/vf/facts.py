@@ -14,9 +14,9 @@ from functools import lru_cache
 from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
-from nictop.rules.finding import Fix, Place
+from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import Watched, link_driver
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.vf.use import is_in_use, virtual_function
 
 VF_DRIVERS = frozenset(
@@ -55,7 +55,7 @@ def named_as_virtual(vendor_id: int, device_id: int, name: str | None) -> bool:
     return (vendor_id, device_id) in VF_DEVICES or bool(name and VF_NAME.search(name))
 
 
-def is_virtual_function(host: Watched, link: Link) -> bool:
+def is_virtual_function(host: HostFacts, link: Link) -> bool:
     """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
     if link.pci_address is None or link.bus != "pci":
         return False
@@ -69,24 +69,24 @@ def is_virtual_function(host: Watched, link: Link) -> bool:
     )
 
 
-def is_port_of_netvsc(host: Watched, link: Link) -> bool:
+def is_port_of_netvsc(host: HostFacts, link: Link) -> bool:
     """Hyper-V's synthetic NIC stands above it and is the one to configure."""
     above = host.snapshot.links.get(link.master) if link.master is not None else None
     return above is not None and link_driver(above) == "hv_netvsc"
 
 
-def function_of(host: Watched, port: Link, number: int) -> PciFunction | None:
+def function_of(host: HostFacts, port: Link, number: int) -> PciFunction | None:
     """PCI function of VF `number` of the physical function that carries `port`."""
     return virtual_function(port, number, host.functions)
 
 
-def own_links(host: Watched, port: Link, number: int) -> tuple[Link, ...]:
+def own_links(host: HostFacts, port: Link, number: int) -> tuple[Link, ...]:
     """Netdevs of VF `number` on the same host."""
     function = function_of(host, port, number)
     return host.links_of_function.get(function.address, ()) if function is not None else ()
 
 
-def is_used(host: Watched, port: Link, number: int) -> bool:
+def is_used(host: HostFacts, port: Link, number: int) -> bool:
     """A guest has VF `number` of `port` open, or it is a link here that is up."""
     return is_in_use(function_of(host, port, number), host.links_of_function)
 
@@ -95,15 +95,15 @@ def is_used(host: Watched, port: Link, number: int) -> bool:
 class Pair:
     """A virtual function's netdev and what its physical function says of it."""
 
-    guest: Watched
+    guest: HostFacts
     link: Link
-    physical: Watched
+    physical: HostFacts
     port: Link
     """Netdev of the physical function."""
     function: VirtualFunction
 
     @property
-    def place(self) -> Place:
+    def place(self) -> WhereToType:
         """Where commands about the physical function are typed."""
         return "here" if self.guest is self.physical else "peer"
 
@@ -113,15 +113,15 @@ class Pair:
         return f"VF {self.function.number} of {self.port.name} on {self.physical.name}"
 
 
-def pairs(hosts: Sequence[Watched]) -> tuple[Pair, ...]:
+def pairs(hosts: Sequence[HostFacts]) -> tuple[Pair, ...]:
     """Every virtual function of which both sides are watched, whether on one host or on two."""
     return _pairs(tuple(hosts))
 
 
 @lru_cache(maxsize=1)
-def _pairs(hosts: tuple[Watched, ...]) -> tuple[Pair, ...]:
+def _pairs(hosts: tuple[HostFacts, ...]) -> tuple[Pair, ...]:
     """Made once for all the rules of a diagnosis: hosts are compared by identity."""
-    claims: dict[str, list[tuple[Watched, Link, VirtualFunction]]] = {}
+    claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]] = {}
     found = []
     for host in hosts:
         for port in host.links:
@@ -135,7 +135,9 @@ def _pairs(hosts: tuple[Watched, ...]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def _across(hosts: Sequence[Watched], claims: dict[str, list[tuple[Watched, Link, VirtualFunction]]]) -> Iterator[Pair]:
+def _across(
+    hosts: Sequence[HostFacts], claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]]
+) -> Iterator[Pair]:
     for guest in hosts:
         for link in guest.links:
             claimed = claims.get(link.permanent_address or "") or claims.get(link.address or "") or ()
@@ -144,7 +146,7 @@ def _across(hosts: Sequence[Watched], claims: dict[str, list[tuple[Watched, Link
                 yield Pair(guest, link, *others[0])
 
 
-def is_same_machine(one: Watched, other: Watched) -> bool:
+def is_same_machine(one: HostFacts, other: HostFacts) -> bool:
     """It is watched twice, under two names: same boot."""
     if one is other:
         return True
@@ -152,7 +154,7 @@ def is_same_machine(one: Watched, other: Watched) -> bool:
     return mine is not None and theirs is not None and bool(mine.boot_id) and mine.boot_id == theirs.boot_id
 
 
-def function_messages(host: Watched, *signs: str) -> dict[str, list[KernelMessage]]:
+def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMessage]]:
     """PCI address → kernel messages about it that contain one of `signs`, oldest first."""
     found: dict[str, list[KernelMessage]] = {}
     for message in host.inventory.messages or ():
@@ -169,14 +171,14 @@ def since(messages: Iterable[KernelMessage], created: float | None) -> list[Kern
     return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE]
 
 
-def message_source(host: Watched, message: KernelMessage) -> str:
+def message_source(host: HostFacts, message: KernelMessage) -> str:
     """``dmesg, 3 min 5 s ago``: an old message may tell of what has been repaired since."""
     age = max(0.0, host.inventory.time - message.time)
     return f"dmesg, {duration(age)} ago"
 
 
 def set_vf_fix(
-    where: Place, title: str, port: Link, number: int, *attributes: str, undo: Sequence[str] = (), note: str = ""
+    where: WhereToType, title: str, port: Link, number: int, *attributes: str, undo: Sequence[str] = (), note: str = ""
 ) -> Fix:
     """``ip link set PF vf N …`` (ip-link(8)). `undo`: attributes that bring the old state back."""
     return Fix(

@@ -12,8 +12,8 @@ from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, word
-from nictop.rules.host import SAMPLES, Watched
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import is_virtual_function, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -29,7 +29,7 @@ BUSY_SOFTIRQ = 0.5
 
 
 @host_rule(FAMILY, "warning", uses=("counters.vfs",))
-def vf_drops_at_its_port(host: Watched) -> Said:
+def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
     """The NIC throws away packets of a virtual function that the guest never sees nor counts.
 
     nictop takes the VF counters of the physical function (IFLA_VF_STATS rx_dropped, tx_dropped) over the last minute. A
@@ -75,7 +75,7 @@ def vf_drops_at_its_port(host: Watched) -> Said:
         )
 
 
-def _vf_sums(host: Watched) -> dict[int, dict[int, tuple[float, float, float]]]:
+def _vf_sums(host: HostFacts) -> dict[int, dict[int, tuple[float, float, float]]]:
     """ifindex → VF number → packets, drops and seconds of the window, of VFs that have just dropped anything."""
     found: dict[int, dict[int, tuple[float, float, float]]] = {}
     dropping = {
@@ -103,7 +103,7 @@ def _drops_matter(packets: float, dropped: float, seconds: float) -> bool:
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
-def vf_rate_is_limited(host: Watched) -> Said:
+def vf_rate_is_limited(host: HostFacts) -> Outcomes:
     """A virtual function may send no faster than its physical function allows, and it has come to that limit.
 
     nictop reads max_tx_rate of each virtual function (IFLA_VF_RATE) and how much it sends (IFLA_VF_STATS, or its own
@@ -155,7 +155,7 @@ def vf_rate_is_limited(host: Watched) -> Said:
         )
 
 
-def _sent(host: Watched, port: Link, number: int) -> float | None:
+def _sent(host: HostFacts, port: Link, number: int) -> float | None:
     """Bits per second that a VF sends, mean of the window."""
     sent = host.mean(
         lambda rates: vf.tx_bits if (vf := rates.vfs.get(port.ifindex, {}).get(number)) is not None else None
@@ -170,7 +170,7 @@ def _sent(host: Watched, port: Link, number: int) -> float | None:
     yields_to=("single_queue_without_rps",),
     uses=("counters.cpus", "counters.links", "ethtool.channels", "platform.hypervisor", "platform.online_cpus"),
 )
-def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
+def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
     """A busy virtual function has fewer queues than this guest has CPUs, and one CPU is loaded with its packets.
 
     nictop compares the channels in use, which are all that are offered, with the CPUs, while the link carries 10 000
@@ -214,7 +214,7 @@ def vf_offers_fewer_queues_than_needed(host: Watched) -> Said:
         )
 
 
-def _softirq_shares(host: Watched) -> list[float]:
+def _softirq_shares(host: HostFacts) -> list[float]:
     cpus = host.window[-1].cpus if host.window else {}
     return [
         host.mean(lambda rates, cpu=cpu: one.softirq if (one := rates.cpus.get(cpu)) else None) or 0.0  # type: ignore[misc]

@@ -12,8 +12,8 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import mtu_fixes
-from nictop.rules.host import Watched
-from nictop.rules.registry import Said, pair_rule
+from nictop.rules.host import HostFacts
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import Pair, is_up, pairs, set_vf_fix
 
@@ -23,7 +23,7 @@ FOREIGN_KINDS = ("macvlan", "macvtap")
 
 
 @pair_rule(FAMILY, "critical")
-def vf_filter_stops_a_bridge(hosts: Sequence[Watched]) -> Said:
+def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest bridges other machines or containers over a virtual function whose port lets only its own address pass.
 
     nictop finds the virtual function's netdev as a port of a bridge with further ports, or below macvlan links, and on
@@ -89,7 +89,7 @@ def _foreign_links(pair: Pair) -> list[Link]:
 
 
 @pair_rule(FAMILY, "warning")
-def vlan_inside_a_port_vlan(hosts: Sequence[Watched]) -> Said:
+def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
     """A guest has a VLAN on its virtual function, while the port puts the whole virtual function into one already.
 
     nictop finds a VLAN link on the virtual function's netdev and a port VLAN (IFLA_VF_VLAN) on the physical function.
@@ -149,7 +149,7 @@ def _vlan_words(link: Link) -> str:
 
 
 @pair_rule(FAMILY, "warning")
-def vf_mtu_exceeds_the_port(hosts: Sequence[Watched]) -> Said:
+def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
     """A virtual function has a larger MTU than its port: frames that are larger than the port's are lost.
 
     nictop compares the MTU of the virtual function's netdev with that of the physical function. Most drivers let the

@@ -12,8 +12,8 @@ from typing import Final
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, word
-from nictop.rules.host import Watched, link_driver
-from nictop.rules.registry import Said, host_rule
+from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.vf.facts import NO_ADDRESS, function_of, is_up, is_used, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -28,7 +28,7 @@ MOST_ADDRESSES = 16
 
 
 @host_rule(FAMILY, "warning", uses=("pci.sriov",))
-def vf_keeps_its_old_address(host: Watched) -> Said:
+def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
     """A virtual function on this host bears another MAC address than its physical function now has for it.
 
     nictop compares the address in IFLA_VFINFO_LIST with that of the virtual function's netdev. The address was set
@@ -64,7 +64,7 @@ def vf_keeps_its_old_address(host: Watched) -> Said:
             )
 
 
-def _address_fixes(host: Watched, port: Link, function: VirtualFunction, link: Link) -> Iterator[Fix]:
+def _address_fixes(host: HostFacts, port: Link, function: VirtualFunction, link: Link) -> Iterator[Fix]:
     change, back = (
         command("ip", "link", "set", "dev", link.name, "address", address or "")
         for address in (function.address, link.address)
@@ -91,7 +91,7 @@ def _address_fixes(host: Watched, port: Link, function: VirtualFunction, link: L
     yield set_vf_fix("here", title, port, function.number, "mac", old, undo=("mac", function.address or ""))
 
 
-def _rebind(host: Watched, link: Link) -> Iterator[Fix]:
+def _rebind(host: HostFacts, link: Link) -> Iterator[Fix]:
     """The driver asks for the address anew when it is bound."""
     function = host.functions.get(link.pci_address or "")
     if function is None or function.driver is None:
@@ -105,7 +105,7 @@ def _rebind(host: Watched, link: Link) -> Iterator[Fix]:
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
-def representor_is_down(host: Watched) -> Said:
+def representor_is_down(host: HostFacts) -> Outcomes:
     """In switchdev mode the port that stands for a virtual function (its representor) is switched off.
 
     nictop knows representors by phys_port_name (pf0vf3) and phys_switch_id, and finds one administratively down while
@@ -152,7 +152,7 @@ def representor_is_down(host: Watched) -> Said:
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("ethtool.driver", "forwarding", "pci.driver", "pci.sriov"))
-def embedded_switch_misses_bridged_guests(host: Watched) -> Said:
+def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
     """Guests on a bridge over a port cannot be reached from guests on virtual functions of the same port.
 
     The switch inside the NIC sends a frame from a virtual function to the physical function only when it knows that the
@@ -212,7 +212,7 @@ def _told_addresses(port: Link, missing: list[str]) -> tuple[Fix, ...]:
     )
 
 
-def _unknown_addresses(host: Watched, port: Link) -> list[str]:
+def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
     """Addresses learnt on the other ports of the bridge that `port` belongs to, and that are not in its own table."""
     told = {one.address for one in host.inventory.forwarding if one.ifindex == port.ifindex and one.self_entry}
     own = {link.address for link in host.links}

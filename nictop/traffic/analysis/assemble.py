@@ -24,14 +24,14 @@ from nictop.probe.records import Counters
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import HostLoad, HostRole, host_load
 from nictop.traffic.analysis.judgement import is_above_ceiling
-from nictop.traffic.analysis.path_proof import Proof, Watched, proof
+from nictop.traffic.analysis.path_proof import ObservedHost, PathProof, proof
 from nictop.traffic.analysis.setup_facts import NicSetup, facts, nic_setup
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.live.flow_view import with_sockets
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.tools import differences
-from nictop.traffic.results.result import Flow, Point, Result, SocketFigures
+from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmits
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
@@ -42,10 +42,10 @@ WIRE_ONLY = 24
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class RunLog:
     """All that a run has left."""
 
-    plan: Plan
+    plan: RunPlan
     ends: Mapping[Side, RunEnd]
     hosts: Mapping[str, RunHost]
     wall: float
@@ -64,7 +64,7 @@ class Heard:
         return float(self.plan.time) if self.stopped is None else self.stopped
 
 
-def result_of(heard: Heard) -> Result:
+def result_of(heard: RunLog) -> Result:
     """The run as a value; also of one that failed, with what there is of it."""
     plan, axis = heard.plan, zero(heard)
     snapshots = {name: host.snapshot for name, host in heard.hosts.items()}
@@ -93,7 +93,7 @@ def result_of(heard: Heard) -> Result:
     )
 
 
-def run_ceiling(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
+def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
     """What the wire between the chosen NICs can carry; known before the run."""
     framing = run_framing(plan, snapshots)
     found = pairs(snapshots.values())
@@ -111,7 +111,7 @@ def run_ceiling(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
     return ceiling(limits, framing, unknown)
 
 
-def run_framing(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Framing:
+def run_framing(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Framing:
     """How its payload is packed."""
     base = Framing(1500, plan.ip_version, plan.protocol, mss=plan.mss)
     if plan.protocol == "udp":
@@ -124,7 +124,7 @@ def run_framing(plan: Plan, snapshots: Mapping[str, Snapshot]) -> Framing:
     return framing_of(ends[0], ends[1], base, tags)
 
 
-def zero(heard: Heard) -> float | None:
+def zero(heard: RunLog) -> float | None:
     """Where the axis begins, in seconds of this machine's CLOCK_MONOTONIC: told by the client, else by the server."""
     for side in ("client", "server"):
         end = heard.ends[side]
@@ -147,7 +147,7 @@ def has_told(host: RunHost, moment: float) -> bool:
 # ------------------------------------------------------------------------------------------------------- directions
 
 
-def _flow(heard: Heard, sender: Side, axis: float | None) -> Flow:
+def _flow(heard: RunLog, sender: Side, axis: float | None) -> Flow:
     plan = heard.plan
     giving, taking = heard.ends["client"], heard.ends["server"]
     if sender == "server":
@@ -168,19 +168,19 @@ def _flow(heard: Heard, sender: Side, axis: float | None) -> Flow:
     )
 
 
-def _points(heard: Heard, end: RunEnd, sends: bool, axis: float | None) -> tuple[Point, ...]:
+def _points(heard: RunLog, end: RunEnd, sends: bool, axis: float | None) -> tuple[IntervalPoint, ...]:
     anchor = end.anchor
     if anchor is None or axis is None:
         return ()
     shift = anchor - heard.hosts[end.host].offset.seconds - axis
     return tuple(
-        Point(shift + one.end + (0.0 if one.omitted else end.omitted), one)
+        IntervalPoint(shift + one.end + (0.0 if one.omitted else end.omitted), one)
         for _, one in end.intervals
         if one.sends == sends
     )
 
 
-def _sent_points(heard: Heard, end: RunEnd, axis: float | None) -> tuple[Point, ...]:
+def _sent_points(heard: RunLog, end: RunEnd, axis: float | None) -> tuple[IntervalPoint, ...]:
     points = _points(heard, end, True, axis)
     if axis is None or heard.plan.protocol == "udp":
         return points
@@ -188,13 +188,13 @@ def _sent_points(heard: Heard, end: RunEnd, axis: float | None) -> tuple[Point, 
     return with_sockets(points, ((time - shift, sockets) for time, sockets in end.sockets), heard.plan.interval)
 
 
-def _window(heard: Heard, end: RunEnd, axis: float) -> tuple[float, float]:
+def _window(heard: RunLog, end: RunEnd, axis: float) -> tuple[float, float]:
     """What counts, on the clock of an end's host."""
     since = axis + heard.hosts[end.host].offset.seconds
     return since, since + heard.seconds + heard.plan.interval
 
 
-def _sockets(heard: Heard, axis: float | None) -> tuple[SocketFigures, ...]:
+def _sockets(heard: RunLog, axis: float | None) -> tuple[SocketFigures, ...]:
     if axis is None or heard.plan.protocol == "udp":
         return ()
     found = []
@@ -208,7 +208,7 @@ def _sockets(heard: Heard, axis: float | None) -> tuple[SocketFigures, ...]:
 # ------------------------------------------------------------------------------------------------------ load, proof
 
 
-def _loads(heard: Heard, flows: Sequence[Flow], axis: float | None) -> tuple[HostLoad, ...]:
+def _loads(heard: RunLog, flows: Sequence[Flow], axis: float | None) -> tuple[HostLoad, ...]:
     goodput = sum(flow.goodput or 0.0 for flow in flows)
     found = []
     for name, role, place in _roles(heard):
@@ -233,7 +233,7 @@ def _loads(heard: Heard, flows: Sequence[Flow], axis: float | None) -> tuple[Hos
     return tuple(found)
 
 
-def _pids(heard: Heard, host: RunHost) -> frozenset[int]:
+def _pids(heard: RunLog, host: RunHost) -> frozenset[int]:
     """Processes of both ends that run on the machine of a host: it may have two names."""
 
     def machine(name: str) -> str:
@@ -245,16 +245,16 @@ def _pids(heard: Heard, host: RunHost) -> frozenset[int]:
     return frozenset(end.pid for end in heard.ends.values() if end.pid is not None and machine(end.host) == here)
 
 
-def _roles(heard: Heard) -> list[tuple[str, HostRole, Place | None]]:
+def _roles(heard: RunLog) -> list[tuple[str, HostRole, Endpoint | None]]:
     plan = heard.plan
-    ends: list[tuple[str, HostRole, Place | None]] = [(plan.client.host, "client", plan.client)]
+    ends: list[tuple[str, HostRole, Endpoint | None]] = [(plan.client.host, "client", plan.client)]
     if plan.server.host != plan.client.host:
         ends.append((plan.server.host, "server", plan.server))
     known = {name for name, _, _ in ends}
     return ends + [(name, "observer", None) for name in heard.hosts if name not in known]
 
 
-def _proof(heard: Heard, flows: Sequence[Flow]) -> Proof:
+def _proof(heard: RunLog, flows: Sequence[Flow]) -> PathProof:
     moved = {flow.sender: [0.0, 0.0] for flow in flows} | {flow.receiver: [0.0, 0.0] for flow in flows}
     for flow in flows:
         size = max(sum(point.interval.bytes for point in flow.points), _size(flow.received))
@@ -262,7 +262,7 @@ def _proof(heard: Heard, flows: Sequence[Flow]) -> Proof:
         moved[flow.sender][1] += size
     framing = run_framing(heard.plan, {name: host.snapshot for name, host in heard.hosts.items()})
     watched = {
-        name: Watched(heard.before.get(name), heard.after.get(name), host.snapshot)
+        name: ObservedHost(heard.before.get(name), heard.after.get(name), host.snapshot)
         for name, host in heard.hosts.items()
     }
     expected = {host: (pair[0], pair[1]) for host, pair in moved.items()}
@@ -293,7 +293,7 @@ def _size(total: Total | None) -> float:
     return total.bytes if total.bytes is not None else total.bits_per_second * total.seconds / 8
 
 
-def _setups(plan: Plan, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetup]:
+def _setups(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, NicSetup]:
     """Of the chosen NICs, by host."""
     found = {}
     for place in (plan.client, plan.server):
@@ -314,7 +314,7 @@ def _notes(result: Result) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _uncertainty(heard: Heard) -> float | None:
+def _uncertainty(heard: RunLog) -> float | None:
     """Of the host whose clock is known worst."""
     known = [host.offset.uncertainty for host in heard.hosts.values()]
     return max((one for one in known if one is not None), default=None) if None not in known else None

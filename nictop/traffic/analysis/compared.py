@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from nictop.traffic.analysis.comparison import Comparison, compare
 from nictop.traffic.plan.variables import VARIABLES
-from nictop.traffic.results.selection import Kept, set_ups
+from nictop.traffic.results.selection import StoredRun, set_ups
 
 
-def comparison_of(runs: Sequence[Kept]) -> tuple[Comparison | None, tuple[str, str]]:
+def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[str, str]]:
     """Of an experiment that was to compare two set-ups, and their names; None: it was not, or one has no run yet."""
     found = set_ups(runs) if runs and runs[0].kind == "compare" else ()
     if len(found) != 2:
@@ -21,7 +21,7 @@ def comparison_of(runs: Sequence[Kept]) -> tuple[Comparison | None, tuple[str, s
     return compared(a, b, (name_a, name_b)), (name_a, name_b)
 
 
-def compared(a: Sequence[Kept], b: Sequence[Kept], names: tuple[str, str]) -> Comparison:
+def compared(a: Sequence[StoredRun], b: Sequence[StoredRun], names: tuple[str, str]) -> Comparison:
     """A against B; what was varied on purpose may differ."""
     variables = {one.variable for one in (*a, *b)} & VARIABLES.keys()
     meant = [fact for name in sorted(variables) for fact in VARIABLES[name].facts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from nictop.model.queues.cpu_consumers import Spender, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
 from nictop.model.queues.map import queue_map
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
@@ -100,7 +100,7 @@ def carrying(window: Snapshot, ifindex: int | None, time: float) -> Carrying:
     return Carrying(time, plan.busiest, plan.busiest_share, used, row.busy_cpus or (row.effective or ()), vhost)
 
 
-def _vhost(one: Spender) -> float | None:
+def _vhost(one: CpuConsumer) -> float | None:
     if one.kind == "machine":
         return one.vhost
     return one.total if one.kind == "vhost" else None

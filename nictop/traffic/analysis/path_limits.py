@@ -33,7 +33,7 @@ from nictop.traffic.analysis.judgement import (
     together,
 )
 from nictop.traffic.analysis.path_proof import Carried
-from nictop.traffic.analysis.setup_facts import NicSetup, Sending
+from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 
 LIMITED = 0.3
@@ -297,7 +297,7 @@ def qdiscs(result: Result, flow: Flow, setups: Mapping[str, NicSetup]) -> Judgem
     return together(found)
 
 
-def _sending(result: Result, flow: Flow, host: str, one: Sending) -> Judgement:
+def _sending(result: Result, flow: Flow, host: str, one: SendQueueing) -> Judgement:
     if one.acting:
         return together(_acting(result, flow, host, one.link, qdisc) for qdisc in one.acting)
     where, look = _where(host, one.link)

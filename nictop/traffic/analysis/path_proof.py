@@ -20,7 +20,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, Link
 from nictop.traffic.analysis.link_roles import Role, is_virtual_function, roles_of
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 
 CARRIED = 0.9
 """Share of the payload from which a NIC is said to have carried the run: nothing that carried it counts less."""
@@ -39,7 +39,7 @@ Path = Literal["physical", "virtual function", "accelerated", "synthetic", "mixe
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
+class ObservedHost:
     """A host during a run."""
 
     before: Counters | None
@@ -79,7 +79,7 @@ class HostProof:
 
 
 @dataclass(frozen=True)
-class Proof:
+class PathProof:
     """Both ends together, and what other hosts saw."""
 
     verdict: Verdict
@@ -94,14 +94,14 @@ class Proof:
 
 
 def proof(
-    plan: Plan,
-    hosts: Mapping[str, Watched],
+    plan: RunPlan,
+    hosts: Mapping[str, ObservedHost],
     expected: Mapping[str, tuple[float, float]],
     overhead: float = 1.05,
     *,
     headers: float = 1.05,
     failed: bool = False,
-) -> Proof:
+) -> PathProof:
     """`expected`: end's host → bytes of payload that it received and sent during the run, what was omitted included.
     `overhead`: bytes that a netdev counts for each byte of payload that arrived (1.05: segments of 1448 bytes);
     `headers`: the same for each that was sent, lost or not; `failed`: the run did not come to its end."""
@@ -111,7 +111,7 @@ def proof(
     )
     if _one_machine(plan, hosts):
         measures = "both ends are on one machine: it measures that machine, and no NIC"
-        return Proof("failed", measures, ends, one_machine=True)
+        return PathProof("failed", measures, ends, one_machine=True)
     if not failed:
         ends = tuple(_bounded(one, ends, expected, headers) for one in ends)
     verdicts = {one.verdict for one in ends}
@@ -123,7 +123,7 @@ def proof(
     if failed and verdict == "proven":
         verdict = "unknown"
         sentence = f"the run failed, and what was under way then is not among what arrived: {sentence}"
-    return Proof(verdict, sentence, ends, tuple(observed))
+    return PathProof(verdict, sentence, ends, tuple(observed))
 
 
 def _bounded(
@@ -150,7 +150,7 @@ def _bounded(
     )
 
 
-def _one_machine(plan: Plan, hosts: Mapping[str, Watched]) -> bool:
+def _one_machine(plan: RunPlan, hosts: Mapping[str, ObservedHost]) -> bool:
     """The same boot: also two containers of one kernel, or one host under two names."""
     boots = []
     for place in (plan.client, plan.server):
@@ -160,7 +160,9 @@ def _one_machine(plan: Plan, hosts: Mapping[str, Watched]) -> bool:
     return plan.client.host == plan.server.host or (bool(boots[0]) and boots[0] == boots[1])
 
 
-def _host_proof(place: Place, watched: Watched | None, expected: tuple[float, float], overhead: float) -> HostProof:
+def _host_proof(
+    place: Endpoint, watched: ObservedHost | None, expected: tuple[float, float], overhead: float
+) -> HostProof:
     host = clean(place.host)
     if max(expected) <= 0:
         return HostProof(place.host, "unknown", None, f"{host}: no payload arrived, nothing to follow")
@@ -244,7 +246,7 @@ def _path(snapshot: Snapshot, chosen: Link, kept: Sequence[Carried], expected: t
     return "physical", ""
 
 
-def _observed(watched: Watched, payload: float) -> Iterable[Carried]:
+def _observed(watched: ObservedHost, payload: float) -> Iterable[Carried]:
     """Netdevs of a host that is no end which carried at least nine tenths of the run: uplinks, taps, bridges, VFs."""
     steps = _steps(watched) if payload > 0 else None
     for ifindex, step in sorted((steps or {}).items()):
@@ -264,7 +266,7 @@ def _observed(watched: Watched, payload: float) -> Iterable[Carried]:
                 yield Carried(End(watched.snapshot.host, ifindex), name, "virtual function", received, sent)
 
 
-def _steps(watched: Watched) -> dict[int, tuple[float | None, float | None]] | None:
+def _steps(watched: ObservedHost) -> dict[int, tuple[float | None, float | None]] | None:
     """ifindex → bytes received and sent; wraps are bridged, resets are None. None: there is nothing to compare."""
     if watched.before is None or watched.after is None:
         return None

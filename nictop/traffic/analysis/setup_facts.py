@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, Qdisc, TrafficTools
 from nictop.traffic.generators import Side
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import iperf3_version, version_words
 
 MOST_LINKS = 64
@@ -24,7 +24,7 @@ OFFLOADS = (
 )  # fmt: skip
 
 
-def facts(plan: Plan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, TrafficTools]) -> dict[str, str]:
+def facts(plan: RunPlan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, TrafficTools]) -> dict[str, str]:
     """Name of the fact → value; what is not known is left out."""
     found = {
         "generator": plan.generator,
@@ -61,7 +61,7 @@ def facts(plan: Plan, snapshots: Mapping[str, Snapshot], tools: Mapping[Side, Tr
 
 
 @dataclass(frozen=True)
-class Sending:
+class SendQueueing:
     """What a link sends by."""
 
     link: str
@@ -79,7 +79,7 @@ class NicSetup:
 
     queues: int | None = None
     """Receive queues in use; None: the driver does not say."""
-    qdiscs: tuple[Sending, ...] = ()
+    qdiscs: tuple[SendQueueing, ...] = ()
     """Of the NIC, and of the links that it sends through (VLAN, bond, bridge)."""
 
 
@@ -92,7 +92,7 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
             below += [other for other in snapshot.links.values() if other.ifindex == one.lower]
         passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
     read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
-    sending = (Sending(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
+    sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
     return NicSetup(receive_queues(link), tuple(sending))
 
 
@@ -113,7 +113,7 @@ def _word(value: int | None) -> str:
     return "default" if value is None else str(value)
 
 
-def _default_congestion(plan: Plan, tools: Mapping[Side, TrafficTools]) -> str:
+def _default_congestion(plan: RunPlan, tools: Mapping[Side, TrafficTools]) -> str:
     """Of the sender, whose congestion control it is."""
     side: Side = "server" if plan.direction == "reverse" else "client"
     return tools[side].congestion_control if side in tools and tools[side].congestion_control else "default"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nictop.traffic.experiment.steps import Step
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import Event
 
 
@@ -42,7 +42,7 @@ class StepEnded:
     """A run is over, or a step could not be run: its result has a failure then."""
 
     number: int
-    kept: Kept
+    kept: StoredRun
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class NotKept:
 class ExperimentEnded:
     """The last event."""
 
-    results: tuple[Kept, ...]
+    results: tuple[StoredRun, ...]
     why: str = ""
     """Why it ended before its last step; "" when it did not. Clean."""
 

@@ -28,10 +28,10 @@ from nictop.traffic.experiment.events import (
 from nictop.traffic.experiment.hook import run_between
 from nictop.traffic.experiment.manual_changes import Waits, away, back, looked, missing, until_shown
 from nictop.traffic.experiment.steps import AROUND, Experiment, Step, experiment_of, prepared
-from nictop.traffic.plan.plan import Place
+from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
-from nictop.traffic.results.selection import Kept
-from nictop.traffic.run.events import Event, Finished, Limits, Stage
+from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.run.events import Event, Finished, RunTimeouts, Stage
 from nictop.traffic.run.failures import Failure, Kind
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
@@ -60,7 +60,7 @@ READING = 0.2
 
 T = TypeVar("T")
 Change = Callable[[Step], Coroutine[Any, Any, bool]]
-Keep = Callable[[Kept], object]
+Keep = Callable[[StoredRun], object]
 
 
 async def carry_out(
@@ -69,7 +69,7 @@ async def carry_out(
     *,
     change: Change | None = None,
     keep: Keep | None = None,
-    limits: Limits | None = None,
+    limits: RunTimeouts | None = None,
     waits: Waits | None = None,
     stop: asyncio.Event | None = None,
 ) -> AsyncGenerator[ExperimentEvent, None]:
@@ -114,14 +114,14 @@ class _Course:
         *,
         change: Change | None,
         keep: Keep | None,
-        limits: Limits | None,
+        limits: RunTimeouts | None,
         waits: Waits,
         stop: asyncio.Event,
     ) -> None:
         self._experiment = experiment
         self._hosts = {name: hosts[name] for name in experiment.hosts if name in hosts}
         self._change, self._keep, self._limits, self._waits, self._stop = change, keep, limits, waits, stop
-        self._results: list[Kept] = []
+        self._results: list[StoredRun] = []
         self._value: str | None = None
         """To which somebody has set what is varied; None: not known."""
         self._refusal = ""
@@ -244,8 +244,8 @@ class _Course:
                 working.cancel()
                 await asyncio.wait({working})
 
-    def _kept(self, number: int, step: Step, result: Result) -> Kept:
-        return Kept(
+    def _kept(self, number: int, step: Step, result: Result) -> StoredRun:
+        return StoredRun(
             f"{self._experiment.identity}-{number}",
             self._experiment.identity,
             result,
@@ -323,7 +323,7 @@ class _Course:
             "NICTOP_SERVER_NIC": self._nic(step.plan.server),
         }
 
-    def _nic(self, place: Place) -> str:
+    def _nic(self, place: Endpoint) -> str:
         host = self._hosts.get(place.host)
         link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None
         return link.name if link is not None else ""

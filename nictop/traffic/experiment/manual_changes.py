@@ -13,7 +13,7 @@ from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.traffic.plan.endpoints import refreshed
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.variables import not_shown
 from nictop.traffic.run.host import RunHost
 
@@ -33,7 +33,7 @@ class Waits:
     """For a lost host to be there again."""
 
 
-def away(plan: Plan, hosts: Mapping[str, RunHost]) -> str:
+def away(plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
     """Which end is not there now, and why; clean, "" when both are."""
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
         host = hosts.get(name)
@@ -44,7 +44,7 @@ def away(plan: Plan, hosts: Mapping[str, RunHost]) -> str:
     return ""
 
 
-async def back(plan: Plan, hosts: Mapping[str, RunHost], seconds: float) -> str:
+async def back(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> str:
     """Wait for ends that are away; who is still away then, "" when nobody is."""
     end = time.monotonic() + seconds
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
@@ -59,7 +59,7 @@ def _is_settled(host: RunHost) -> bool:
     return state == "failed" or (state == "live" and host.snapshot.counters is not None)
 
 
-async def looked(plan: Plan, hosts: Mapping[str, RunHost], seconds: float) -> Plan:
+async def looked(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
     """New inventories of both ends; the plan with the NICs that bear its addresses now."""
     ends = [hosts[name] for name in dict.fromkeys((plan.client.host, plan.server.host)) if name in hosts]
     await asyncio.gather(*(host.look(seconds) for host in ends))
@@ -68,8 +68,8 @@ async def looked(plan: Plan, hosts: Mapping[str, RunHost], seconds: float) -> Pl
 
 
 async def until_shown(
-    variable: str, value: str, plan: Plan, hosts: Mapping[str, RunHost], seconds: float
-) -> tuple[Plan, str]:
+    variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float
+) -> tuple[RunPlan, str]:
     """Look at both ends until they show a change; the plan with the NICs as they are then, and why it is not as it
     should be ("": it is)."""
     end = time.monotonic() + seconds
@@ -82,13 +82,13 @@ async def until_shown(
         await asyncio.sleep(min(PAUSE, left))
 
 
-def missing(variable: str, value: str, plan: Plan, hosts: Mapping[str, RunHost]) -> str:
+def missing(variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
     """What the newest pictures of the ends lack; clean, "" when nothing."""
     snapshots = {name: host.snapshot for name, host in hosts.items()}
     return not_shown(variable, value, plan, snapshots) or "; ".join(_without_carrier(plan, hosts))
 
 
-def _without_carrier(plan: Plan, hosts: Mapping[str, RunHost]) -> Iterable[str]:
+def _without_carrier(plan: RunPlan, hosts: Mapping[str, RunHost]) -> Iterable[str]:
     for place in (plan.client, plan.server):
         host = hosts.get(place.host)
         link = host.snapshot.links.get(place.ifindex or 0) if host is not None else None

@@ -18,7 +18,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.wire.local import LocalSource, probe_command
 
 INTERVAL = 0.2
@@ -44,17 +44,17 @@ class SelfTest:
 
     sources: tuple[LocalSource, ...]
     """Client and server; one that is both, over loopback."""
-    wish: Wish
+    wish: RunRequest
     """A run between them."""
     sentence: str
     """What it measures."""
 
 
 @asynccontextmanager
-async def self_test_pair(wish: Wish | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
+async def self_test_pair(wish: RunRequest | None = None, *, netns: str = NETNS) -> AsyncGenerator[SelfTest, None]:
     """Both ends, until they are left; the sources are closed and nothing of them stays. `wish`: the options of the run;
     its places are replaced. `netns`: where the namespaces are looked for that others may have left."""
-    wish = wish or Wish("", "")
+    wish = wish or RunRequest("", "")
     why_not = "network namespaces need root" if os.geteuid() != 0 else ""
     names: tuple[str, str] | None = None
     try:
@@ -158,7 +158,7 @@ def _remove(name: str) -> None:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, timeout=PATIENCE, check=False)
 
 
-def _over_veth(wish: Wish, names: tuple[str, str]) -> SelfTest:
+def _over_veth(wish: RunRequest, names: tuple[str, str]) -> SelfTest:
     probe = probe_command(sys.executable, "--interval", f"{INTERVAL:g}")
     sources = tuple(
         LocalSource(INTERVAL, name=side, command=["ip", "netns", "exec", name, *probe])
@@ -179,7 +179,7 @@ def _over_veth(wish: Wish, names: tuple[str, str]) -> SelfTest:
     )
 
 
-def _over_loopback(wish: Wish, why_not: str) -> SelfTest:
+def _over_loopback(wish: RunRequest, why_not: str) -> SelfTest:
     source = LocalSource(INTERVAL)
     address = LOOPBACK[1 if wish.ip_version == 6 else 0]
     placed = replace(

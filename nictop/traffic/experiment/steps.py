@@ -18,11 +18,11 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import FEWEST, order
 from nictop.traffic.plan.endpoints import choose
-from nictop.traffic.plan.plan import Offer, Plan, offers, problems
+from nictop.traffic.plan.plan import EndpointPair, RunPlan, offers, problems
 from nictop.traffic.plan.quantities import shown
-from nictop.traffic.plan.request import Wish, generator_of, plan_of
+from nictop.traffic.plan.request import RunRequest, generator_of, plan_of
 from nictop.traffic.plan.tools import differences, refusals
-from nictop.traffic.plan.validation import Asked, asked_for, by_value
+from nictop.traffic.plan.validation import ValidatedRequest, asked_for, by_value
 from nictop.traffic.plan.variables import variable_of, wanted_words
 from nictop.traffic.results.selection import ExperimentKind
 from nictop.traffic.run.host import RunHost
@@ -38,7 +38,7 @@ counters."""
 class Step:
     """One run of an experiment."""
 
-    plan: Plan
+    plan: RunPlan
     label: str
     """What is special about it: ``message size 4K``, ``B: queues 4``, ``2 of 5``; "" of a single run; clean."""
     group: str = ""
@@ -79,7 +79,7 @@ class Experiment:
         return sum(step.plan.seconds + around for step in left) + self.rest * max(0, len(left) - 1)
 
 
-async def prepared(wish: Wish, hosts: Mapping[str, RunHost]) -> Experiment:
+async def prepared(wish: RunRequest, hosts: Mapping[str, RunHost]) -> Experiment:
     """Asks both ends for their generators; then `experiment_of`. Every host has told its inventory."""
     tools = {}
     for name in dict.fromkeys((wish.client, wish.server)):
@@ -91,7 +91,10 @@ async def prepared(wish: Wish, hosts: Mapping[str, RunHost]) -> Experiment:
 
 
 def experiment_of(
-    wish: Wish, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot], tools: Mapping[str, TrafficTools]
+    wish: RunRequest,
+    offers: Sequence[EndpointPair],
+    snapshots: Mapping[str, Snapshot],
+    tools: Mapping[str, TrafficTools],
 ) -> Experiment:
     """`snapshots` and `tools`: by host. NictopError: why it cannot be run, every reason in it."""
     asked = asked_for(wish)
@@ -119,12 +122,14 @@ def experiment_of(
     )
 
 
-def _plans(asked: Asked, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> tuple[Offer, dict[str, Plan]]:
+def _plans(
+    asked: ValidatedRequest, offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]
+) -> tuple[EndpointPair, dict[str, RunPlan]]:
     """(the ends of the first one, value → plan)"""
     wish, variable = asked.wish, asked.variable
     into_plan = variable_of(variable).into_plan if variable else None
-    made: dict[str, Plan] = {}
-    first: Offer | None = None
+    made: dict[str, RunPlan] = {}
+    first: EndpointPair | None = None
     for value in asked.values:
         offer = choose(_with_nics(wish, value, snapshots) if variable == "nic" else wish, offers, snapshots)
         plan = plan_of(wish, offer, "builtin" if wish.generator == "builtin" else "iperf3")
@@ -134,7 +139,7 @@ def _plans(asked: Asked, offers: Sequence[Offer], snapshots: Mapping[str, Snapsh
     return first, made
 
 
-def _with_nics(wish: Wish, value: str, snapshots: Mapping[str, Snapshot]) -> Wish:
+def _with_nics(wish: RunRequest, value: str, snapshots: Mapping[str, Snapshot]) -> RunRequest:
     """``ens224/ens3``: the client's and the server's; one name: of every end that has such a NIC."""
     client, slash, server = (part.strip() for part in value.partition("/"))
     if slash:
@@ -153,7 +158,7 @@ def _with_nics(wish: Wish, value: str, snapshots: Mapping[str, Snapshot]) -> Wis
     )
 
 
-def _refuse(variable: str, plans: Mapping[str, Plan], client: TrafficTools, server: TrafficTools) -> None:
+def _refuse(variable: str, plans: Mapping[str, RunPlan], client: TrafficTools, server: TrafficTools) -> None:
     told = by_value(
         variable, {value: (*problems(plan), *refusals(plan, client, server)) for value, plan in plans.items()}
     )
@@ -162,7 +167,7 @@ def _refuse(variable: str, plans: Mapping[str, Plan], client: TrafficTools, serv
         raise NictopError(f"it cannot be run: {told}", "--generator builtin needs no installation" if lacking else "")
 
 
-def _steps(asked: Asked, plans: Mapping[str, Plan], snapshots: Mapping[str, Snapshot]) -> Iterable[Step]:
+def _steps(asked: ValidatedRequest, plans: Mapping[str, RunPlan], snapshots: Mapping[str, Snapshot]) -> Iterable[Step]:
     variable, values, wish = asked.variable, asked.values, asked.wish
     row = variable_of(variable) if variable else None
     for number, index in enumerate(_order(asked.kind, len(values), wish.repeat)):
@@ -190,7 +195,7 @@ def _order(kind: ExperimentKind, values: int, repeats: int) -> Iterable[int]:
 
 
 def _notes(
-    asked: Asked, offer: Offer, plans: Iterable[Plan], tools: tuple[TrafficTools, TrafficTools]
+    asked: ValidatedRequest, offer: EndpointPair, plans: Iterable[RunPlan], tools: tuple[TrafficTools, TrafficTools]
 ) -> Iterable[str]:
     for one in offer.disagreements:
         yield f"the ends differ in {one.what}: {' and '.join(clean(value) for value, _ in one.sides)}"

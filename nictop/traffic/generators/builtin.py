@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import json
 
-from nictop.traffic.generators.intervals import STUB, Detail, Interval, Problem, Said, Total
+from nictop.traffic.generators.intervals import STUB, Detail, GeneratorOutput, Interval, Problem, Total
 from nictop.traffic.generators.iperf3_json import LONGEST_LINE, number, whole
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 
 ACCEPT_PATIENCE = 15
 """Seconds that a server waits for its client."""
 
 
-def server_words(plan: Plan) -> tuple[str, ...]:
+def server_words(plan: RunPlan) -> tuple[str, ...]:
     """Options of the server: those that its listening socket needs before the client has come."""
     return (*_both(plan), "--accept", str(ACCEPT_PATIENCE), *_pinned(plan.server_cpu))
 
 
-def client_words(plan: Plan) -> tuple[str, ...]:
+def client_words(plan: RunPlan) -> tuple[str, ...]:
     words = [*_both(plan), "--time", str(plan.time), "--streams", str(plan.streams), "--bind", plan.client.address]
     words += ["--reverse"] if plan.direction == "reverse" else []
     for option, value in (
@@ -35,7 +35,7 @@ def client_words(plan: Plan) -> tuple[str, ...]:
     return (*words, *_pinned(plan.client_cpu))
 
 
-def _both(plan: Plan) -> list[str]:
+def _both(plan: RunPlan) -> list[str]:
     words = ["--interval", f"{plan.interval:g}"] + (["--udp"] if plan.protocol == "udp" else [])
     for option, value in (("--mss", plan.mss), ("--window", plan.window)):
         words += [] if value is None else [option, str(value)]
@@ -53,7 +53,7 @@ class BuiltInOutput:
         self._nominal = nominal
         self._sends = False
 
-    def feed(self, line: str) -> tuple[Said, ...]:
+    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
         """What a line says; () for one that says nothing."""
         if len(line) > LONGEST_LINE or not line.startswith("{"):
             return ()
@@ -82,10 +82,10 @@ class BuiltInOutput:
         text = event.get("text")
         return (Problem(text[:500]),) if name == "error" and isinstance(text, str) else ()
 
-    def finish(self) -> tuple[Said, ...]:
+    def finish(self) -> tuple[GeneratorOutput, ...]:
         return ()
 
-    def _interval(self, event: dict[str, object]) -> tuple[Said, ...]:
+    def _interval(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
         start, end, size = number(event.get("start")), number(event.get("end")), number(event.get("bytes"))
         if start is None or end is None or size is None or not end - start > STUB * self._nominal:
             return ()
@@ -111,7 +111,7 @@ class BuiltInOutput:
         known, lost = whole(event.get("packets")), whole(event.get("lost"))
         return known if known is None or lost is None or self._sends else known + lost
 
-    def _total(self, event: dict[str, object]) -> tuple[Said, ...]:
+    def _total(self, event: dict[str, object]) -> tuple[GeneratorOutput, ...]:
         seconds, size = number(event.get("seconds")), number(event.get("bytes"))
         if not seconds or size is None:
             return ()

@@ -81,11 +81,11 @@ class Detail:
     congestion: str | None = None
 
 
-Said = Interval | Total | Problem | Detail
+GeneratorOutput = Interval | Total | Problem | Detail
 
 
 @dataclass(frozen=True)
-class Row:
+class StreamInterval:
     """An interval of one stream."""
 
     stream: int
@@ -101,10 +101,10 @@ class Gathering:
     """Seconds between two lines."""
     streams: frozenset[int] = frozenset()
     """Those that are known to be there; empty: not known."""
-    _rows: list[Row] = field(default_factory=list)
+    _rows: list[StreamInterval] = field(default_factory=list)
     _last: dict[int, tuple[bool, float]] = field(default_factory=dict)
 
-    def take(self, row: Row) -> tuple[Interval, ...]:
+    def take(self, row: StreamInterval) -> tuple[Interval, ...]:
         """The interval that this row completes, if any, or that it shows to be complete."""
         start, omitted = row.interval.start, row.interval.omitted
         before = self._last.get(row.stream)

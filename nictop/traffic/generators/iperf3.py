@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.generators.intervals import Said
+from nictop.traffic.generators.intervals import GeneratorOutput
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.tools import streams_json
 
 CONNECT_PATIENCE = 5000
 """Milliseconds."""
 
 
-def server_arguments(plan: Plan, tools: TrafficTools) -> tuple[str, ...]:
+def server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
     """Of the server's command line, without what the probe says itself."""
     return (*_form(plan, tools), *_pinned(plan.server_cpu))
 
 
-def client_arguments(plan: Plan, tools: TrafficTools) -> tuple[str, ...]:
+def client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
     """Of the client's command line, without what the probe says itself."""
     words = [*_form(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
     words += ["--connect-timeout", str(CONNECT_PATIENCE)] if "--connect-timeout" in tools.options else []
@@ -46,7 +46,7 @@ def client_arguments(plan: Plan, tools: TrafficTools) -> tuple[str, ...]:
     return (*words, *_pinned(plan.client_cpu))
 
 
-def _form(plan: Plan, tools: TrafficTools) -> Sequence[str]:
+def _form(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
     form = ("--json-stream",) if streams_json(tools) else ("--forceflush", "-f", "k")
     return (*form, "-i", f"{plan.interval:g}")
 
@@ -58,13 +58,13 @@ def _pinned(cpu: int | None) -> Sequence[str]:
 class Iperf3Output:
     """What one end says, as values: intervals once all streams have told them, totals, and failures."""
 
-    def __init__(self, plan: Plan, tools: TrafficTools) -> None:
+    def __init__(self, plan: RunPlan, tools: TrafficTools) -> None:
         self._parser = JsonOutput(plan.interval) if streams_json(tools) else TextOutput(plan.interval)
 
-    def feed(self, line: str) -> tuple[Said, ...]:
+    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
         """What a line completes. Garbage completes nothing."""
         return self._parser.feed(line)
 
-    def finish(self) -> tuple[Said, ...]:
+    def finish(self) -> tuple[GeneratorOutput, ...]:
         """What is still held when no more lines come."""
         return self._parser.finish()

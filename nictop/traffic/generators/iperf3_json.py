@@ -10,7 +10,15 @@ from __future__ import annotations
 import json
 import math
 
-from nictop.traffic.generators.intervals import Detail, Gathering, Interval, Problem, Row, Said, Total
+from nictop.traffic.generators.intervals import (
+    Detail,
+    Gathering,
+    GeneratorOutput,
+    Interval,
+    Problem,
+    StreamInterval,
+    Total,
+)
 
 LONGEST_LINE = 4 * 1024 * 1024
 """128 streams in an "end" take 200 kB."""
@@ -24,7 +32,7 @@ class JsonOutput:
         self._gathering = {True: Gathering(nominal), False: Gathering(nominal)}
         self._ends: dict[int, tuple[bool, float]] = {}
 
-    def feed(self, line: str) -> tuple[Said, ...]:
+    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
         """What a line completes; () for one that says nothing."""
         if len(line) > LONGEST_LINE:
             return ()
@@ -49,12 +57,12 @@ class JsonOutput:
             return _details(data)
         return _totals(data) if name == "end" else ()
 
-    def finish(self) -> tuple[Said, ...]:
+    def finish(self) -> tuple[GeneratorOutput, ...]:
         return ()
 
-    def _interval(self, data: dict[str, object]) -> tuple[Said, ...]:
+    def _interval(self, data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
         rows = [row for row in map(self._row, _objects(data.get("streams"))) if row is not None]
-        said: list[Said] = []
+        said: list[GeneratorOutput] = []
         for gathering in self._gathering.values():
             for row in rows:
                 if self._gathering[row.interval.sends] is gathering:
@@ -62,7 +70,7 @@ class JsonOutput:
             said += gathering.finish()
         return tuple(said)
 
-    def _row(self, stream: dict[str, object]) -> Row | None:
+    def _row(self, stream: dict[str, object]) -> StreamInterval | None:
         socket, end, size = whole(stream.get("socket")), number(stream.get("end")), number(stream.get("bytes"))
         start = number(stream.get("start"))
         if socket is None or start is None or end is None or size is None:
@@ -76,7 +84,7 @@ class JsonOutput:
         self._ends[socket] = (omitted, end)
         if not end > start:
             return None
-        return Row(
+        return StreamInterval(
             socket,
             Interval(
                 start=start,
@@ -94,7 +102,7 @@ class JsonOutput:
         )
 
 
-def _details(data: dict[str, object]) -> tuple[Said, ...]:
+def _details(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     test = data.get("test_start")
     version = data.get("version")
     return (
@@ -106,9 +114,9 @@ def _details(data: dict[str, object]) -> tuple[Said, ...]:
     )
 
 
-def _totals(data: dict[str, object]) -> tuple[Said, ...]:
+def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     """``sum_sent`` and ``sum_received`` of this direction; with --bidir also of the other one."""
-    said: list[Said] = []
+    said: list[GeneratorOutput] = []
     for suffix in ("", "_bidir_reverse"):
         for name, by_sender in ((f"sum_sent{suffix}", True), (f"sum_received{suffix}", False)):
             found = data.get(name)

@@ -12,7 +12,15 @@ from __future__ import annotations
 
 import re
 
-from nictop.traffic.generators.intervals import Gathering, Interval, Problem, Row, Said, Total, total_of
+from nictop.traffic.generators.intervals import (
+    Gathering,
+    GeneratorOutput,
+    Interval,
+    Problem,
+    StreamInterval,
+    Total,
+    total_of,
+)
 
 SCALE = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 BINARY_SCALE = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -44,7 +52,7 @@ class TextOutput:
         self._omitted: set[int] = set()
         """Streams whose last interval did not count."""
 
-    def feed(self, line: str) -> tuple[Said, ...]:
+    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
         """What a line completes; () for one that says nothing."""
         line = line[:LONGEST_LINE].rstrip()
         found = _ROW.match(line)
@@ -59,14 +67,14 @@ class TextOutput:
             return (Problem(line.removeprefix("iperf3: ").removeprefix("error - ")),)
         return ()
 
-    def finish(self) -> tuple[Said, ...]:
+    def finish(self) -> tuple[GeneratorOutput, ...]:
         """Intervals that some stream has not told, and the totals."""
-        said: list[Said] = [*self._gathering[True].finish(), *self._gathering[False].finish()]
+        said: list[GeneratorOutput] = [*self._gathering[True].finish(), *self._gathering[False].finish()]
         said += map(_whole, self._totals.values())
         self._totals = {}
         return tuple(said)
 
-    def _row(self, found: re.Match[str]) -> tuple[Said, ...]:
+    def _row(self, found: re.Match[str]) -> tuple[GeneratorOutput, ...]:
         rest, way = found["rest"], found["way"]
         rate = float(found["rate"]) * SCALE[found["unit"]]
         start, end = float(found["start"]), float(found["end"])
@@ -100,11 +108,11 @@ class TextOutput:
                 start, rate = 0.0, float(found["size"]) * BINARY_SCALE[found["size_unit"]] * 8 / end
         return self._gather(stream, _interval(start, end, rate, sends, rest), bool(way))
 
-    def _gather(self, stream: int, interval: Interval, told_way: bool) -> tuple[Said, ...]:
+    def _gather(self, stream: int, interval: Interval, told_way: bool) -> tuple[GeneratorOutput, ...]:
         gathering = self._gathering[interval.sends]
         if not told_way:
             gathering.streams = frozenset(self._connected)
-        return gathering.take(Row(stream, interval))
+        return gathering.take(StreamInterval(stream, interval))
 
     def _sends(self, rest: str) -> bool:
         """A TCP sender tells retransmits, a UDP sender its datagrams; a receiver neither."""

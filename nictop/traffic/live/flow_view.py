@@ -17,7 +17,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficSocket
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.results.result import Flow, Point, SocketFigures
+from nictop.traffic.results.result import Flow, IntervalPoint, SocketFigures
 from nictop.traffic.run.endpoint import CONTROL_BYTES
 
 SHORTEST_STEP = 0.05
@@ -41,7 +41,7 @@ class Arrival:
 
 
 @dataclass(frozen=True)
-class Sending:
+class SenderState:
     """How the connections of the sender stood in one interval. None: not told."""
 
     time: float
@@ -56,7 +56,7 @@ class Sending:
 
 
 @dataclass(frozen=True, eq=False)
-class FlowPicture:
+class FlowView:
     """One direction."""
 
     sender: str
@@ -66,7 +66,7 @@ class FlowPicture:
     """The end that sends."""
     arrivals: tuple[Arrival, ...] = ()
     """By time; what is omitted ends at 0 or before."""
-    sendings: tuple[Sending, ...] = ()
+    sendings: tuple[SenderState, ...] = ()
     """By time."""
     by_sockets: bool = False
     """`arrivals` come from TCP_INFO, because the generator says nothing meanwhile."""
@@ -94,7 +94,7 @@ T = TypeVar("T", bound=Timed)
 BY_TIME = attrgetter("time")
 
 
-class Gathered(Generic[T]):
+class SampleBuffer(Generic[T]):
     """A series that grows. `all` is the same object while nothing is added: who draws it sees that nothing is new."""
 
     def __init__(self) -> None:
@@ -123,15 +123,15 @@ class FlowWatch:
 
     def __init__(self, sender: str, receiver: str, side: Side) -> None:
         self.sender, self.receiver, self.side = sender, receiver, side
-        self._arrived = Gathered[Arrival]()
-        self._sent = Gathered[Arrival]()
-        self._told = Gathered[Sending]()
+        self._arrived = SampleBuffer[Arrival]()
+        self._sent = SampleBuffer[Arrival]()
+        self._told = SampleBuffer[SenderState]()
         self.forget_sockets()
 
     def forget_sockets(self) -> None:
         """Where the axis was thought to begin it does not."""
-        self._arrived_by_sockets = Gathered[Arrival]()
-        self._seen = Gathered[Sending]()
+        self._arrived_by_sockets = SampleBuffer[Arrival]()
+        self._seen = SampleBuffer[SenderState]()
         self._taking: _Sockets | None = None
         self._giving: _Sockets | None = None
 
@@ -163,12 +163,12 @@ class FlowWatch:
             if self._taking is None or time - self._taking.time >= SHORTEST_STEP:
                 self._taking = now
 
-    def picture(self, over: FlowPicture | None = None) -> FlowPicture:
+    def picture(self, over: FlowView | None = None) -> FlowView:
         """As it stands; `over`: the same direction of the result, whose own points are the final ones."""
         told = self._arrived.all or self._sent.all
         arrivals = (over.arrivals if over is not None else ()) or told or self._arrived_by_sockets.all
         sendings = (over.sendings if over is not None else ()) or self._seen.all or self._told.all
-        return FlowPicture(
+        return FlowView(
             self.sender,
             self.receiver,
             self.side,
@@ -180,9 +180,9 @@ class FlowWatch:
         )
 
 
-def flow_picture(flow: Flow, side: Side, figures: Iterable[SocketFigures] = ()) -> FlowPicture:
+def flow_picture(flow: Flow, side: Side, figures: Iterable[SocketFigures] = ()) -> FlowView:
     """A direction of a run that is over. `figures`: of the senders of the run."""
-    return FlowPicture(
+    return FlowView(
         flow.sender,
         flow.receiver,
         side,
@@ -197,7 +197,7 @@ def _arrival(time: float, one: Interval) -> Arrival:
     return Arrival(time, one.seconds, one.bits_per_second, one.packets, one.lost, one.jitter)
 
 
-def _sendings(points: Iterable[Point]) -> Iterable[Sending]:
+def _sendings(points: Iterable[IntervalPoint]) -> Iterable[SenderState]:
     """Of points that the sender told; a receiver knows nothing of it."""
     for point in points:
         one = _sending(point.time, point.interval)
@@ -205,15 +205,15 @@ def _sendings(points: Iterable[Point]) -> Iterable[Sending]:
             yield one
 
 
-def _sending(time: float, one: Interval) -> Sending | None:
+def _sending(time: float, one: Interval) -> SenderState | None:
     if not one.sends or (one.retransmits, one.rtt, one.congestion_window) == (None, None, None):
         return None
-    return Sending(time, one.seconds, one.retransmits, one.rtt, one.congestion_window)
+    return SenderState(time, one.seconds, one.retransmits, one.rtt, one.congestion_window)
 
 
 def with_sockets(
-    points: Iterable[Point], looks: Iterable[tuple[float, Sequence[TrafficSocket]]], reach: float
-) -> tuple[Point, ...]:
+    points: Iterable[IntervalPoint], looks: Iterable[tuple[float, Sequence[TrafficSocket]]], reach: float
+) -> tuple[IntervalPoint, ...]:
     """Intervals of a sender with what its generator did not tell of them, from its sockets. `looks`: (when, on the axis
     of the run, the connections), by time; `reach`: seconds that may lie between an interval's end and a look."""
     seen = [_Sockets(time, _data(sockets, sends=True)) for time, sockets in looks]
@@ -229,7 +229,7 @@ def with_sockets(
     return tuple(found)
 
 
-def _with_look(point: Point, look: _Sockets, before: _Sockets | None) -> Point:
+def _with_look(point: IntervalPoint, look: _Sockets, before: _Sockets | None) -> IntervalPoint:
     sending, one = look.sending_since(before), point.interval
     if sending is None:
         return point
@@ -269,13 +269,13 @@ class _Sockets:
             size += max(0, _moved(one, False) - (_moved(old, False) if old is not None else 0))
         return Arrival(self.time, seconds, 8 * size / seconds)
 
-    def sending_since(self, before: _Sockets | None) -> Sending | None:
+    def sending_since(self, before: _Sockets | None) -> SenderState | None:
         """None while there is no connection with data. `before`: None for the first look."""
         if not self.by_inode:
             return None
         sockets = self.by_inode.values()
         known = {inode: one.retransmits for inode, one in before.by_inode.items()} if before is not None else {}
-        return Sending(
+        return SenderState(
             self.time,
             self.time - before.time if before is not None else 0.0,
             sum(max(0, one.retransmits - known.get(one.inode, 0)) for one in sockets),

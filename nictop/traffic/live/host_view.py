@@ -14,7 +14,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters
 from nictop.traffic.analysis.cpu_load import SHORTEST_WINDOW, Busy, HostLoad, HostRole, series
 from nictop.traffic.analysis.nic_load import Carrying, Packets, between, carrying, clock_ticks, packets_between
-from nictop.traffic.live.flow_view import Gathered
+from nictop.traffic.live.flow_view import SampleBuffer
 
 if TYPE_CHECKING:
     from nictop.traffic.run.host import RunHost
@@ -25,7 +25,7 @@ SLIPPED = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class HostPicture:
+class HostLoadView:
     """One host. All series are by time."""
 
     role: HostRole
@@ -49,9 +49,9 @@ class HostWatch:
         self._opened: Counters | None = None
         self._offset: float | None = None
         """From the axis of the run to the host's clock, as all series have it."""
-        self._series = Gathered[Busy]()
-        self._packets = Gathered[Packets]()
-        self._carrying = Gathered[Carrying]()
+        self._series = SampleBuffer[Busy]()
+        self._packets = SampleBuffer[Packets]()
+        self._carrying = SampleBuffer[Carrying]()
 
     def advance(self, axis: float) -> None:
         """Take the records that came since the last time. `axis`: where it begins, seconds of this machine's
@@ -90,9 +90,9 @@ class HostWatch:
             self._packets.add(packets)
         self._carrying.add(carrying(between(snapshot, opened, record), self._ifindex, time))
 
-    def picture(self, over: HostPicture | None = None) -> HostPicture:
+    def picture(self, over: HostLoadView | None = None) -> HostLoadView:
         """As it stands; `over`: the same host of the result, whose own series are the final ones."""
-        return HostPicture(
+        return HostLoadView(
             self.role,
             self.host.name,
             link_name(self.host.snapshot, self._ifindex),
@@ -103,9 +103,9 @@ class HostWatch:
         )
 
 
-def host_picture(load: HostLoad, nic: str = "") -> HostPicture:
+def host_picture(load: HostLoad, nic: str = "") -> HostLoadView:
     """A host of a run that is over."""
-    return HostPicture(load.role, load.host, clean(nic), load.series, load.packets, load.carrying, load)
+    return HostLoadView(load.role, load.host, clean(nic), load.series, load.packets, load.carrying, load)
 
 
 def link_name(snapshot: Snapshot, ifindex: int | None) -> str:

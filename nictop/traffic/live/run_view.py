@@ -1,6 +1,6 @@
 """A run as it is drawn, the same whether it goes on or was kept: series on one axis, the ceiling, every host.
 
-Reads nothing. `Watching` takes the events of a run and what its hosts count, and gives the picture of now;
+Reads nothing. `LiveRun` takes the events of a run and what its hosts count, and gives the picture of now;
 `picture_of` gives that of a result; `moment` gives the values at one time of either.
 """
 
@@ -16,11 +16,11 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.assemble import run_ceiling
 from nictop.traffic.analysis.cpu_load import SHORTEST_WINDOW, Busy, HostRole
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import BY_TIME, Arrival, FlowPicture, FlowWatch, Sending, T, flow_picture
-from nictop.traffic.live.host_view import HostPicture, HostWatch, host_picture
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.live.flow_view import BY_TIME, Arrival, FlowView, FlowWatch, SenderState, T, flow_picture
+from nictop.traffic.live.host_view import HostLoadView, HostWatch, host_picture
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, Measured, Sockets, Stage
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Sockets, Stage
 
 if TYPE_CHECKING:
     from nictop.traffic.run.host import RunHost
@@ -30,17 +30,17 @@ WINDOW = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class RunPicture:
+class RunView:
     """One run."""
 
-    plan: Plan
+    plan: RunPlan
     stage: str
     """What it does now, a sentence; "" when it is over."""
     seconds: float
     """Now, on the axis of the run: 0 is where what counts begins; -`plan.omit` until the first byte."""
-    flows: tuple[FlowPicture, ...]
+    flows: tuple[FlowView, ...]
     """From the client first."""
-    hosts: tuple[HostPicture, ...]
+    hosts: tuple[HostLoadView, ...]
     """Client, server, observers."""
     ceiling: Ceiling | None = None
     result: Result | None = None
@@ -61,23 +61,23 @@ class RunPicture:
 class FlowMoment:
     """One direction at one moment. None: not told."""
 
-    flow: FlowPicture
+    flow: FlowView
     arrival: Arrival | None
-    sending: Sending | None
+    sending: SenderState | None
 
 
 @dataclass(frozen=True)
 class HostMoment:
     """One host at one moment. None: not counted."""
 
-    host: HostPicture
+    host: HostLoadView
     busy: Busy | None
     packets: Packets | None
     carrying: Carrying | None
 
 
 @dataclass(frozen=True)
-class Moment:
+class RunMoment:
     """What every host did at one time."""
 
     time: float
@@ -86,10 +86,10 @@ class Moment:
     hosts: tuple[HostMoment, ...]
 
 
-class Watching:
+class LiveRun:
     """A run that goes on. `hosts`: those that take part, by name, as the run itself has them."""
 
-    def __init__(self, plan: Plan, hosts: Mapping[str, RunHost]) -> None:
+    def __init__(self, plan: RunPlan, hosts: Mapping[str, RunHost]) -> None:
         self.plan = plan
         self._hosts = hosts
         self._stage = ""
@@ -117,7 +117,7 @@ class Watching:
         now = clock.monotonic() if now is None else now
         if isinstance(event, Stage):
             self._stage = event.sentence
-        elif isinstance(event, Measured):
+        elif isinstance(event, IntervalMeasured):
             self._measured(event, now)
         elif isinstance(event, Sockets):
             self._looked(event, now)
@@ -125,7 +125,7 @@ class Watching:
             self._result, self._ended = event.result, now
             self.plan = event.result.plan
 
-    def picture(self, now: float | None = None) -> RunPicture:
+    def picture(self, now: float | None = None) -> RunView:
         """As it stands."""
         now = clock.monotonic() if now is None else now
         if self._axis is not None:
@@ -135,7 +135,7 @@ class Watching:
             return self._over(self._result)
         if self._ceiling is None:
             self._ceiling = run_ceiling(self.plan, {name: host.snapshot for name, host in self._hosts.items()})
-        return RunPicture(
+        return RunView(
             self.plan,
             self._stage,
             -float(self.plan.omit) if self._axis is None else now - self._axis,
@@ -144,12 +144,12 @@ class Watching:
             self._ceiling,
         )
 
-    def _over(self, result: Result) -> RunPicture:
+    def _over(self, result: Result) -> RunView:
         """The final figures, beside what only those saw who watched."""
         final = picture_of(result)
         flows = {flow.side: flow for flow in final.flows}
         hosts = {host.host: host for host in final.hosts}
-        return RunPicture(
+        return RunView(
             result.plan,
             "",
             final.seconds,
@@ -159,7 +159,7 @@ class Watching:
             result,
         )
 
-    def _measured(self, event: Measured, now: float) -> None:
+    def _measured(self, event: IntervalMeasured, now: float) -> None:
         if event.time is not None:
             self._place(now - event.time, sure=True)
         elif self._axis is None:
@@ -191,16 +191,16 @@ class Watching:
             self._axis = axis
 
 
-def roles(plan: Plan, hosts: Mapping[str, object]) -> list[tuple[str, HostRole, Place | None]]:
+def roles(plan: RunPlan, hosts: Mapping[str, object]) -> list[tuple[str, HostRole, Endpoint | None]]:
     """Both ends (a host that is both is the client), then the observers: (host, role, its end of the run)."""
-    ends: list[tuple[str, HostRole, Place | None]] = [(plan.client.host, "client", plan.client)]
+    ends: list[tuple[str, HostRole, Endpoint | None]] = [(plan.client.host, "client", plan.client)]
     if plan.server.host != plan.client.host:
         ends.append((plan.server.host, "server", plan.server))
     known = {name for name, _, _ in ends}
     return ends + [(name, "observer", None) for name in hosts if name not in known]
 
 
-def picture_of(result: Result) -> RunPicture:
+def picture_of(result: Result) -> RunView:
     """Of a run that is over."""
     plan = result.plan
     flows = tuple(
@@ -209,12 +209,12 @@ def picture_of(result: Result) -> RunPicture:
     facts = result.facts
     hosts = tuple(host_picture(load, facts.get(f"{load.role} nic", "")) for load in result.hosts)
     over = max((flow.arrivals[-1].time for flow in flows if flow.arrivals), default=0.0)
-    return RunPicture(plan, "", over, flows, hosts, result.ceiling, result)
+    return RunView(plan, "", over, flows, hosts, result.ceiling, result)
 
 
-def moment(picture: RunPicture, time: float | None = None) -> Moment:
+def moment(picture: RunView, time: float | None = None) -> RunMoment:
     """The values of every host at one time; None: the newest ones."""
-    return Moment(
+    return RunMoment(
         picture.seconds if time is None else time,
         tuple(FlowMoment(flow, _at(flow.arrivals, time), _at(flow.sendings, time)) for flow in picture.flows),
         tuple(
@@ -237,7 +237,7 @@ def _at(points: Sequence[T], time: float | None) -> T | None:
     return point if time > max(before, point.time - length) - 1e-9 else None
 
 
-def whole(picture: RunPicture) -> Moment | None:
+def whole(picture: RunView) -> RunMoment | None:
     """What counts of a run that is over, in the shape of a moment: means of rates, sums of counts. None: it goes on
     still."""
     if picture.result is None:
@@ -252,10 +252,10 @@ def whole(picture: RunPicture) -> Moment | None:
         )
         for host in picture.hosts
     )
-    return Moment(picture.seconds, flows, hosts)
+    return RunMoment(picture.seconds, flows, hosts)
 
 
-def _whole_flow(one: FlowPicture, plan: Plan) -> tuple[Arrival | None, Sending | None]:
+def _whole_flow(one: FlowView, plan: RunPlan) -> tuple[Arrival | None, SenderState | None]:
     end, flow, figures = float(plan.time), one.flow, one.figures
     if flow is None:
         return None, None
@@ -266,13 +266,13 @@ def _whole_flow(one: FlowPicture, plan: Plan) -> tuple[Arrival | None, Sending |
         else None
     )
     if figures is None:
-        return arrival, Sending(end, end, flow.retransmits) if flow.retransmits is not None else None
+        return arrival, SenderState(end, end, flow.retransmits) if flow.retransmits is not None else None
     window, segment = figures.congestion_window, figures.snd_mss
     held = window * segment if window is not None and segment is not None else None
-    return arrival, Sending(end, end, flow.retransmits, figures.rtt, held)
+    return arrival, SenderState(end, end, flow.retransmits, figures.rtt, held)
 
 
-def _whole_packets(host: HostPicture, plan: Plan) -> Packets | None:
+def _whole_packets(host: HostLoadView, plan: RunPlan) -> Packets | None:
     dropped = host.load.ring_drops if host.load is not None else None
     counted = [one for one in host.packets if 0 < one.time <= plan.time + SHORTEST_WINDOW]
     seconds = sum(one.seconds for one in counted)

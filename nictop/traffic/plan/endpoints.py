@@ -16,7 +16,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.rules.fixes.commands import word
-from nictop.traffic.plan.plan import Offer, Place
+from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.traffic.plan.quantities import shown
 
 MOST_LISTED = 8
@@ -42,7 +42,7 @@ class Ends(Protocol):
     def ip_version(self) -> Literal[4, 6] | None: ...
 
 
-def choose(wish: Ends, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> Offer:
+def choose(wish: Ends, offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> EndpointPair:
     """The one offer that fits. Two explicit ends need no common subnet (the offer's network is "" then); where only the
     IP version is open, it is IPv4. Hosts of `snapshots` are those that are watched."""
     _check_names(wish, snapshots)
@@ -66,7 +66,7 @@ def choose(wish: Ends, offers: Sequence[Offer], snapshots: Mapping[str, Snapshot
     return fitting[0]
 
 
-def refreshed(place: Place, snapshots: Mapping[str, Snapshot]) -> Place:
+def refreshed(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Endpoint:
     """The place after a change on its host: the NIC that bears its address now. The same when none does."""
     snapshot = snapshots.get(place.host)
     if snapshot is None or place.ifindex is None:
@@ -75,7 +75,7 @@ def refreshed(place: Place, snapshots: Mapping[str, Snapshot]) -> Place:
     if link is not None and _bears(link, place.address):
         return place
     bearers = [one.ifindex for one in snapshot.links.values() if _bears(one, place.address)]
-    return Place(place.host, bearers[0], place.address) if len(bearers) == 1 else place
+    return Endpoint(place.host, bearers[0], place.address) if len(bearers) == 1 else place
 
 
 def _check_names(wish: Ends, snapshots: Mapping[str, Snapshot]) -> None:
@@ -96,40 +96,40 @@ def _check_names(wish: Ends, snapshots: Mapping[str, Snapshot]) -> None:
             raise NictopError(f"{clean(host)} has no address {shown(address)}", _nics(side, snapshot))
 
 
-def _fits(place: Place, nic: str, address: str, snapshots: Mapping[str, Snapshot]) -> bool:
+def _fits(place: Endpoint, nic: str, address: str, snapshots: Mapping[str, Snapshot]) -> bool:
     link = snapshots[place.host].links.get(place.ifindex or 0)
     called = not nic or (link is not None and _is_called(link, nic))
     return called and (not address or _same(address, place.address))
 
 
-def _routed(wish: Ends, snapshots: Mapping[str, Snapshot]) -> list[Offer]:
+def _routed(wish: Ends, snapshots: Mapping[str, Snapshot]) -> list[EndpointPair]:
     """Ends that are both named, by NIC or address, whatever lies between them."""
     clients = _named(snapshots[wish.client], wish.client_nic, wish.client_address)
     servers = _named(snapshots[wish.server], wish.server_nic, wish.server_address)
     versions = (4, 6) if wish.ip_version is None else (wish.ip_version,)
     return [
-        Offer("", client, server)
+        EndpointPair("", client, server)
         for version in versions
         for client, server in product(clients, servers)
         if _version(client.address) == _version(server.address) == version
     ]
 
 
-def _named(snapshot: Snapshot, nic: str, address: str) -> list[Place]:
+def _named(snapshot: Snapshot, nic: str, address: str) -> list[Endpoint]:
     if not nic and not address:
         return []
     links = [link for link in snapshot.links.values() if not nic or _is_called(link, nic)]
     if address:
-        return [Place(snapshot.host, link.ifindex, address) for link in links if _bears(link, address)]
+        return [Endpoint(snapshot.host, link.ifindex, address) for link in links if _bears(link, address)]
     return [
-        Place(snapshot.host, link.ifindex, one.address)
+        Endpoint(snapshot.host, link.ifindex, one.address)
         for link in links
         for one in link.addresses
         if one.scope == "global" and _parsed(one.address) is not None
     ]
 
 
-def _none(wish: Ends, between: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> NictopError:
+def _none(wish: Ends, between: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> NictopError:
     names = f"{clean(wish.client)} and {clean(wish.server)}"
     if between:
         return NictopError(
@@ -147,7 +147,7 @@ def _none(wish: Ends, between: Sequence[Offer], snapshots: Mapping[str, Snapshot
     )
 
 
-def _listed(offers: Iterable[Offer], snapshots: Mapping[str, Snapshot], *, by_address: bool) -> str:
+def _listed(offers: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], *, by_address: bool) -> str:
     lines: dict[str, None] = {}
     for one in offers:
         words = []

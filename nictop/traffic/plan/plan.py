@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import Literal
 
 from nictop.model.devices.netdevs import Disagreement, End
-from nictop.model.devices.subnets import Member, Subnet
+from nictop.model.devices.subnets import Member, SharedSubnet
 from nictop.model.snapshot import Snapshot
 
 Direction = Literal["forward", "reverse", "bidirectional"]
@@ -38,7 +38,7 @@ DSCP = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Endpoint:
     """One end of a run."""
 
     host: str
@@ -54,7 +54,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class RunOptions:
     """What can be chosen about a run, whatever its ends. None: the generator's default."""
 
     direction: Direction = "forward"
@@ -84,11 +84,11 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Plan(Options):
+class RunPlan(RunOptions):
     """One run."""
 
-    client: Place
-    server: Place
+    client: Endpoint
+    server: Endpoint
     generator: Generator = "iperf3"
 
     @property
@@ -114,17 +114,17 @@ class Plan(Options):
 
 
 @dataclass(frozen=True)
-class Offer:
+class EndpointPair:
     """Two netdevs of two hosts that share a subnet."""
 
     network: str
-    client: Place
-    server: Place
+    client: Endpoint
+    server: Endpoint
     disagreements: tuple[Disagreement, ...] = ()
     """In what these two ends differ."""
 
 
-def offers(subnets: Iterable[Subnet], snapshots: Iterable[Snapshot]) -> tuple[Offer, ...]:
+def offers(subnets: Iterable[SharedSubnet], snapshots: Iterable[Snapshot]) -> tuple[EndpointPair, ...]:
     """Every pair of ends to choose from, both ways round: devices before virtual links, then as the subnets come. An
     address that several netdevs bear is no place to send to, and two names of one machine are no pair."""
     known = {snapshot.host: snapshot for snapshot in snapshots}
@@ -135,7 +135,7 @@ def offers(subnets: Iterable[Subnet], snapshots: Iterable[Snapshot]) -> tuple[Of
             if _boot(known, client) != _boot(known, server):
                 ends = {client.end, server.end}
                 differing = tuple(one for one in subnet.disagreements if _differ(one, ends))
-                result.append(Offer(subnet.network, _place(client), _place(server), differing))
+                result.append(EndpointPair(subnet.network, _place(client), _place(server), differing))
     return tuple(sorted(result, key=lambda offer: _virtual(known, offer.client) + _virtual(known, offer.server)))
 
 
@@ -144,15 +144,15 @@ def _boot(known: dict[str, Snapshot], member: Member) -> str:
     return (snapshot.hello.boot_id if snapshot is not None and snapshot.hello is not None else "") or member.end.host
 
 
-def _place(member: Member) -> Place:
-    return Place(member.end.host, member.end.ifindex, member.address)
+def _place(member: Member) -> Endpoint:
+    return Endpoint(member.end.host, member.end.ifindex, member.address)
 
 
 def _differ(one: Disagreement, ends: set[End]) -> bool:
     return sum(bool(ends.intersection(side)) for _, side in one.sides) > 1
 
 
-def _virtual(known: dict[str, Snapshot], place: Place) -> int:
+def _virtual(known: dict[str, Snapshot], place: Endpoint) -> int:
     link = known[place.host].links.get(place.ifindex or 0) if place.host in known else None
     return int(link is None or link.bus is None)
 
@@ -169,12 +169,12 @@ def dscp_number(word: str) -> int | None:
     return number if 0 <= number < 64 else None
 
 
-def problems(plan: Plan) -> tuple[str, ...]:
+def problems(plan: RunPlan) -> tuple[str, ...]:
     """What is wrong with a plan, whatever the hosts can do; () when nothing is."""
     return (*_end_problems(plan), *_range_problems(plan), *_protocol_problems(plan))
 
 
-def _end_problems(plan: Plan) -> Sequence[str]:
+def _end_problems(plan: RunPlan) -> Sequence[str]:
     found = []
     versions = set()
     for place in (plan.client, plan.server):
@@ -197,7 +197,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def _range_problems(plan: Plan) -> Iterable[str]:
+def _range_problems(plan: RunPlan) -> Iterable[str]:
     for name, value, least, most in (
         ("time", plan.time, 1, LONGEST_TIME - max(0, min(plan.omit, LONGEST_OMIT))),
         ("omit", plan.omit, 0, LONGEST_OMIT),
@@ -217,7 +217,7 @@ def _range_problems(plan: Plan) -> Iterable[str]:
         yield f"interval is {plan.interval:g}, not from {SHORTEST_INTERVAL:g} to 60 seconds"
 
 
-def _length_problems(plan: Plan) -> Iterable[str]:
+def _length_problems(plan: RunPlan) -> Iterable[str]:
     builtin, length = plan.generator == "builtin", plan.length
     least = 1 if builtin or plan.protocol == "tcp" else 16
     longest = LONGEST_MESSAGE if builtin else LONGEST_IPERF3_MESSAGE
@@ -232,7 +232,7 @@ def _length_problems(plan: Plan) -> Iterable[str]:
         yield f"length is {length}, and {who} sends messages of up to {longest} bytes"
 
 
-def _protocol_problems(plan: Plan) -> Iterable[str]:
+def _protocol_problems(plan: RunPlan) -> Iterable[str]:
     if plan.generator == "builtin":
         if plan.direction == "bidirectional":
             yield "the built-in generator sends in one direction only"

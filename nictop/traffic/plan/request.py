@@ -1,8 +1,8 @@
 """What somebody asks for before it is known what the hosts have, and what becomes of it: places, plans, a generator.
 
-Reads nothing. A `Wish` has names as people know them (hosts, NICs, addresses); `choose` finds the ends that are meant
-among the offers, `plan_of` makes the plan, `generator_of` says which generator carries all of it. What cannot be is a
-NictopError whose hint has the words to type.
+Reads nothing. A `RunRequest` has names as people know them (hosts, NICs, addresses); `choose` finds the ends that are
+meant among the offers, `plan_of` makes the plan, `generator_of` says which generator carries all of it. What cannot be
+is a NictopError whose hint has the words to type.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Literal
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.endpoints import choose
-from nictop.traffic.plan.plan import Generator, Offer, Options, Plan, problems
+from nictop.traffic.plan.plan import EndpointPair, Generator, RunOptions, RunPlan, problems
 from nictop.traffic.plan.quantities import amount, bit_rate, cpu, dscp, shown, whole_number
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.plan.variables import MOST_VALUES, checked, variable_of
 
 __all__ = [
+    "RunRequest",
     "Values",
-    "Wish",
     "amount",
     "bit_rate",
     "choose",
@@ -38,7 +38,7 @@ Values = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Wish(Options):
+class RunRequest(RunOptions):
     """A run, or several. "" and None: whatever fits, or the generator's default."""
 
     client: str
@@ -80,14 +80,14 @@ def values(word: str) -> Values:
     return name, found
 
 
-def plan_of(wish: Wish, offer: Offer, generator: Generator) -> Plan:
+def plan_of(wish: RunRequest, offer: EndpointPair, generator: Generator) -> RunPlan:
     """The wish as a plan between these ends."""
-    chosen = {one.name: getattr(wish, one.name) for one in fields(Options)}
-    return Plan(offer.client, offer.server, generator, **chosen)
+    chosen = {one.name: getattr(wish, one.name) for one in fields(RunOptions)}
+    return RunPlan(offer.client, offer.server, generator, **chosen)
 
 
 def generator_of(
-    wish: Wish, plans: Sequence[Plan], client_tools: TrafficTools, server_tools: TrafficTools
+    wish: RunRequest, plans: Sequence[RunPlan], client_tools: TrafficTools, server_tools: TrafficTools
 ) -> tuple[Generator, str]:
     """The generator of all these plans, whatever they say of it, and the sentence why when it is the second choice (""
     else). NictopError: neither can carry them all."""
@@ -113,7 +113,7 @@ def generator_of(
 
 
 def _objections(
-    generator: Generator, plans: Sequence[Plan], client_tools: TrafficTools, server_tools: TrafficTools
+    generator: Generator, plans: Sequence[RunPlan], client_tools: TrafficTools, server_tools: TrafficTools
 ) -> list[str]:
     """Why it cannot carry all of these, each reason once."""
     found: dict[str, None] = {}

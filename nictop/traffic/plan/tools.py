@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 
 Version = tuple[int, ...]
 
@@ -41,7 +41,7 @@ def streams_json(tools: TrafficTools) -> bool:
     return "--json-stream" in tools.options
 
 
-def asked_options(plan: Plan) -> tuple[tuple[str, str, Version], ...]:
+def asked_options(plan: RunPlan) -> tuple[tuple[str, str, Version], ...]:
     """(what the plan asks, long option that does it, version that has it for sure), of iperf3."""
     wanted = (
         (plan.direction == "bidirectional", "traffic in both directions at once", "--bidir", (3, 7)),
@@ -55,7 +55,7 @@ def asked_options(plan: Plan) -> tuple[tuple[str, str, Version], ...]:
     return tuple((what, option, since) for asked, what, option, since in wanted if asked)
 
 
-def refusals(plan: Plan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
+def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple[str, ...]:
     """Why the two hosts cannot run the plan, a sentence each; () when they can."""
     found: list[str] = []
     for host, tools, cpu in (
@@ -69,7 +69,7 @@ def refusals(plan: Plan, client: TrafficTools, server: TrafficTools) -> tuple[st
     return tuple(found)
 
 
-def _iperf3_refusals(plan: Plan, tools: TrafficTools) -> Iterable[str]:
+def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterable[str]:
     if tools.path is None:
         yield "iperf3 is not installed"
         return
@@ -94,7 +94,7 @@ def _iperf3_refusals(plan: Plan, tools: TrafficTools) -> Iterable[str]:
         yield f"{name} was built without CPU affinity"
 
 
-def _kernel_refusals(plan: Plan, tools: TrafficTools, cpu: int | None) -> Iterable[str]:
+def _kernel_refusals(plan: RunPlan, tools: TrafficTools, cpu: int | None) -> Iterable[str]:
     if plan.congestion is not None and tools.congestion_controls and plan.congestion not in tools.congestion_controls:
         offered = ", ".join(map(clean, tools.congestion_controls))
         yield f"the kernel does not offer {plan.congestion}, but {offered}"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
-from nictop.traffic.plan.plan import Generator, Offer, Place, problems
+from nictop.traffic.plan.plan import Endpoint, EndpointPair, Generator, problems
 from nictop.traffic.plan.quantities import shown
-from nictop.traffic.plan.request import Wish, plan_of
+from nictop.traffic.plan.request import RunRequest, plan_of
 from nictop.traffic.plan.variables import checked, variable_of
 from nictop.traffic.results.selection import ExperimentKind
 
@@ -22,15 +22,15 @@ MOST_STEPS = 5000
 LONGEST_REST = 86400.0
 LONGEST_LABEL = 200
 """Characters."""
-ANYWHERE = Offer("", Place("client", None, "192.0.2.1"), Place("server", None, "192.0.2.2"))
+ANYWHERE = EndpointPair("", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2"))
 """Ends that no plan is refused for (RFC 5737)."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ValidatedRequest:
     """A wish, and what it is: checked as far as it can be without the hosts."""
 
-    wish: Wish
+    wish: RunRequest
     kind: ExperimentKind
     variable: str
     """"": nothing varies."""
@@ -42,7 +42,7 @@ class Asked:
         return bool(self.variable) and variable_of(self.variable).by_somebody
 
 
-def asked_for(wish: Wish) -> Asked:
+def asked_for(wish: RunRequest) -> ValidatedRequest:
     """NictopError: why it cannot be run between any hosts."""
     asked = _kind_of(wish)
     for value in asked.values if asked.variable else ():
@@ -64,25 +64,25 @@ def asked_for(wish: Wish) -> Asked:
     return asked
 
 
-def _kind_of(wish: Wish) -> Asked:
+def _kind_of(wish: RunRequest) -> ValidatedRequest:
     if wish.sweep is not None and wish.compare is not None:
         raise NictopError("a sweep and a comparison are two experiments", "ask for one of them")
     if wish.compare is not None:
         name, values = wish.compare
         if len(values) != 2:
             raise NictopError(f"two values are compared, not {len(values)}", "a sweep takes any number of values")
-        return Asked(wish, "compare", name, values)
+        return ValidatedRequest(wish, "compare", name, values)
     if wish.sweep is not None:
         name, values = wish.sweep
         twice = sorted({value for value in values if values.count(value) > 1})
         if twice or not values:
             found = f"{', '.join(map(shown, twice))} stands there twice" if twice else "no value stands there"
             raise NictopError(f"{name}: {found}")
-        return Asked(wish, "sweep", name, values)
-    return Asked(wish, "repeat" if wish.repeat > 1 else "run", "", ("",))
+        return ValidatedRequest(wish, "sweep", name, values)
+    return ValidatedRequest(wish, "repeat" if wish.repeat > 1 else "run", "", ("",))
 
 
-def _check_plans(asked: Asked) -> None:
+def _check_plans(asked: ValidatedRequest) -> None:
     """What is wrong with the plans that it becomes, with either generator where both may be used."""
     into_plan = variable_of(asked.variable).into_plan if asked.variable else None
     generators: tuple[Generator, ...] = ("iperf3", "builtin")

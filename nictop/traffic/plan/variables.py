@@ -15,7 +15,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.traffic.analysis.setup_facts import receive_queues
-from nictop.traffic.plan.plan import Direction, Generator, Place, Plan
+from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
 from nictop.traffic.plan.quantities import amount, bit_rate, shown, whole_number, yes_or_no
 
 DEFAULT = "default"
@@ -23,7 +23,7 @@ MOST_VALUES = 64
 LONGEST_VALUE = 64
 """Characters."""
 
-IntoPlan = Callable[[Plan, str], Plan]
+IntoPlan = Callable[[RunPlan, str], RunPlan]
 
 
 @dataclass(frozen=True)
@@ -43,42 +43,42 @@ class Variable:
     """nictop does not set it: somebody is asked to, or a command does it."""
 
 
-def _length(plan: Plan, value: str) -> Plan:
+def _length(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, length=None if value == DEFAULT else amount(value, "length"))
 
 
-def _mss(plan: Plan, value: str) -> Plan:
+def _mss(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, mss=None if value == DEFAULT else amount(value, "mss"))
 
 
-def _window(plan: Plan, value: str) -> Plan:
+def _window(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, window=None if value == DEFAULT else amount(value, "window"))
 
 
-def _streams(plan: Plan, value: str) -> Plan:
+def _streams(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, streams=1 if value == DEFAULT else whole_number(value, "streams"))
 
 
-def _bitrate(plan: Plan, value: str) -> Plan:
+def _bitrate(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, bitrate=None if value == DEFAULT else bit_rate(value))
 
 
-def _congestion(plan: Plan, value: str) -> Plan:
+def _congestion(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, congestion=None if value == DEFAULT else value)
 
 
-def _zerocopy(plan: Plan, value: str) -> Plan:
+def _zerocopy(plan: RunPlan, value: str) -> RunPlan:
     return replace(plan, zerocopy=value != DEFAULT and yes_or_no(value, "zerocopy"))
 
 
-def _direction(plan: Plan, value: str) -> Plan:
+def _direction(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Direction] = {"forward": "forward", "reverse": "reverse", "bidirectional": "bidirectional"}
     if value not in known:
         raise NictopError(f"direction: {shown(value)} is none", f"there are {', '.join(known)}")
     return replace(plan, direction=known[value])
 
 
-def _generator(plan: Plan, value: str) -> Plan:
+def _generator(plan: RunPlan, value: str) -> RunPlan:
     known: dict[str, Generator] = {"iperf3": "iperf3", "builtin": "builtin"}
     if value not in known:
         raise NictopError(f"generator: {shown(value)} is none", f"there are {', '.join(known)}")
@@ -127,7 +127,7 @@ def checked(name: str, value: str) -> None:
     if not value or len(value) > LONGEST_VALUE or not value.isprintable():
         raise NictopError(f"{name}: {shown(value)} is no value", f"write it like {variable.example}")
     if variable.into_plan is not None:
-        variable.into_plan(Plan(Place("", None, ""), Place("", None, "")), value)
+        variable.into_plan(RunPlan(Endpoint("", None, ""), Endpoint("", None, "")), value)
     elif name in ("queues", "mtu"):
         both_ends(name, value)
 
@@ -152,7 +152,7 @@ def both_ends(name: str, value: str) -> tuple[int | None, int | None]:
     return wanted[0], wanted[1]
 
 
-def wanted_words(name: str, value: str, plan: Plan, snapshots: Mapping[str, Snapshot]) -> str:
+def wanted_words(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
     """What somebody shall set: ``queues of ens224 on a and ens3 on b: 4``; clean."""
     if name == "setup":
         return f"set-up {clean(value)}"
@@ -165,7 +165,7 @@ def wanted_words(name: str, value: str, plan: Plan, snapshots: Mapping[str, Snap
     return f"{VARIABLES[name].title} of {', '.join(dict.fromkeys(told))}"
 
 
-def not_shown(name: str, value: str, plan: Plan, snapshots: Mapping[str, Snapshot]) -> str:
+def not_shown(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
     """Why the newest inventories do not show that a value set by somebody is in force; "" when they do, or when nobody
     can know (setup). Clean."""
     if name not in ("queues", "mtu"):
@@ -191,6 +191,6 @@ def _unit(name: str, number: int | None) -> str:
     return "queue" if number == 1 else "queues"
 
 
-def _link(place: Place, snapshots: Mapping[str, Snapshot]) -> Link | None:
+def _link(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
     snapshot = snapshots.get(place.host)
     return snapshot.links.get(place.ifindex) if snapshot is not None and place.ifindex is not None else None

@@ -14,9 +14,9 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import percentage
 from nictop.traffic.analysis.cpu_load import HostLoad
-from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval, Total
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.run.failures import Failure
 
 SCHEMA = 1
@@ -27,7 +27,7 @@ MOST_STEAL = 0.05
 
 
 @dataclass(frozen=True)
-class Point:
+class IntervalPoint:
     """One interval on the axis of the run."""
 
     time: float
@@ -46,11 +46,11 @@ class Flow:
     """As the sender counted it (what went into its socket buffers)."""
     received: Total | None
     """As the receiver counted it: the goodput."""
-    points: tuple[Point, ...] = ()
+    points: tuple[IntervalPoint, ...] = ()
     """As the receiver told them, else the sender; the omitted ones are before 0."""
     retransmits: int | None = None
     """Segments, of what counts."""
-    sent_points: tuple[Point, ...] = ()
+    sent_points: tuple[IntervalPoint, ...] = ()
     """As the sender told them, with what its sockets said of retransmits, rtt and window."""
 
     @property
@@ -90,7 +90,7 @@ class SocketFigures:
 class Result:
     """One run."""
 
-    plan: Plan
+    plan: RunPlan
     wall: float
     """Seconds since the epoch at its start."""
     flows: tuple[Flow, ...] = ()
@@ -100,7 +100,7 @@ class Result:
     sockets: tuple[SocketFigures, ...] = ()
     """Of each sender."""
     ceiling: Ceiling | None = None
-    proof: Proof | None = None
+    proof: PathProof | None = None
     failure: Failure | None = None
     """Why it did not come to its end."""
     bottleneck: str = ""

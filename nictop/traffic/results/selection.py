@@ -17,8 +17,8 @@ from nictop.traffic.plan.quantities import shown
 from nictop.traffic.results.store import (
     SCHEMA,
     ExperimentKind,
-    Kept,
     KeptRuns,
+    StoredRun,
     directory,
     keep,
     kept_runs,
@@ -29,9 +29,9 @@ from nictop.traffic.results.store import (
 __all__ = [
     "SCHEMA",
     "ExperimentKind",
-    "Kept",
     "KeptRuns",
     "SetUp",
+    "StoredRun",
     "chosen",
     "directory",
     "found",
@@ -42,7 +42,7 @@ __all__ = [
     "set_ups",
 ]
 
-SetUp = tuple[str, list[Kept]]
+SetUp = tuple[str, list[StoredRun]]
 """Its name, clean, and its runs in the order in which they were made."""
 
 MOST_LISTED = 8
@@ -50,8 +50,8 @@ MOST_LISTED = 8
 
 def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
     """The two set-ups that the words mean, in their order. NictopError when it is not two, or a word means nothing."""
-    kept: list[Kept] | None = None
-    runs: dict[str, Kept] = {}
+    kept: list[StoredRun] | None = None
+    runs: dict[str, StoredRun] = {}
     for word in words:
         if _is_path(word):
             here = [read(Path(word))] if not os.path.isdir(word) else _all(Path(word))
@@ -66,7 +66,7 @@ def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
     return result
 
 
-def found(word: str, kept: Iterable[Kept]) -> list[Kept]:
+def found(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
     """Those that a word means. NictopError: none, or it begins several identities."""
     kept = list(kept)
     runs = _found(word, kept)
@@ -83,7 +83,7 @@ def found(word: str, kept: Iterable[Kept]) -> list[Kept]:
     return runs
 
 
-def _found(word: str, kept: Sequence[Kept]) -> list[Kept]:
+def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
     for exact in (
         [run for run in kept if word and run.label == word],
         [run for run in kept if run.identity == word],
@@ -100,10 +100,10 @@ def _found(word: str, kept: Sequence[Kept]) -> list[Kept]:
     return beginning
 
 
-def set_ups(runs: Iterable[Kept]) -> list[SetUp]:
+def set_ups(runs: Iterable[StoredRun]) -> list[SetUp]:
     """Runs that were made alike, in the order in which they come: those of one label (else of one experiment), group
     and value."""
-    groups: dict[tuple[str, str, str, str], list[Kept]] = {}
+    groups: dict[tuple[str, str, str, str], list[StoredRun]] = {}
     for run in runs:
         groups.setdefault((run.label or run.experiment, run.variable, run.value, run.group), []).append(run)
     of_one = len({key[0] for key in groups}) == 1
@@ -126,7 +126,7 @@ def _is_path(word: str) -> bool:
     return os.sep in word or word.endswith(".json")
 
 
-def _all(directory: Path) -> list[Kept]:
+def _all(directory: Path) -> list[StoredRun]:
     """Oldest first."""
     return [run for _, run in reversed(kept_runs(directory).runs)]
 

@@ -43,7 +43,7 @@ ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredRun:
     """A result and what it belongs to."""
 
     identity: str
@@ -72,7 +72,7 @@ class Kept:
 class KeptRuns:
     """What a directory holds."""
 
-    runs: tuple[tuple[Path, Kept], ...] = ()
+    runs: tuple[tuple[Path, StoredRun], ...] = ()
     """Newest first."""
     unreadable: tuple[tuple[Path, str], ...] = ()
     """Files that are no results, and why; sentences are clean."""
@@ -104,7 +104,7 @@ def directory(environment: Mapping[str, str]) -> Path:
     return Path(home, ".local", "state", "nictop", "runs")
 
 
-def encoded(kept: Kept) -> bytes:
+def encoded(kept: StoredRun) -> bytes:
     """One result as JSON. NictopError for what could not be read back."""
     import msgspec
 
@@ -118,7 +118,7 @@ def encoded(kept: Kept) -> bytes:
     return data
 
 
-def parse_kept(data: bytes) -> Kept:
+def parse_kept(data: bytes) -> StoredRun:
     """One result of its JSON. NictopError: why it is none."""
     import msgspec
 
@@ -133,13 +133,13 @@ def parse_kept(data: bytes) -> Kept:
 
 
 @lru_cache(maxsize=1)  # loads msgspec only where results are read
-def _decoder() -> msgspec.json.Decoder[Kept]:
+def _decoder() -> msgspec.json.Decoder[StoredRun]:
     import msgspec
 
-    return msgspec.json.Decoder(Kept)
+    return msgspec.json.Decoder(StoredRun)
 
 
-def keep(kept: Kept, directory: Path) -> Path:
+def keep(kept: StoredRun, directory: Path) -> Path:
     """Write one result; its path. NictopError when that cannot be done: nothing half is left then. The directory is
     made when it is not there, readable by its owner only, as results name hosts and addresses."""
     if IDENTITY.fullmatch(kept.identity) is None:
@@ -183,7 +183,7 @@ def _settle(directory: Path) -> None:
         os.close(descriptor)
 
 
-def read(path: Path) -> Kept:
+def read(path: Path) -> StoredRun:
     """One result. NictopError: why it is none."""
     try:
         return parse_kept(_read_file(path))
@@ -214,7 +214,7 @@ def kept_runs(directory: Path) -> KeptRuns:
         return KeptRuns()
     except OSError as error:
         return KeptRuns(unreadable=((directory, error.strerror or str(error)),))
-    runs: list[tuple[Path, Kept]] = []
+    runs: list[tuple[Path, StoredRun]] = []
     unreadable: list[tuple[Path, str]] = []
     room = MOST_BYTES
     taken = 0

@@ -9,7 +9,7 @@ from statistics import median
 
 from nictop.probe.records import TrafficLine, TrafficPath, TrafficSocket, TrafficTools
 from nictop.traffic.generators import Output, Side
-from nictop.traffic.generators.intervals import Detail, Interval, Problem, Said, Total, total_of
+from nictop.traffic.generators.intervals import Detail, GeneratorOutput, Interval, Problem, Total, total_of
 from nictop.traffic.results.result import SocketFigures
 
 CONTROL_BYTES = 65536
@@ -87,7 +87,7 @@ class RunEnd:
         """What its generator told at the end of one direction."""
         return next((one for one in self.totals if (one.sends, one.by_sender) == (sends, by_sender)), None)
 
-    def _sort(self, time: float, said: tuple[Said, ...]) -> tuple[Interval, ...]:
+    def _sort(self, time: float, said: tuple[GeneratorOutput, ...]) -> tuple[Interval, ...]:
         found = []
         for one in said:
             if isinstance(one, Interval):

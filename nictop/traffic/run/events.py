@@ -12,7 +12,7 @@ from nictop.traffic.run.failures import Failure
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunTimeouts:
     """Seconds after which the run does not wait any longer."""
 
     check: float = 25.0
@@ -46,7 +46,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Measured:
+class IntervalMeasured:
     """An interval that one end has told."""
 
     host: str
@@ -74,7 +74,7 @@ class Finished:
     result: Result
 
 
-Event = Stage | Measured | Sockets | Finished
+Event = Stage | IntervalMeasured | Sockets | Finished
 
 
 class RunStopped(Exception):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Firewalls
-from nictop.traffic.analysis.assemble import Heard
+from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import Limits
+from nictop.traffic.run.events import RunTimeouts
 from nictop.traffic.run.failures import Failure, failure, kind_of, opening, possible
 from nictop.traffic.run.unreachable import examined, link_down, link_of, seen_cause
 
@@ -22,7 +22,7 @@ TRICKLE = 64 * 1024
 """Bytes: what small packets carry while no full one gets through."""
 
 
-def hung(heard: Heard, limits: Limits, moved: float, seconds: float) -> Failure:
+def hung(heard: RunLog, limits: RunTimeouts, moved: float, seconds: float) -> Failure:
     """Nothing came any more, `seconds` after the client's start and `moved` bytes of payload."""
     plan = heard.plan
     sent = any(one.sends and one.bits_per_second for end in heard.ends.values() for _, one in end.intervals)
@@ -65,7 +65,7 @@ def first_cause(told: Failure | None, lost: Failure) -> Failure | None:
     return lost if told is not None and told.kind in SEEN_FROM_AFAR else told
 
 
-def why(heard: Heard, end: RunEnd) -> Failure:
+def why(heard: RunLog, end: RunEnd) -> Failure:
     """What became of an end that failed."""
     problem = end.first_problem
     if problem is not None:
@@ -76,14 +76,14 @@ def why(heard: Heard, end: RunEnd) -> Failure:
     return failure_of(heard, end.failed, 0.0)
 
 
-def without_result(heard: Heard) -> Failure:
+def without_result(heard: RunLog) -> Failure:
     """Both ends have ended, and all seemed well."""
     said = next((line for end in heard.ends.values() for line in end.complaints), "")
     more = f": {clean(said)[:200]}" if said else ""
     return Failure("other", f"both ends are done, and neither has told a result{more}")
 
 
-def failure_of(heard: Heard, text: str, seconds: float) -> Failure:
+def failure_of(heard: RunLog, text: str, seconds: float) -> Failure:
     """An error text, with what is known of the server's host: see `failures.failure`."""
     server = heard.ends["server"]
     if server.listening and kind_of(text, seconds) in NOT_CONNECTED:
@@ -102,11 +102,11 @@ def failure_of(heard: Heard, text: str, seconds: float) -> Failure:
     )
 
 
-def _link(heard: Heard) -> str | None:
+def _link(heard: RunLog) -> str | None:
     link = link_of(heard, heard.plan.server)
     return link.name if link is not None else None
 
 
-def _firewalls(heard: Heard, side: Side) -> Firewalls | None:
+def _firewalls(heard: RunLog, side: Side) -> Firewalls | None:
     tools = heard.ends[side].tools
     return tools.firewalls if tools is not None else None

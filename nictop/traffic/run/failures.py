@@ -16,7 +16,7 @@ from typing import Literal
 from nictop.model.text.terminal import clean
 from nictop.probe.records import FilterChain, Firewalls
 from nictop.rules.fixes.commands import word
-from nictop.traffic.plan.plan import Plan
+from nictop.traffic.plan.plan import RunPlan
 
 Kind = Literal[
     "timeout", "prohibited", "no_neighbour", "no_route", "refused", "busy", "address_in_use", "cannot_bind",
@@ -98,7 +98,7 @@ def kind_of(text: str, seconds: float) -> Kind:
 
 
 def failure(
-    plan: Plan,
+    plan: RunPlan,
     text: str,
     seconds: float,
     *,
@@ -140,7 +140,9 @@ def failure(
     return Failure(kind, sentence, opens, plan.server.host if opens else "", bool(opens))
 
 
-def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None, examined: Examined) -> str:
+def possible(
+    plan: RunPlan, kind: Kind, firewalls: Firewalls | None, clients: Firewalls | None, examined: Examined
+) -> str:
     """What is left, and what is ruled out: each end's firewalls as they were found, and what no probe can see."""
     server, client = clean(plan.server.host), clean(plan.client.host)
     excluded, left = [], []
@@ -166,7 +168,7 @@ def possible(plan: Plan, kind: Kind, firewalls: Firewalls | None, clients: Firew
     return f"; possible: {', '.join(left)}{ruled_out}"
 
 
-def opening(plan: Plan, link: str | None, firewalls: Firewalls | None = None) -> tuple[str, ...]:
+def opening(plan: RunPlan, link: str | None, firewalls: Firewalls | None = None) -> tuple[str, ...]:
     """Lines for a root shell on the server's host that let the run in, and close again by themselves when it is over.
 
     `firewalls`: the one that rules there is told (firewalld and ufw rule over chains that they have made themselves);
@@ -192,30 +194,30 @@ def _input_chains(firewalls: Firewalls) -> tuple[FilterChain, ...]:
     return tuple(one for one in firewalls.chains if one.hook == "input")
 
 
-def _seconds(plan: Plan) -> int:
+def _seconds(plan: RunPlan) -> int:
     """How long the port is open: with the time to start the run, and for a slow host to carry it out."""
     return plan.seconds + 120
 
 
-def _protocols(plan: Plan) -> tuple[str, ...]:
+def _protocols(plan: RunPlan) -> tuple[str, ...]:
     """A run over UDP agrees over TCP."""
     return ("tcp", "udp") if plan.protocol == "udp" else ("tcp",)
 
 
-def _firewalld(plan: Plan, link: str | None) -> Iterable[str]:
+def _firewalld(plan: RunPlan, link: str | None) -> Iterable[str]:
     zone = f' --zone="$(firewall-cmd --get-zone-of-interface={word(link)})"' if link else ""
     for protocol in _protocols(plan):
         yield f"firewall-cmd{zone} --add-port={plan.port}/{protocol} --timeout={_seconds(plan)}"
 
 
-def _ufw(plan: Plan) -> Iterable[str]:
+def _ufw(plan: RunPlan) -> Iterable[str]:
     source = word(plan.client.address.partition("%")[0])
     for protocol in _protocols(plan):
         rule = f"allow proto {protocol} from {source} to any port {plan.port}"
         yield _for_a_while(f"ufw {rule}", plan, f"ufw delete {rule}")
 
 
-def _nft(plan: Plan, chain: FilterChain) -> Iterable[str]:
+def _nft(plan: RunPlan, chain: FilterChain) -> Iterable[str]:
     family = "ip6" if plan.ip_version == 6 else "ip"
     if chain.family not in ("inet", family) or not all(map(NFT_NAME.fullmatch, (chain.table, chain.name))):
         return
@@ -227,6 +229,6 @@ def _nft(plan: Plan, chain: FilterChain) -> Iterable[str]:
         yield _for_a_while(handle, plan, f"nft delete rule {place} $h")
 
 
-def _for_a_while(opens: str, plan: Plan, closes: str) -> str:
+def _for_a_while(opens: str, plan: RunPlan, closes: str) -> str:
     """In the background, and deaf to the end of the terminal: otherwise Ctrl-C would leave the port open."""
     return f"(trap '' HUP; {opens}; sleep {_seconds(plan)}; {closes}) &"

@@ -32,8 +32,8 @@ USUAL = Request(interval=1.0, watch=())
 MOST_WATCHED = 64
 """As many links as a probe accepts to watch."""
 
-Heard = TrafficLine | SourceState
-Listener = Callable[[str, Heard], None]
+TrafficItem = TrafficLine | SourceState
+TrafficListener = Callable[[str, TrafficItem], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class RunHost:
         """Since `begin`."""
         self._source = source
         self._usual = usual
-        self._listeners: list[Listener] = []
+        self._listeners: list[TrafficListener] = []
         self._quickest: float | None = None
         self._news = asyncio.Event()
 
@@ -136,7 +136,7 @@ class RunHost:
         request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
         answers: list[TrafficLine] = []
 
-        def take(_: str, item: Heard) -> None:
+        def take(_: str, item: TrafficItem) -> None:
             if isinstance(item, TrafficLine) and item.id == request.id:
                 answers.append(item)
 
@@ -166,7 +166,7 @@ class RunHost:
 
         return await self.until(has_come, seconds)
 
-    def listen(self, listener: Listener) -> Callable[[], None]:
+    def listen(self, listener: TrafficListener) -> Callable[[], None]:
         """Give it everything about traffic and connection from now on; returns what ends that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -182,6 +182,6 @@ class RunHost:
     def _compare(self, there: float, here: float) -> None:
         self._quickest = there - here if self._quickest is None else max(self._quickest, there - here)
 
-    def _tell(self, item: Heard) -> None:
+    def _tell(self, item: TrafficItem) -> None:
         for listener in tuple(self._listeners):
             listener(self.name, item)

@@ -14,18 +14,18 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficLine
 from nictop.traffic.run.events import RunFailed, RunStopped
 from nictop.traffic.run.failures import Failure
-from nictop.traffic.run.host import Heard, RunHost
+from nictop.traffic.run.host import RunHost, TrafficItem
 from nictop.wire.timeout import within
 
 
-class Lines:
+class TrafficInbox:
     """Lines of all hosts of a run. `ends`: names of those whose loss ends it."""
 
     def __init__(self, hosts: Mapping[str, RunHost], ends: Collection[str]) -> None:
         self.lost: set[str] = set()
         """Ends whose probe has gone meanwhile: it has taken its children with it."""
         self._hosts, self._ends = hosts, ends
-        self._pending: deque[tuple[str, Heard]] = deque()
+        self._pending: deque[tuple[str, TrafficItem]] = deque()
         self._news = asyncio.Event()
         self._silent: list[Callable[[], None]] = []
         self._stopped = self._ending = False
@@ -66,6 +66,6 @@ class Lines:
                 self.lost.add(name)
                 raise RunFailed(Failure("unreachable", f"{clean(name)}: {clean(item.message)}"))
 
-    def _hear(self, name: str, item: Heard) -> None:
+    def _hear(self, name: str, item: TrafficItem) -> None:
         self._pending.append((name, item))
         self._news.set()

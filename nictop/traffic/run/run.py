@@ -17,16 +17,25 @@ from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.assemble import Heard, first_after, has_told, result_of, zero
+from nictop.traffic.analysis.assemble import RunLog, first_after, has_told, result_of, zero
 from nictop.traffic.generators import Side, arguments, output
-from nictop.traffic.plan.plan import Plan, problems
+from nictop.traffic.plan.plan import RunPlan, problems
 from nictop.traffic.plan.tools import refusals
 from nictop.traffic.run.endpoint import RunEnd
-from nictop.traffic.run.events import Event, Finished, Limits, Measured, RunFailed, RunStopped, Sockets, Stage
+from nictop.traffic.run.events import (
+    Event,
+    Finished,
+    IntervalMeasured,
+    RunFailed,
+    RunStopped,
+    RunTimeouts,
+    Sockets,
+    Stage,
+)
 from nictop.traffic.run.failure_cause import NOT_CONNECTED, SEEN_FROM_AFAR, first_cause, hung, why, without_result
 from nictop.traffic.run.failures import Failure
 from nictop.traffic.run.host import RunHost
-from nictop.traffic.run.inbox import Lines
+from nictop.traffic.run.inbox import TrafficInbox
 
 SIDES: tuple[Side, Side] = ("server", "client")
 
@@ -36,11 +45,11 @@ class Run:
     (`RunHost.follow`, or a screen that follows it)."""
 
     def __init__(
-        self, plan: Plan, hosts: Mapping[str, RunHost], *, limits: Limits | None = None, identity: str = ""
+        self, plan: RunPlan, hosts: Mapping[str, RunHost], *, limits: RunTimeouts | None = None, identity: str = ""
     ) -> None:
         self.plan = plan
         self._hosts = hosts
-        self._limits = limits or Limits()
+        self._limits = limits or RunTimeouts()
         identity = identity or uuid.uuid4().hex[:12]
         self._ends: dict[Side, RunEnd] = {
             "server": RunEnd("server", plan.server.host, f"{identity}-s", plan.omit),
@@ -51,7 +60,7 @@ class Run:
         self._wall = time.time()
         self._before: dict[str, Counters | None] = {}
         self._failure: Failure | None = None
-        self._lines = Lines(hosts, {end.host for end in self._ends.values()})
+        self._lines = TrafficInbox(hosts, {end.host for end in self._ends.values()})
         self._stopped: float | None = None
 
     def stop(self) -> None:
@@ -197,7 +206,11 @@ class Run:
                 raise await self._failed(partial(hung, limits=self._limits, moved=moved, seconds=seconds))
             for event in self._sort(line):
                 yield event
-                if isinstance(event, Measured) and not event.interval.sends and event.interval.bits_per_second > 0:
+                if (
+                    isinstance(event, IntervalMeasured)
+                    and not event.interval.sends
+                    and event.interval.bits_per_second > 0
+                ):
                     moved, last = moved + event.interval.bytes, time.monotonic()
             await self._give_up()
             if alone is None and any(end.ended is not None for end in self._ends.values()):
@@ -219,7 +232,7 @@ class Run:
             if over and (end.failed or end.problems) and other.ended is None:
                 raise await self._failed(partial(why, end=await self._first_to_fail(end, other)))
 
-    async def _failed(self, reason: Callable[[Heard], Failure]) -> RunFailed:
+    async def _failed(self, reason: Callable[[RunLog], Failure]) -> RunFailed:
         """The reason; where no connection was made, with what both hosts say of the route to each other."""
         found = reason(self._so_far())
         if found.kind in NOT_CONNECTED:
@@ -267,7 +280,9 @@ class Run:
         if end is None:
             return []
         intervals = end.take(line)
-        events: list[Event] = [Measured(end.host, self._time(end, line.time), one, end.side) for one in intervals]
+        events: list[Event] = [
+            IntervalMeasured(end.host, self._time(end, line.time), one, end.side) for one in intervals
+        ]
         if line.kind == "sockets":
             events.append(Sockets(end.host, self._time(end, line.time), line.sockets, end.side))
         return events
@@ -276,8 +291,8 @@ class Run:
         axis = zero(self._so_far())
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
-    def _so_far(self) -> Heard:
-        return Heard(self.plan, self._ends, self._hosts, self._wall, self._before, {}, self._failure, self._stopped)
+    def _so_far(self) -> RunLog:
+        return RunLog(self.plan, self._ends, self._hosts, self._wall, self._before, {}, self._failure, self._stopped)
 
     # ----------------------------------------------------------------------------------------------------- the end
 
@@ -299,7 +314,7 @@ class Run:
                 return
             self._sort(line)
 
-    async def _heard(self) -> Heard:
+    async def _heard(self) -> RunLog:
         """Everything, once each host has told a counter record of after the end."""
         if not self._before or all(end.anchor is None for end in self._ends.values()):
             return self._so_far()

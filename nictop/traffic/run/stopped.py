@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nictop.traffic.generators.intervals import Interval, Total, total_of
-from nictop.traffic.results.result import Flow, Point
+from nictop.traffic.results.result import Flow, IntervalPoint
 from nictop.traffic.run.failures import Failure
 
 
@@ -21,7 +21,7 @@ def until_stopped(flow: Flow) -> Flow:
     return replace(flow, sent=sent, received=received, retransmits=sent.retransmits if sent is not None else None)
 
 
-def _counting(points: Iterable[Point]) -> list[Interval]:
+def _counting(points: Iterable[IntervalPoint]) -> list[Interval]:
     return [one.interval for one in points if not one.interval.omitted and one.time > 0]
 
 

@@ -16,9 +16,9 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, TrafficPath
 from nictop.rules.fixes.commands import command
-from nictop.traffic.analysis.assemble import Heard
+from nictop.traffic.analysis.assemble import RunLog
 from nictop.traffic.generators import Side
-from nictop.traffic.plan.plan import Place
+from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.run.failures import Examined, Failure
 
 ARPHRD_ETHER = 1
@@ -34,14 +34,14 @@ UNRESOLVED = ("incomplete", "failed")
 class _End:
     """One end, and what its host says of the way to the other one."""
 
-    here: Place
-    there: Place
+    here: Endpoint
+    there: Endpoint
     link: Link | None
     """Of `here`."""
     path: TrafficPath | None
 
 
-def seen_cause(heard: Heard) -> Failure | None:
+def seen_cause(heard: RunLog) -> Failure | None:
     """The first that is there; None: nothing of it can be seen."""
     client, server = heard.plan.client, heard.plan.server
     if client.host == server.host:
@@ -51,7 +51,7 @@ def seen_cause(heard: Heard) -> Failure | None:
     return next((found for look in looks for found in look(heard, ends)), None)
 
 
-def examined(heard: Heard) -> Examined:
+def examined(heard: RunLog) -> Examined:
     """What was looked at on both hosts and is no cause, and what could not be looked at."""
     excluded, left = [], []
     for end in (_end(heard, "client"), _end(heard, "server")):
@@ -75,7 +75,7 @@ def examined(heard: Heard) -> Examined:
     return Examined(tuple(excluded), tuple(left))
 
 
-def link_down(heard: Heard) -> str:
+def link_down(heard: RunLog) -> str:
     """Which of the two NICs has lost its link, in a sentence; "" when neither has."""
     for place in (heard.plan.client, heard.plan.server):
         link = link_of(heard, place)
@@ -84,7 +84,7 @@ def link_down(heard: Heard) -> str:
     return ""
 
 
-def link_of(heard: Heard, place: Place) -> Link | None:
+def link_of(heard: RunLog, place: Endpoint) -> Link | None:
     """The NIC that is meant to carry an end."""
     host = heard.hosts.get(place.host)
     return host.snapshot.links.get(place.ifindex or 0) if host is not None else None
@@ -93,7 +93,7 @@ def link_of(heard: Heard, place: Place) -> Link | None:
 # ------------------------------------------------------------------------------------------------------- the causes
 
 
-def _duplicates(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _duplicates(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends:
         one, other = clean(end.here.host), clean(end.there.host)
         for link in _links_with(heard, end.here.host, end.there.address):
@@ -112,13 +112,13 @@ def _duplicates(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
                 )
 
 
-def _down(heard: Heard, _: tuple[_End, _End]) -> Iterator[Failure]:
+def _down(heard: RunLog, _: tuple[_End, _End]) -> Iterator[Failure]:
     down = link_down(heard)
     if down:
         yield Failure("stall", down)
 
 
-def _discarding_routes(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _discarding_routes(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends:
         route = end.path.route if end.path is not None else ""
         host, address = clean(end.here.host), end.there.address
@@ -135,7 +135,7 @@ def _discarding_routes(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failur
             )
 
 
-def _arp_off(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _arp_off(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends if heard.plan.ip_version == 4 else ():
         link = end.link
         if link is not None and link.flags & IFF_NOARP and link.type == ARPHRD_ETHER and link.kind not in WITHOUT_ARP:
@@ -148,7 +148,7 @@ def _arp_off(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
             )
 
 
-def _strict_filters(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _strict_filters(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     """A packet that comes in by the NIC of the run while the route back to its source leaves by another one."""
     for end, other in (ends[::-1], ends):
         path, link = end.path, end.link
@@ -166,7 +166,7 @@ def _strict_filters(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
         )
 
 
-def _other_hosts_macs(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _other_hosts_macs(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends:
         for name, link in _answering(heard, end):
             if name != end.there.host:
@@ -178,7 +178,7 @@ def _other_hosts_macs(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure
                 )
 
 
-def _unresolved(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
+def _unresolved(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends:
         path = end.path
         if path is not None and path.neighbour in UNRESOLVED:
@@ -197,14 +197,14 @@ def _unresolved(heard: Heard, ends: tuple[_End, _End]) -> Iterator[Failure]:
 # ---------------------------------------------------------------------------------------------------------- helpers
 
 
-def _end(heard: Heard, side: Side) -> _End:
+def _end(heard: RunLog, side: Side) -> _End:
     here, there = heard.plan.client, heard.plan.server
     if side == "server":
         here, there = there, here
     return _End(here, there, link_of(heard, here), heard.ends[side].path)
 
 
-def _name(heard: Heard, end: _End) -> str:
+def _name(heard: RunLog, end: _End) -> str:
     """Of the NIC that the route leaves by."""
     ifindex = (end.path.ifindex if end.path is not None else None) or 0
     host = heard.hosts.get(end.here.host)
@@ -212,7 +212,7 @@ def _name(heard: Heard, end: _End) -> str:
     return clean(link.name) if link is not None else f"ifindex {ifindex}"
 
 
-def _answering(heard: Heard, end: _End) -> Iterator[tuple[str, Link]]:
+def _answering(heard: RunLog, end: _End) -> Iterator[tuple[str, Link]]:
     """(host, NIC) of the watched NIC whose MAC address is in the neighbour table, if it is not that of the other end or
     one of its ports."""
     path, expected = end.path, link_of(heard, end.there)
@@ -231,7 +231,7 @@ def _reached(end: _End, name: str, link: Link) -> str:
     return f"reaches {end.there.address} at {mac}, which is {clean(link.name)} of {clean(name)}"
 
 
-def _links_with(heard: Heard, name: str, address: str) -> Iterator[Link]:
+def _links_with(heard: RunLog, name: str, address: str) -> Iterator[Link]:
     """Links of a host that have an address which is not link-local."""
     host = heard.hosts.get(name)
     for link in host.snapshot.links.values() if host is not None else ():

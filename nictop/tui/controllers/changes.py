@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from nictop.changes.audit_log import Logged
     from nictop.changes.change import Change
     from nictop.changes.events import Event
-    from nictop.changes.job import Errand
-    from nictop.changes.progress import Progress, Told
-    from nictop.hosts.session import Followed
+    from nictop.changes.job import ChangeJob
+    from nictop.changes.progress import ChangeProgress, PendingQuestion
+    from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Inventory, Line
-    from nictop.rules import Watched
+    from nictop.rules import HostFacts
     from nictop.tui.app import NictopApp
     from nictop.wire.source import SourceState
 
@@ -45,9 +45,9 @@ class Changes:
         self._change: Change | None = None
         self._timer: Timer | None = None
         self._proven_by: Inventory | None = None
-        self.errand: Errand | None = None
+        self.errand: ChangeJob | None = None
         """What it is for."""
-        self.progress: Progress | None = None
+        self.progress: ChangeProgress | None = None
         """Of the change that goes on, or of the last one; None: there was none, or its end has been seen."""
 
     def allowed(self, host: str) -> bool:
@@ -66,10 +66,10 @@ class Changes:
         progress = self.progress
         return self.running and progress is not None and (progress.told == "apply" or progress.is_under_way)
 
-    def start(self, errand: Errand, actions: Sequence[Action]) -> str:
+    def start(self, errand: ChangeJob, actions: Sequence[Action]) -> str:
         """Ask the host what would be changed. Why not, in a sentence; "": it is asked."""
         from nictop.changes.change import Change
-        from nictop.changes.progress import Progress
+        from nictop.changes.progress import ChangeProgress
 
         if self.running:
             return "a change goes on already"
@@ -81,14 +81,14 @@ class Changes:
         wish = errand.wish(actions)
         others = partial(self._others, errand.host)
         change = Change(wish, partial(self._app.hosts.ask_host, errand.host), log=_write, others=others)
-        self._change, self.errand, self.progress = change, errand, Progress(wish)
+        self._change, self.errand, self.progress = change, errand, ChangeProgress(wish)
         self._task = asyncio.create_task(self._carry_out(change, followed), name="change")
         self._timer = self._app.set_interval(COUNTDOWN, self.tell, name="change")
         self.tell()
         return ""
 
-    async def _carry_out(self, change: Change, followed: Followed) -> None:
-        from nictop.changes.events import Ended
+    async def _carry_out(self, change: Change, followed: HostSession) -> None:
+        from nictop.changes.events import ChangeEnded
 
         followed.listeners += [change.hear, self._prove]
         try:
@@ -97,7 +97,7 @@ class Changes:
                     self._take(event)
                     self._prove(None, followed.snapshot)
         except Exception as error:  # the screens go on, and the host takes back what nobody keeps
-            self._take(Ended("unknown", f"nictop itself failed here: {type(error).__name__}: {error}"))
+            self._take(ChangeEnded("unknown", f"nictop itself failed here: {type(error).__name__}: {error}"))
         finally:
             followed.listeners.remove(change.hear)
             followed.listeners.remove(self._prove)
@@ -186,18 +186,18 @@ class Changes:
     def _stage_is(self, stage: str) -> bool:
         return self.progress is not None and self.progress.stage == stage
 
-    def _decided(self, told: Told) -> None:
+    def _decided(self, told: PendingQuestion) -> None:
         if self.progress is not None:
             self.progress = self.progress.decided(told)
             self.tell()
 
     # ---------------------------------------------------------------------------------------------------- hosts
 
-    def _others(self, host: str) -> tuple[Watched, ...]:
-        from nictop.rules import Watched
+    def _others(self, host: str) -> tuple[HostFacts, ...]:
+        from nictop.rules import HostFacts
 
         known = (one for name, one in self._app.hosts.by_name.items() if name != host)
-        return tuple(Watched(one.snapshot, one.window.parts) for one in known if one.snapshot.inventory is not None)
+        return tuple(HostFacts(one.snapshot, one.window.parts) for one in known if one.snapshot.inventory is not None)
 
     def tell(self) -> None:
         """There is news: the screens look."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.worker import WorkType
 
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.rules import Diagnosis
     from nictop.tui.app import NictopApp
@@ -33,7 +33,7 @@ diagnosis takes `LONG` seconds."""
 LONG = 0.1
 
 
-class Diagnosing:
+class DiagnosisScheduler:
     """The diagnosis of all hosts together."""
 
     def __init__(self, app: NictopApp) -> None:
@@ -50,7 +50,7 @@ class Diagnosing:
         if any(one.inventory is not diagnosed.get(name) for name, one in news.items()):
             self._app.call_after_refresh(self._soon)
 
-    def _recheck(self, one: Followed, told: Diagnosis | None) -> None:
+    def _recheck(self, one: HostSession, told: Diagnosis | None) -> None:
         """A finding that is cured has to go, and not every cure causes an event: the probe of a host with findings
         looks again every few seconds, except while a run measures that host."""
         found = told is not None and any(finding.host == one.name for finding in told.findings)
@@ -85,7 +85,7 @@ class Diagnosing:
 
     async def _ask(self) -> None:
         from nictop.hosts.observe import diagnose_in_slices
-        from nictop.rules import Watched
+        from nictop.rules import HostFacts
         from nictop.rules.registry import is_known
 
         try:
@@ -93,7 +93,7 @@ class Diagnosing:
             snapshots = tuple(one.snapshot for one in known)
             took = 0.0
             if snapshots != self._diagnosed:
-                watched = [Watched(one.snapshot, one.window.parts) for one in known]
+                watched = [HostFacts(one.snapshot, one.window.parts) for one in known]
                 told, took = await diagnose_in_slices(watched) if known else (None, 0.0)
                 self._diagnosed = snapshots
                 self._app.diagnosis = told

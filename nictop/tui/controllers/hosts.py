@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.worker import WorkType
 
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Request
     from nictop.tui.app import NictopApp
@@ -44,7 +44,7 @@ class WatchedHosts:
         self, app: NictopApp, connect: Connect, ask: Ask, heard: Callable[[dict[str, Snapshot]], None]
     ) -> None:
         self._app, self._connect, self._ask, self._heard = app, connect, ask, heard
-        self.by_name: dict[str, Followed] = {}
+        self.by_name: dict[str, HostSession] = {}
         """In the order in which they were named."""
         self._leaving: set[Source] = set()
         """Sources of hosts that are watched no longer, while they end."""
@@ -57,9 +57,9 @@ class WatchedHosts:
 
     def follow(self, host: Host) -> None:
         """Watch one more host. Its name must not be that of another."""
-        from nictop.hosts.session import Followed
+        from nictop.hosts.session import HostSession
 
-        self.add_followed(Followed(host, self._source(host), self._app.now))
+        self.add_followed(HostSession(host, self._source(host), self._app.now))
 
     def _source(self, host: Host) -> Source:
         """Every source is recorded whenever a recording goes on."""
@@ -67,7 +67,7 @@ class WatchedHosts:
 
         return recorded(self._connect(host, self._ask), self._app.recording)
 
-    def add_followed(self, one: Followed) -> None:
+    def add_followed(self, one: HostSession) -> None:
         """The same for one that has its source already."""
         self.by_name[one.name] = one
         self._app.chosen = self._app.chosen or one.name
@@ -118,7 +118,7 @@ class WatchedHosts:
         one.take_over(self._source(one.host))
         self._listen(one)
 
-    def prepare(self, one: Followed) -> None:
+    def prepare(self, one: HostSession) -> None:
         """Follow another picture of a host from now on. The one before stands still, until `exchange`."""
         before = self.by_name[one.name]
         self._mail.pop(one.name, None)
@@ -126,7 +126,7 @@ class WatchedHosts:
         self._app.run_worker(self._leave(before.source), name=f"close {one.name}", group="closing")
         self._listen(one)
 
-    def exchange(self, one: Followed) -> None:
+    def exchange(self, one: HostSession) -> None:
         """Show what was prepared: what was known of the host before is forgotten."""
         self.by_name[one.name] = one
 
@@ -142,11 +142,11 @@ class WatchedHosts:
 
     # ----------------------------------------------------------------------------------------------------- news
 
-    def _listen(self, one: Followed) -> None:
+    def _listen(self, one: HostSession) -> None:
         work: WorkType[None] = partial(self._hear, one)  # a coroutine would never be awaited if it is ended first
         self._app.run_worker(work, name=f"follow {one.name}", group=f"source {one.name}", exclusive=True)
 
-    async def _hear(self, one: Followed) -> None:
+    async def _hear(self, one: HostSession) -> None:
         """Every snapshot reaches the history; the screens get the newest one when they have time for it."""
         try:
             async with aclosing(one.follow()) as news:

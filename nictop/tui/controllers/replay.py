@@ -15,14 +15,14 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
-from nictop.replay.position import Place, wall_words
+from nictop.replay.position import PlaybackPosition, wall_words
 from nictop.replay.run_index import RunMarks, run_marks
 from nictop.replay.search import Happening, happening_after, happening_before
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.recording.playback import Playback, PlaybackSource
     from nictop.tui.app import NictopApp
 
@@ -73,11 +73,11 @@ class Replay:
         one, self._sources[name] = self._followed(name)
         self._app.hosts.add_followed(one)
 
-    def _followed(self, name: str, window: float | None = None) -> tuple[Followed, PlaybackSource]:
-        from nictop.hosts.session import Followed
+    def _followed(self, name: str, window: float | None = None) -> tuple[HostSession, PlaybackSource]:
+        from nictop.hosts.session import HostSession
 
         source = self.playback.source(name, window)
-        return Followed(Host(name, "as recorded"), source, source.said_at), source
+        return HostSession(Host(name, "as recorded"), source, source.said_at), source
 
     def _hold(self) -> None:
         """The screens hear nothing before every host has come to now."""
@@ -103,7 +103,7 @@ class Replay:
         await self._settle()
 
     async def _follow_anew(self, window: float | None) -> None:
-        anew: list[Followed] = []
+        anew: list[HostSession] = []
         for name in self._app.hosts.by_name:
             one, self._sources[name] = self._followed(name, window)
             self._app.hosts.prepare(one)
@@ -160,11 +160,11 @@ class Replay:
             self._marks, self._runs = marks, run_marks(self.playback.recording)
         return self._runs
 
-    def where(self) -> Place:
+    def where(self) -> PlaybackPosition:
         """Where it is, for the line that says so."""
         playback = self.playback
         recording, runs = playback.recording, self.runs
-        return Place(
+        return PlaybackPosition(
             path=recording.path,
             playing=playback.playing,
             speed=playback.speed,

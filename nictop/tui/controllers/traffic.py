@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from nictop.probe.records import TrafficTools
     from nictop.traffic.experiment.experiment import ChangeWanted, Experiment, ExperimentEvent, Step, StepBegan
-    from nictop.traffic.live.run_view import RunPicture, Watching
-    from nictop.traffic.plan.request import Wish
-    from nictop.traffic.results.selection import Kept
+    from nictop.traffic.live.run_view import LiveRun, RunView
+    from nictop.traffic.plan.request import RunRequest
+    from nictop.traffic.results.selection import StoredRun
     from nictop.traffic.run.host import RunHost
     from nictop.tui.app import NictopApp
 
@@ -40,22 +40,22 @@ WAIT = 1.0
 
 
 @dataclass(frozen=True)
-class Ended:
+class FinishedExperiment:
     """An experiment that is over."""
 
-    results: tuple[Kept, ...]
+    results: tuple[StoredRun, ...]
     trouble: str
     notes: tuple[str, ...]
 
 
-class Traffic:
+class TrafficController:
     """At most one experiment at a time. What it shows stays until the next one starts."""
 
     def __init__(self, app: NictopApp) -> None:
         self._app = app
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
-        self._watching: Watching | None = None
+        self._watching: LiveRun | None = None
         self._over: float | None = None
         """When it was stopped, seconds of CLOCK_MONOTONIC: its picture stands still from then on."""
         self._answer: asyncio.Future[bool] | None = None
@@ -63,12 +63,12 @@ class Traffic:
         self.is_self_test = False
         self.words: dict[str, str] | None = None
         """What stands in the form; None: it was never opened."""
-        self.ended: list[Ended] = []
+        self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
         self._clear()
 
     def _clear(self) -> None:
-        self.wish: Wish | None = None
+        self.wish: RunRequest | None = None
         self.experiment: Experiment | None = None
         self.began: StepBegan | None = None
         """The step that runs now, or ran last."""
@@ -80,7 +80,7 @@ class Traffic:
         self.trouble = ""
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
-        self.results: tuple[Kept, ...] = ()
+        self.results: tuple[StoredRun, ...] = ()
         """Of this experiment."""
         self._watching, self._over, self._answer = None, None, None
 
@@ -90,7 +90,7 @@ class Traffic:
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self, wish: Wish, *, self_test: bool = False) -> bool:
+    def start(self, wish: RunRequest, *, self_test: bool = False) -> bool:
         """Begin; what came of the one before is forgotten. False: one goes on already."""
         if self.running:
             return False
@@ -120,7 +120,7 @@ class Traffic:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(changed)
 
-    async def _carry_out(self, wish: Wish, self_test: bool) -> None:
+    async def _carry_out(self, wish: RunRequest, self_test: bool) -> None:
         from nictop.traffic.experiment.experiment import carry_out, prepared
 
         try:
@@ -143,14 +143,16 @@ class Traffic:
         finally:
             self._over = monotonic()
             self.sentence, self.wanted, self._answer = "", None, None
-            self.ended.append(Ended(self.results, self.trouble, tuple(self.notes)))
+            self.ended.append(FinishedExperiment(self.results, self.trouble, tuple(self.notes)))
             self._task = None
             self.tell()
 
     # ---------------------------------------------------------------------------------------------------- hosts
 
     @asynccontextmanager
-    async def _hosts(self, wish: Wish, self_test: bool) -> AsyncGenerator[tuple[dict[str, RunHost], Wish], None]:
+    async def _hosts(
+        self, wish: RunRequest, self_test: bool
+    ) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
         """Those that take part, each heard, and the wish with its places."""
         if self_test:
             async with self._own_pair(wish) as found:
@@ -170,7 +172,7 @@ class Traffic:
                 one.leave(hosts[one.name])
 
     @asynccontextmanager
-    async def _own_pair(self, wish: Wish) -> AsyncGenerator[tuple[dict[str, RunHost], Wish], None]:
+    async def _own_pair(self, wish: RunRequest) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
         """Two ends on this machine, watched for the length of the run and by nobody else."""
         from nictop.traffic.experiment.self_test import self_test_pair
         from nictop.traffic.run.host import RunHost
@@ -191,7 +193,7 @@ class Traffic:
                     follower.cancel()
                 await asyncio.gather(*followers, return_exceptions=True)
 
-    async def _until_known(self, hosts: dict[str, RunHost], wish: Wish) -> None:
+    async def _until_known(self, hosts: dict[str, RunHost], wish: RunRequest) -> None:
         """Both ends have told what they have; an observer that has not is left out."""
         for name in dict.fromkeys((wish.client, wish.server)):
             host = hosts[name]
@@ -228,12 +230,12 @@ class Traffic:
             StepBegan,
             StepEnded,
         )
-        from nictop.traffic.live.run_view import Watching
-        from nictop.traffic.run.events import Measured, Stage
+        from nictop.traffic.live.run_view import LiveRun
+        from nictop.traffic.run.events import IntervalMeasured, Stage
 
         if isinstance(event, StepBegan):
             self.began, self.began_at, self.wanted = event, monotonic(), None
-            self._watching = Watching(event.step.plan, hosts)
+            self._watching = LiveRun(event.step.plan, hosts)
         elif isinstance(event, Resting):
             self.sentence = f"resting for {event.seconds:g} s"
         elif isinstance(event, ChangeWanted):
@@ -249,7 +251,7 @@ class Traffic:
             self._watching.take(event)
             if isinstance(event, Stage):
                 self.sentence = event.sentence
-            elif isinstance(event, Measured):
+            elif isinstance(event, IntervalMeasured):
                 self.sentence = ""
 
     async def _change(self, step: Step) -> bool:
@@ -266,7 +268,7 @@ class Traffic:
         """Somebody is waited for."""
         return self._answer is not None and not self._answer.done()
 
-    def picture(self) -> RunPicture | None:
+    def picture(self) -> RunView | None:
         """The step that runs now, or ran last."""
         return None if self._watching is None else self._watching.picture(self._over)
 
@@ -299,7 +301,7 @@ def _is_settled(host: RunHost) -> bool:
     return host.snapshot.state == "failed" or _is_known(host)
 
 
-def _keep(kept: Kept) -> object:
+def _keep(kept: StoredRun) -> object:
     from nictop.traffic.results.selection import directory, keep
 
     return keep(kept, directory(os.environ))

@@ -1,8 +1,8 @@
 """Who we are, told as ssh users expect: agent, keys and certificates first, then what the user answers.
 
-Encrypted keys, passwords and keyboard-interactive prompts are asked for through a function that the front end gives
-(a dialog, a terminal); None from it means "no". Answers are kept in the memory of this process, for reconnecting, until
-they are refused. Text of the other side in a question is made fit for a terminal here.
+Encrypted keys, passwords and keyboard-interactive prompts are asked for through a function that the front end gives (a
+dialog, a terminal); None from it means "no". Credentials are kept in the memory of this process, for reconnecting,
+until they are refused. Text of the other side in a question is made fit for a terminal here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Question:
 Ask = Callable[[Question], Awaitable[str | None]]
 
 
-class Answers:
+class Credentials:
     """Asks, remembers what was right, and says whether somebody is being asked just now."""
 
     def __init__(self, ask: Ask | None) -> None:
@@ -91,7 +91,7 @@ class Login:
     `offered`.
     """
 
-    def __init__(self, host: str, user: str, answers: Answers, files: Sequence[str]) -> None:
+    def __init__(self, host: str, user: str, answers: Credentials, files: Sequence[str]) -> None:
         self.offered: PublicKey | None = None
         self.hindrance = ""
         """Why an encrypted key could not be tried at all."""

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.wire.errors import Refused
+from nictop.wire.errors import PermanentError
 
 OLDEST_PYTHON = (3, 9)
 ALARM = 15
@@ -77,7 +77,7 @@ class RemoteCommand:
 
     def answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
         """(Python's version, magic number of its byte code, what follows the mark) once the mark is in `noise`; raises
-        Refused when there is no Python that is new enough."""
+        PermanentError when there is no Python that is new enough."""
         words = self.second.encode(), self.first.encode()
         mark = re.compile(rb"^%s-%s (ready|old) ([\w.]{1,20})(?: ([0-9a-f]{8}))?\r?\n" % words, re.M)
         found = mark.search(noise)
@@ -88,7 +88,7 @@ class RemoteCommand:
             return version, (found[3] or b"").decode(), noise[found.end() :]
         oldest = ".".join(map(str, OLDEST_PYTHON))
         what = "there is no python3" if version == "none" else f"its python3 is {version}, which is too old"
-        raise Refused(
+        raise PermanentError(
             f"{what}: nictop needs {oldest} or later on the other side",
             f"install one beside it, for example with `dnf install python{oldest}` or `apt install python3`",
         )

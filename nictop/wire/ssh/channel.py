@@ -1,6 +1,6 @@
 """The channel of one remote command, without a terminal and with nothing of our environment.
 
-Yields what is heard to a `Listener`. asyncssh is loaded where a connection exists already.
+Yields what is heard to a `ChannelListener`. asyncssh is loaded where a connection exists already.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from nictop.wire.errors import Lost, Refused, plain
+from nictop.wire.errors import PermanentError, TransientError, plain
 
 if TYPE_CHECKING:
     import asyncssh
@@ -25,7 +25,7 @@ WINDOW = 1024 * 1024
 """Bytes that the host may send while the channel is paused: the SSH library keeps them."""
 
 
-class Listener(Protocol):
+class ChannelListener(Protocol):
     """Who is told what the channel says."""
 
     def hear(self, data: bytes, datatype: int | None) -> None: ...
@@ -38,9 +38,9 @@ class Listener(Protocol):
 
 
 async def open_channel(
-    ssh: asyncssh.SSHClientConnection, command: str, listener: Listener, host: str
+    ssh: asyncssh.SSHClientConnection, command: str, listener: ChannelListener, host: str
 ) -> asyncssh.SSHClientChannel[bytes]:
-    """Run `command`; raises Lost or Refused, with `host` in the sentence."""
+    """Run `command`; raises TransientError or PermanentError, with `host` in the sentence."""
     import asyncssh
 
     session = type("Session", (_Session, asyncssh.SSHClientSession), {})
@@ -56,9 +56,9 @@ async def open_channel(
             window=WINDOW,
         )
     except asyncssh.ChannelOpenError as error:
-        raise Refused(f"{host} runs no commands: {plain(error.reason)}", "see ForceCommand there") from None
+        raise PermanentError(f"{host} runs no commands: {plain(error.reason)}", "see ForceCommand there") from None
     except (asyncssh.Error, OSError) as error:
-        raise Lost(f"{host} has broken off the connection: {plain(str(error))}") from None
+        raise TransientError(f"{host} has broken off the connection: {plain(str(error))}") from None
     finally:
         haste.cancel()
     return channel
@@ -79,7 +79,7 @@ async def acknowledge_at_once(ssh: asyncssh.SSHClientConnection) -> None:
 class _Session:
     """What asyncssh calls; mixed with its SSHClientSession where that is loaded."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ChannelListener) -> None:
         self._listener = listener
 
     def data_received(self, data: bytes, datatype: int | None) -> None:

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nictop.errors import HostUnreachable
-from nictop.wire.errors import Lost, Refused, plain, unreachable
-from nictop.wire.ssh.authentication import DEFAULT_KEYS, Answers, Login, Question
+from nictop.wire.errors import PermanentError, TransientError, plain, unreachable
+from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
     GLOBAL_FILES,
     USER_FILES,
     HostKeys,
-    Known,
+    KnownKeys,
     Policy,
     PublicKey,
     UnknownKey,
@@ -91,8 +91,8 @@ class Connection:
             hop.abort()
 
 
-async def connect(target: SshTarget, answers: Answers, policy: Policy, limit: float = CONNECT) -> Connection:
-    """Raises Refused or Lost. `limit`: seconds, without those in which the user is asked something."""
+async def connect(target: SshTarget, answers: Credentials, policy: Policy, limit: float = CONNECT) -> Connection:
+    """Raises PermanentError or TransientError. `limit`: seconds, without those in which the user is asked something."""
     await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "asyncssh")
     connection = Connection()
     try:
@@ -107,7 +107,7 @@ class _Hop:
     """One machine on the way. `connection` has those in front of it."""
 
     def __init__(
-        self, target: SshTarget, answers: Answers, policy: Policy, connection: Connection, limit: float
+        self, target: SshTarget, answers: Credentials, policy: Policy, connection: Connection, limit: float
     ) -> None:
         self._target, self._answers, self._policy, self._limit = target, answers, policy, limit
         self._connection = connection
@@ -120,7 +120,7 @@ class _Hop:
         try:
             settings = await asyncssh.SSHClientConnectionOptions.construct(**self._named(), client_keys=None)
         except (asyncssh.ConfigParseError, OSError, ValueError) as error:
-            raise Refused(
+            raise PermanentError(
                 f"the settings for {shown} make no sense: {plain(str(error))}", "correct ~/.ssh/config"
             ) from None
         if isinstance(settings.tunnel, str) and not self._connection.hops:
@@ -145,17 +145,17 @@ class _Hop:
                 return
             except asyncssh.HostKeyNotVerifiable as error:
                 if login.offered is None:
-                    raise Refused(
+                    raise PermanentError(
                         f"the host key of {shown} cannot be trusted: {plain(str(error))}",
                         "ask who runs the host for its present key or certificate",
                     ) from None
                 await keys.judge(name, port, login.offered)
-        raise Refused(f"{shown} shows another host key each time", "do not connect to it")
+        raise PermanentError(f"{shown} shows another host key each time", "do not connect to it")
 
     async def _open_jumps(self, jumps: str, depth: int) -> None:
         for jump in jumps.split(","):
             if depth >= MOST_HOPS or len(self._connection.hops) >= MOST_HOPS:
-                raise Refused(
+                raise PermanentError(
                     f"more than {MOST_HOPS} jump hosts on the way to {plain(self._target.name)}", "see ProxyJump"
                 )
             user, _, host = jump.strip().rpartition("@")
@@ -163,7 +163,7 @@ class _Hop:
             target = SshTarget(host, user or None, port, config=self._target.config)
             await _Hop(target, self._answers, self._policy, self._connection, self._limit).open(depth + 1)
 
-    async def _attempt(self, settings: Any, known: Known, login: Login) -> asyncssh.SSHClientConnection:
+    async def _attempt(self, settings: Any, known: KnownKeys, login: Login) -> asyncssh.SSHClientConnection:
         """Raises HostKeyNotVerifiable as it is, and HostUnreachable for everything else."""
         import asyncssh
 
@@ -200,7 +200,7 @@ class _Hop:
                 now = clock()
                 spent, seen = spent + (0.0 if self._answers.asking else min(now - seen, 1.0)), now
                 if spent >= self._limit and not work.done():
-                    raise Lost(
+                    raise TransientError(
                         f"{plain(self._target.name)} does not let us in within {self._limit:g} s",
                         "is it very busy, or is something else than sshd on this port?",
                     )
@@ -248,19 +248,21 @@ class _Hop:
             )
         if isinstance(error, asyncssh.PermissionDenied):
             hint = hindrance or "is the key in the agent, and its public part in authorized_keys there? try ssh to it"
-            return Refused(f"{shown} does not let {user} in", hint)
+            return PermanentError(f"{shown} does not let {user} in", hint)
         if isinstance(error, asyncssh.ChannelOpenError):
-            return Lost(f"the jump host cannot reach {shown}: {plain(error.reason)}", "try ssh from there")
+            return TransientError(f"the jump host cannot reach {shown}: {plain(error.reason)}", "try ssh from there")
         if isinstance(error, asyncssh.ConnectionLost):
-            return Lost(f"{shown} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)")
+            return TransientError(
+                f"{shown} has broken off the connection", "its sshd may be restarting or busy (MaxStartups)"
+            )
         if isinstance(error, (asyncssh.KeyExchangeFailed, asyncssh.ProtocolNotSupported, asyncssh.ProtocolError)):
-            return Refused(
+            return PermanentError(
                 f"no common language with {shown}: {plain(str(error))}", "is an sshd on this port, and a recent one?"
             )
-        return Refused(f"no connection to {shown}: {plain(str(error))}", "try ssh to it")
+        return PermanentError(f"no connection to {shown}: {plain(str(error))}", "try ssh to it")
 
 
-def as_trusted(known: Known) -> tuple[list[Any], list[Any], list[Any]]:
+def as_trusted(known: KnownKeys) -> tuple[list[Any], list[Any], list[Any]]:
     """What asyncssh wants of known_hosts: host keys, authorities, revoked keys; what it cannot read is left out."""
     return _imported(known.keys), _imported(known.authorities), _imported(known.revoked)
 
@@ -275,7 +277,7 @@ def _imported(keys: Sequence[PublicKey]) -> list[Any]:
     return found
 
 
-def host_key_types(known: Known) -> list[str]:
+def host_key_types(known: KnownKeys) -> list[str]:
     """Those that the host is asked for, best first: certificates only where we know an authority (a host shows one
     otherwise that nobody can judge, though it has a plain key), and the types of the keys we know before others."""
     types = {"rsa-sha2-512" if key.type == "ssh-rsa" else key.type for key in known.keys}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nictop import wildcards
-from nictop.wire.errors import Refused, plain
+from nictop.wire.errors import PermanentError, plain
 
 DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
@@ -57,7 +57,7 @@ class UnknownKey:
 
 
 @dataclass(frozen=True)
-class Entry:
+class KnownHostsEntry:
     """One line of known_hosts."""
 
     marker: str
@@ -68,7 +68,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKeys:
     """What the files say of one host."""
 
     keys: tuple[PublicKey, ...] = ()
@@ -95,34 +95,35 @@ class HostKeys:
         self._confirm = confirm
         self._accepted: set[tuple[str, PublicKey]] = set()
 
-    def known(self, host: str, port: int) -> Known:
+    def known(self, host: str, port: int) -> KnownKeys:
         """What is known of it; files that cannot be read know nothing."""
         entries = [entry for path in (*self.files, *self._global_files) for entry in parse_known_hosts(read(path))]
         found = lookup(entries, host, port)
         accepted = tuple(key for name, key in self._accepted if name == host_name(host, port))
         keys = (*found.keys, *accepted)
-        return Known(keys, found.authorities, found.revoked, found.elsewhere and not accepted)
+        return KnownKeys(keys, found.authorities, found.revoked, found.elsewhere and not accepted)
 
     async def judge(self, host: str, port: int, key: PublicKey) -> None:
-        """`key` is not among the known ones: returns when it is to be trusted from now on, raises Refused otherwise."""
+        """`key` is not among the known ones: returns when it is to be trusted from now on, raises PermanentError
+        otherwise."""
         known, address = self.known(host, port), plain(host_name(host, port))
         print_ = f"{plain(key.type)} {key.fingerprint}"
         if key in known.revoked:
-            raise Refused(f"the host key of {address} has been revoked ({print_})", "do not connect to it")
+            raise PermanentError(f"the host key of {address} has been revoked ({print_})", "do not connect to it")
         if key in known.keys:
             return
         if known.keys and not known.elsewhere:
-            raise Refused(
+            raise PermanentError(
                 f"the host key of {address} has changed or is of a new type (now {print_}): it may be another machine",
                 f"if that is expected: ssh-keygen -R {shlex.quote(plain(host_name(host, port)))}",
             )
         if self._policy == "ask" and self._confirm is not None:
             if not await self._confirm(UnknownKey(address, key)):
-                raise Refused(
+                raise PermanentError(
                     f"the host key of {address} was not accepted ({print_})", "compare it with the host's own"
                 )
         elif self._policy != "accept-new":
-            raise Refused(
+            raise PermanentError(
                 f"the host key of {address} is not known ({print_})",
                 "compare and accept it with ssh, or use --accept-new-host-keys",
             )
@@ -162,7 +163,7 @@ def read(path: str) -> str:
         return ""
 
 
-def parse_known_hosts(text: str) -> list[Entry]:
+def parse_known_hosts(text: str) -> list[KnownHostsEntry]:
     """The lines that make sense; comments and all others are passed over, as ssh does."""
     entries = []
     for line in text.splitlines():
@@ -178,11 +179,11 @@ def parse_known_hosts(text: str) -> list[Entry]:
         except (binascii.Error, ValueError):
             continue
         if blob[4 : 4 + len(kind)] == kind.encode():  # the blob begins with the name of its type
-            entries.append(Entry(marker, names, PublicKey(kind, data)))
+            entries.append(KnownHostsEntry(marker, names, PublicKey(kind, data)))
     return entries
 
 
-def lookup(entries: Iterable[Entry], host: str, port: int) -> Known:
+def lookup(entries: Iterable[KnownHostsEntry], host: str, port: int) -> KnownKeys:
     """What `entries` say of a host, by its name with port; those without count where there is none with it."""
     entries = list(entries)
     name, bare = host_name(host, port), host_name(host, DEFAULT_PORT)
@@ -193,7 +194,7 @@ def lookup(entries: Iterable[Entry], host: str, port: int) -> Known:
     elsewhere = not trusted
     if elsewhere:
         trusted = [entry for entry in there if entry.marker != "revoked"]
-    return Known(
+    return KnownKeys(
         tuple(entry.key for entry in trusted if not entry.marker),
         tuple(entry.key for entry in trusted if entry.marker == "cert-authority"),
         revoked,

@@ -18,10 +18,10 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line, Request
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
-from nictop.wire.errors import Lost, Refused, last_line, plain
+from nictop.wire.errors import PermanentError, TransientError, last_line, plain
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
-from nictop.wire.ssh.authentication import ATTEMPTS, Answers, Question
+from nictop.wire.ssh.authentication import ATTEMPTS, Credentials, Question
 from nictop.wire.ssh.bootstrap_command import NOISE, RemoteCommand
 from nictop.wire.ssh.bundle import Bundle
 from nictop.wire.ssh.channel import STDERR, open_channel
@@ -47,13 +47,15 @@ PATIENCE = 0.5
 """Seconds that the end of its stdin may take to end the probe."""
 
 Rights = Literal["", "quiet", "password"]
-Item = Line | SourceState
+ProbeItem = Line | SourceState
 
 
 class RemoteProbe:
     """Started by `start`; its items are taken with `next` until None, then `error` says why it ended."""
 
-    def __init__(self, command: RemoteCommand, packed: Bundle, host: str, answers: Answers, budget: HostBudget) -> None:
+    def __init__(
+        self, command: RemoteCommand, packed: Bundle, host: str, answers: Credentials, budget: HostBudget
+    ) -> None:
         self.command, self._packed, self._host, self._answers = command, packed, host, answers
         self.error: HostUnreachable | None = None
         self.clock = PingClock()
@@ -78,7 +80,7 @@ class RemoteProbe:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, ssh: asyncssh.SSHClientConnection, rights: Rights, requests: Sequence[Request]) -> None:
-        """Run the command and send the sources; `requests` follow them. Raises Lost or Refused."""
+        """Run the command and send the sources; `requests` follow them. Raises TransientError or PermanentError."""
         self.rights = rights
         self._after = b"".join(map(encode_request, requests))
         self._channel = await open_channel(ssh, self.command.line(rights), self, plain(self._host))
@@ -94,7 +96,7 @@ class RemoteProbe:
         elif self._noise is None:
             self._after += encode_request(request)
 
-    async def next(self) -> Item | None:
+    async def next(self) -> ProbeItem | None:
         """The next item; None at the end."""
         try:
             while (item := await self.inbox.next()) is not None:
@@ -104,9 +106,9 @@ class RemoteProbe:
         except HostUnreachable as error:
             self._fail(error)
         except ProtocolMismatch as error:
-            self._fail(Refused(error.message, error.hint))
+            self._fail(PermanentError(error.message, error.hint))
         except NictopError as error:
-            self._fail(Lost(error.message))
+            self._fail(TransientError(error.message))
         return None
 
     def _known(self, line: Line) -> Line | None:
@@ -173,9 +175,9 @@ class RemoteProbe:
         except HostUnreachable as error:
             self._fail(error)
         except ProtocolMismatch as error:
-            self._fail(Refused(error.message, error.hint))
+            self._fail(PermanentError(error.message, error.hint))
         except NictopError as error:
-            self._fail(Lost(error.message))
+            self._fail(TransientError(error.message))
 
     def _hear_complaint(self, data: bytes) -> None:
         self._complaint = (self._complaint + data)[-COMPLAINT:]
@@ -199,7 +201,7 @@ class RemoteProbe:
             self.spawn(self._send_rest(found[0], found[1]))
             self._hear_lines(found[2])
         elif len(self._noise) > NOISE:
-            raise Refused(
+            raise PermanentError(
                 f"{plain(self._host)} prints more than {NOISE} bytes before any command",
                 "see what the login shell's start files say there",
             )
@@ -259,13 +261,17 @@ class RemoteProbe:
             if self.inbox.hearing.heard or self.inbox.size:
                 self.silent = self._unanswered >= DEAF and not self._paused
                 if self.silent:
-                    self._fail(Lost(f"{plain(self._host)} has fallen silent", "is it up, and the network between?"))
+                    self._fail(
+                        TransientError(f"{plain(self._host)} has fallen silent", "is it up, and the network between?")
+                    )
                 self._ping()
             elif self._answers.asking:
                 self._since = time.monotonic()
             elif time.monotonic() - self._since > FIRST_WORD:
                 stage = "its shell started no Python" if self._noise is not None else "the probe did not say anything"
-                self._fail(Lost(f"{plain(self._host)}: {stage} within {FIRST_WORD:g} s", self._last_complaint()))
+                self._fail(
+                    TransientError(f"{plain(self._host)}: {stage} within {FIRST_WORD:g} s", self._last_complaint())
+                )
 
     async def _give_password(self) -> None:
         question = Question("sudo", self._host, f"Password for sudo on {plain(self._host)}")
@@ -275,7 +281,7 @@ class RemoteProbe:
         self._since = time.monotonic()
         if answer is None:
             self._fail(
-                Refused(f"sudo on {plain(self._host)} got no password", "leave --sudo out, or see sudoers there")
+                PermanentError(f"sudo on {plain(self._host)} got no password", "leave --sudo out, or see sudoers there")
             )
         else:
             self._write(answer.replace("\n", "").encode() + b"\n")
@@ -299,18 +305,18 @@ class RemoteProbe:
     def _epitaph(self, error: Exception | None) -> HostUnreachable:
         host, said = plain(self._host), self._last_complaint()
         if self._signal:
-            return Lost(f"the probe on {host} was ended by {plain(self._signal)}", said)
+            return TransientError(f"the probe on {host} was ended by {plain(self._signal)}", said)
         if error is not None and self._status is None:
-            return Lost(f"the connection to {host} is gone: {plain(str(error))}")
+            return TransientError(f"the connection to {host} is gone: {plain(str(error))}")
         if self._noise is not None and self._status is not None:
             said = said or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
             if self.rights:
-                return Refused(
+                return PermanentError(
                     f"sudo on {host} does not run the probe: {said}", "see sudoers there, or leave --sudo out"
                 )
-            return Refused(f"{host} starts no Python: {said}", "try: ssh to it, and python3 -V there")
+            return PermanentError(f"{host} starts no Python: {said}", "try: ssh to it, and python3 -V there")
         status = "without a status" if self._status is None else f"with status {self._status}"
-        return Lost(f"the probe on {host} ended {status}" + (f": {said}" if said else ""))
+        return TransientError(f"the probe on {host} ended {status}" + (f": {said}" if said else ""))
 
     def spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

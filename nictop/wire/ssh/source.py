@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import HostBudget
-from nictop.wire.errors import Refused, sentence
+from nictop.wire.errors import PermanentError, sentence
 from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
 from nictop.wire.source import SourceState
-from nictop.wire.ssh.authentication import Answers, Ask
+from nictop.wire.ssh.authentication import Ask, Credentials
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import Bundle, bundle
 from nictop.wire.ssh.connection import CONNECT, Connection, SshTarget, connect
@@ -62,7 +62,7 @@ class SshSource:
         self._target = target
         self._wanted = Request(interval=interval)
         self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * target.allow_changes
-        self._answers = Answers(ask)
+        self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._retry = retry
         self._patience = patience
@@ -102,14 +102,14 @@ class SshSource:
             except HostUnreachable as failure:
                 error = failure
             except NictopError as failure:
-                error = Refused(failure.message, failure.hint)
+                error = PermanentError(failure.message, failure.hint)
             except _Closed:
                 return
             finally:
                 await self._leave()
             if self._closed.is_set() or error is None:
                 return
-            if isinstance(error, Refused):
+            if isinstance(error, PermanentError):
                 yield SourceState("failed", sentence(error))
                 return
             failures = 1 if heard and time.monotonic() - begin >= HEALTHY else failures + 1

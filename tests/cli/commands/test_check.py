@@ -13,7 +13,7 @@ from nictop.model.facts import ascii_only, width
 from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, reaches
 from nictop.report.findings.markdown import check_markdown
 from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
-from nictop.rules import RULES, Diagnosis, Evidence, Severity, Skipped, Watched, diagnose
+from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
 from nictop.rules.finding import Cause
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_report import check as matches_schema
@@ -25,11 +25,11 @@ from tests.support.sources import ScriptedSource
 HOSTILE = "ev\x1b[2J\u202eil[/x]\n`网`|<b>*_#"
 
 
-def sick() -> tuple[Watched, ...]:
+def sick() -> tuple[HostFacts, ...]:
     return (watched(host_of_case("profiles", "profile_is_generated")),)
 
 
-def healthy() -> tuple[Watched, ...]:
+def healthy() -> tuple[HostFacts, ...]:
     return (watched({"base": "kvm-guest"}),)
 
 

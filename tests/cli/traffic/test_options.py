@@ -6,7 +6,7 @@ import pytest
 
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.options import wish_of
-from nictop.cli.traffic.progress import Progress
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.errors import NictopError
 from nictop.traffic.experiment.experiment import (
     ChangeWanted,
@@ -20,8 +20,8 @@ from nictop.traffic.experiment.experiment import (
     StepEnded,
 )
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.plan.request import Wish
-from nictop.traffic.run.events import Event, Measured, Sockets, Stage
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.run.events import Event, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.failures import Failure
 from tests.cli.test_run_report import HOSTILE, kept
 from tests.traffic.plans import PLAN
@@ -29,20 +29,23 @@ from tests.traffic.run.test_endpoint import socket
 from tests.traffic.runs import result
 
 
-def wished(line: str, *, plain: bool = True) -> Wish:
+def wished(line: str, *, plain: bool = True) -> RunRequest:
     return wish_of(parse(["traffic", *line.split()]), plain=plain)
 
 
 @pytest.mark.parametrize(
     ("line", "wish"),
     [
-        ("a b", Wish("a", "b", interval=1.0)),
-        ("a b --reverse --streams 4 --omit 2", Wish("a", "b", interval=1.0, direction="reverse", streams=4, omit=2)),
-        ("a b --bidirectional -6", Wish("a", "b", interval=1.0, direction="bidirectional", ip_version=6)),
-        ("a b --udp --bitrate 2.5G", Wish("a", "b", interval=1.0, protocol="udp", bitrate=2_500_000_000)),
+        ("a b", RunRequest("a", "b", interval=1.0)),
+        (
+            "a b --reverse --streams 4 --omit 2",
+            RunRequest("a", "b", interval=1.0, direction="reverse", streams=4, omit=2),
+        ),
+        ("a b --bidirectional -6", RunRequest("a", "b", interval=1.0, direction="bidirectional", ip_version=6)),
+        ("a b --udp --bitrate 2.5G", RunRequest("a", "b", interval=1.0, protocol="udp", bitrate=2_500_000_000)),
         (
             "a b --length 128K --mss 1000 --window 1M --dscp ef --congestion bbr --zerocopy",
-            Wish(
+            RunRequest(
                 "a",
                 "b",
                 interval=1.0,
@@ -56,7 +59,7 @@ def wished(line: str, *, plain: bool = True) -> Wish:
         ),
         (
             "a b --client-nic ens4 --server-address 192.0.2.2 --client-cpu 0 --server-cpu 3 --port 6000",
-            Wish(
+            RunRequest(
                 "a",
                 "b",
                 "ens4",
@@ -69,7 +72,7 @@ def wished(line: str, *, plain: bool = True) -> Wish:
         ),
         (
             "a b --repeat 5 --rest 0.5 --sweep queues=2,4 --label x --between true --generator builtin",
-            Wish(
+            RunRequest(
                 "a",
                 "b",
                 interval=1.0,
@@ -81,11 +84,11 @@ def wished(line: str, *, plain: bool = True) -> Wish:
                 generator="builtin",
             ),
         ),
-        ("a b --compare mss=default,100", Wish("a", "b", interval=1.0, compare=("mss", ("default", "100")))),
-        ("--interval 0.2 a b", Wish("a", "b", interval=0.2)),
+        ("a b --compare mss=default,100", RunRequest("a", "b", interval=1.0, compare=("mss", ("default", "100")))),
+        ("--interval 0.2 a b", RunRequest("a", "b", interval=0.2)),
     ],
 )  # fmt: skip
-def test_the_words_mean_a_wish(line: str, wish: Wish) -> None:
+def test_the_words_mean_a_wish(line: str, wish: RunRequest) -> None:
     assert wished(line) == wish
 
 
@@ -113,18 +116,18 @@ def test_a_limit_that_one_generator_has_is_no_limit_where_both_may_be_used() -> 
 
 def said(*events: ExperimentEvent, steps: int = 2) -> list[str]:
     """Lines about these events of an experiment with so many steps."""
-    progress = Progress(Experiment("x", (Step(PLAN, ""),) * steps))
+    progress = ProgressLines(Experiment("x", (Step(PLAN, ""),) * steps))
     return [line for event in events for line in progress.lines(event)]
 
 
 def arrived(start: float, **more: object) -> Event:
-    return Measured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
+    return IntervalMeasured("b", start + 1, Interval(start, start + 1, 5e9, False, **more), "server")  # type: ignore[arg-type]
 
 
 def test_a_line_per_interval_with_what_the_sender_lost() -> None:
     began = StepBegan(1, 1, Step(PLAN, ""), 10.0)
     lost = [Sockets("a", None, (socket(1, 0, retransmits=number, rtt=312),), "client") for number in (3, 3, 10, 11)]
-    sends = Measured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
+    sends = IntervalMeasured("a", 1.0, Interval(0.0, 1.0, 6e9, True), "client")
     foreign = Sockets("b", None, (socket(9, 0, retransmits=500, rtt=999),), "server")
     later = [event for number in (1, 2, 3) for event in (lost[number], arrived(number))]
     told = said(began, lost[0], sends, foreign, arrived(0), *later, steps=1)

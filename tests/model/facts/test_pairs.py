@@ -6,7 +6,7 @@ import pytest
 
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
-from nictop.model.devices.subnets import Member, Subnet
+from nictop.model.devices.subnets import Member, SharedSubnet
 from nictop.model.facts.pairs import MOST_NAMED, netdev_names, pair_facts
 from tests.model.hosts import live_host
 
@@ -15,7 +15,7 @@ NAMES = {PORT: "eno1", NIC: "ens224", TAP: "tap100i0", GUEST: "ens18"}
 MTU = Disagreement("mtu", (("9000", (PORT,)), ("1500", (NIC,))))
 FOUND = Pairs(
     subnets=(
-        Subnet(
+        SharedSubnet(
             "192.0.2.0/24",
             "ipv4",
             (Member(PORT, "192.0.2.1"), Member(NIC, "192.0.2.2"), Member(GUEST, "192.0.2.2")),
@@ -64,7 +64,7 @@ def test_what_is_wrong_stands_out() -> None:
 @pytest.mark.parametrize("others", [MOST_NAMED, MOST_NAMED + 1, 60])
 def test_many_neighbours_are_counted(others: int) -> None:
     members = tuple(Member(End(f"h{number}", 2), f"192.0.2.{number}") for number in range(others + 1))
-    found = Pairs(subnets=(Subnet("192.0.2.0/24", "ipv4", members),))
+    found = Pairs(subnets=(SharedSubnet("192.0.2.0/24", "ipv4", members),))
     (fact,) = pair_facts(members[0].end, found, {})
     assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(others, MOST_NAMED)
     assert (f" and {others - MOST_NAMED} more" in fact.text) == (others > MOST_NAMED)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.model.queues.cpu_consumers import Spender, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Thread
 from tests.model.hosts import HELLO, counters, inventory, snapshot_of
@@ -71,7 +71,7 @@ def test_before_the_first_rates_there_are_names() -> None:
 def test_a_machine_without_a_name_and_without_vhost() -> None:
     threads = (Thread(500, 500, "qemu-system-x86", "vm"),)
     snapshot = snapshot_of(HELLO, replace(inventory(), threads=threads))
-    assert spenders(snapshot) == (Spender("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
+    assert spenders(snapshot) == (CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
 
 
 def test_nothing_is_known() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.requests import ChangeCommand
 from nictop.probe.records import ChangeRequest, Request
 from nictop.wire.codec import encode_request
 from tests.support.changes import (
@@ -73,7 +73,7 @@ def test_a_probe_that_only_reads(host: Namespace) -> None:
 
 def test_what_crosses_the_wire_is_what_the_probe_takes() -> None:
     wish = ChangeRequest("a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True)
-    taken = ChangeWish(json.loads(encode_request(Request(change=wish)))["change"])
+    taken = ChangeCommand(json.loads(encode_request(Request(change=wish)))["change"])
     assert vars(taken) == vars(wish)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes.grammar.actions import LONGEST_WORD, Operation, parse_action
-from nictop.probe.changes.requests import ChangeWish
+from nictop.probe.changes.requests import ChangeCommand
 
 UUID = "3d5e1b3a-0c4f-4c22-9df5-0e7b4b0a4f10"
 
@@ -277,7 +277,7 @@ FIELDS = ["id", "step", "actions", "keep_within", "fingerprint", "twice"]
 
 
 def test_a_request() -> None:
-    wish = ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
+    wish = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
     assert (wish.actions, wish.keep_within, wish.twice) == ((("x",),), 5.0, False)
 
 
@@ -295,13 +295,13 @@ def test_a_request() -> None:
 )
 def test_a_request_that_makes_no_sense(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
-        ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value})
+        ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value})
 
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING))
 def test_any_request(request: dict[str, object]) -> None:
     try:
-        wish = ChangeWish({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
+        wish = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
     except ValueError as error:
         assert str(error)
         return

@@ -19,10 +19,10 @@ import pytest
 
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.probe.changes.networkmanager.activation import Wanted, is_so, is_to_be_held
-from nictop.probe.changes.networkmanager.affected import Concern
-from nictop.probe.changes.networkmanager.checkpoint import Kept, why_not_the_same
+from nictop.probe.changes.networkmanager.affected import AffectedProfiles
+from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, why_not_the_same
 from nictop.probe.changes.networkmanager.kernel_settings import refuse_what_would_stay, settings_of
-from nictop.probe.changes.networkmanager.state import EXTERNAL, Asking, Device, NetworkManagerNow, Profile
+from nictop.probe.changes.networkmanager.state import EXTERNAL, Asking, BusProfile, Device, NetworkManagerNow
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from tests.support.kills import kill_matrix, moment_of
 from tests.support.managed_change import (
@@ -423,7 +423,7 @@ def test_when_nothing_is_up(state: int, active: str, expected: bool) -> None:
     """And only then NetworkManager may connect by itself again."""
     wanted = Wanted(NIC, "", ACTIVATED, True, True, True)
     device = Device(NIC, "/d", state, True, True, active, "/a" if active else "/", (), (), ())
-    added, described = (Profile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILES.items())
+    added, described = (BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILES.items())
     now = NetworkManagerNow(":1.1", {NIC: device}, {"added": added, "described": described})
     assert is_so(wanted, device, now, None) is expected
     assert is_to_be_held(wanted, device, now, False) is not expected
@@ -446,7 +446,7 @@ def test_when_nothing_is_up(state: int, active: str, expected: bool) -> None:
 def test_what_a_profile_would_set_that_is_not_so_already(active: str, words: str, expected: set[str]) -> None:
     paused = {"pause-rx": ("b", False), "feature-gro": ("b", False)}
     settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
-    profiles = {uuid: Profile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
+    profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
     device = Device(NIC, "/d", ACTIVATED, True, True, active, "/a", (), (), ())
     now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
     earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
@@ -474,9 +474,9 @@ def test_refused_while_networkmanager_is_only_starting(hosts: Hosts) -> None:
 
 def test_what_comes_up_while_a_change_begins() -> None:
     device = Device(NIC, "/d", ACTIVATED, True, True, "one", "/a", (), (), ())
-    profiles = {uuid: Profile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
+    profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
     now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
-    kept = Kept(":1.1", "/c", Concern((NIC,), (), ()), (), {}, (), (Wanted.of(device, now),), (), (), ())
+    kept = Checkpoint(":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (Wanted.of(device, now),), (), (), ())
     assert why_not_the_same(kept, now) == ""
     others = [replace(now, owner=":1.2"), replace(now, devices={})]
     others += [replace(now, devices={NIC: replace(device, active=uuid)}) for uuid in ("other", "")]

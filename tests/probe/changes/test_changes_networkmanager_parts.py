@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
-from nictop.probe.changes.networkmanager.affected import Concern, concern
+from nictop.probe.changes.networkmanager.affected import AffectedProfiles, concern
 from nictop.probe.changes.networkmanager.files import (
-    Places,
+    NetworkManagerPaths,
     copies_of,
     parse_identity,
     put_back,
@@ -24,10 +24,10 @@ from nictop.probe.changes.networkmanager.files import (
     read_profile_files,
 )
 from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
-from nictop.probe.changes.networkmanager.state import Device, NetworkManagerNow, Profile, parse_now, same_settings
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerNow, parse_now, same_settings
 from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
 from nictop.probe.inventory.managers.networkmanager import plain_objects
-from nictop.probe.kernel.dbus_calls import Answer
+from nictop.probe.kernel.dbus_calls import DbusReply
 
 UUIDS = st.sampled_from(["u1", "u2", "u3", ""])
 KEYFILES = st.builds(
@@ -44,10 +44,12 @@ def test_files_are_what_they_were_and_others_are_left_alone(
     before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str]
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
-        check_files(before, after, uuids, Places(root, f"{root}/run", root))
+        check_files(before, after, uuids, NetworkManagerPaths(root, f"{root}/run", root))
 
 
-def check_files(before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], places: Places) -> None:
+def check_files(
+    before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], places: NetworkManagerPaths
+) -> None:
     directory = Path(places.directories[0])
     directory.mkdir(parents=True)
     for name, data in before.items():
@@ -83,7 +85,7 @@ def test_an_identity() -> None:
 
 def test_what_networkmanager_has_written_through_netplan(tmp_path: Path) -> None:
     """Its file goes with an added profile, and is what it was of a profile that was there; other files are people's."""
-    places = Places(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
+    places = NetworkManagerPaths(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
     directory = tmp_path / "netplan"
     directory.mkdir()
     old, new = (f"{letter * 8}-0000-4000-8000-{letter * 12}" for letter in "ab")
@@ -105,7 +107,7 @@ def test_what_networkmanager_has_written_through_netplan(tmp_path: Path) -> None
 
 
 def test_only_what_a_change_added_is_taken_out_of_no_auto_default(tmp_path: Path) -> None:
-    places = Places(var=str(tmp_path))
+    places = NetworkManagerPaths(var=str(tmp_path))
     file = Path(places.no_auto_default)
     file.parent.mkdir(parents=True)
     assert read_no_auto_default(places) == ()
@@ -174,15 +176,15 @@ def test_settings_keep_their_types(settings: dict[str, dict[str, Any]], secrets:
 @given(JSON, JSON)
 def test_any_objects_are_survived(tree: object, settings: object) -> None:
     objects = plain_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
-    assert isinstance(parse_now(":1.1", objects, {"/p": Answer((settings,))}), NetworkManagerNow)
+    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NetworkManagerNow)
 
 
 def device(name: str, active: str = "", *stands_on: str) -> Device:
     return Device(name, f"/{name}", 100, True, True, active, "/a", (), (), stands_on)
 
 
-def profile(uuid: str, name: str, interface: str = "") -> Profile:
-    return Profile(f"/{uuid}", uuid, name, interface, "", 0, False, {})
+def profile(uuid: str, name: str, interface: str = "") -> BusProfile:
+    return BusProfile(f"/{uuid}", uuid, name, interface, "", 0, False, {})
 
 
 NOW = NetworkManagerNow(
@@ -198,17 +200,17 @@ NOW = NetworkManagerNow(
 @pytest.mark.parametrize(
     ("actions", "expected"),
     [
-        (["con up two"], Concern(("b",), ("u2",), ())),
-        (["con up u2"], Concern(("b",), ("u2",), ())),
-        (["con up free"], Concern(("b",), ("u2", "u5"), ())),
-        (["dev reapply a"], Concern(("a", "a.5", "port"), ("u1", "u3", "u4"), ())),
-        (["con mod two connection.interface-name port"], Concern(("b", "port"), ("u2", "u4"), ())),
-        (["con mod two connection.id new", "con up new"], Concern(("b",), ("u2",), ())),
-        (["con add type ethernet ifname b con-name n", "con up n"], Concern(("b",), ("u2",), ("n",))),
-        (["con add type ethernet ifname gone con-name n"], Concern((), (), ("n",))),
+        (["con up two"], AffectedProfiles(("b",), ("u2",), ())),
+        (["con up u2"], AffectedProfiles(("b",), ("u2",), ())),
+        (["con up free"], AffectedProfiles(("b",), ("u2", "u5"), ())),
+        (["dev reapply a"], AffectedProfiles(("a", "a.5", "port"), ("u1", "u3", "u4"), ())),
+        (["con mod two connection.interface-name port"], AffectedProfiles(("b", "port"), ("u2", "u4"), ())),
+        (["con mod two connection.id new", "con up new"], AffectedProfiles(("b",), ("u2",), ())),
+        (["con add type ethernet ifname b con-name n", "con up n"], AffectedProfiles(("b",), ("u2",), ("n",))),
+        (["con add type ethernet ifname gone con-name n"], AffectedProfiles((), (), ("n",))),
     ],
 )
-def test_what_a_change_concerns(actions: list[str], expected: Concern) -> None:
+def test_what_a_change_concerns(actions: list[str], expected: AffectedProfiles) -> None:
     operations: list[Operation] = [parse_action(["nmcli", *line.split()]) for line in actions]
     operations.append(parse_action(["ip", "link", "set", "dev", "port", "mtu", "1400"]))
     assert concern(operations, NOW) == (expected, "")

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from nictop.probe.changes import apply as execute
 from nictop.probe.changes import executor, locks
 from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.networkmanager.guard import TakenBack
-from nictop.probe.changes.pipe import Voice
+from nictop.probe.changes.networkmanager.guard import RolledBack
+from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots, meaning, same
 from nictop.probe.changes.plan.lifelines import (
     ANOTHER_SSH,
@@ -33,7 +33,7 @@ from nictop.probe.changes.plan.lifelines import (
     parse_environment,
     read_ssh_connection,
 )
-from nictop.probe.changes.plan.plan import Plan, read_plan
+from nictop.probe.changes.plan.plan import ChangePlan, read_plan
 from nictop.probe.changes.plan.vfs_in_use import why_in_use
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
@@ -58,7 +58,7 @@ def roots(tmp_path: Path) -> Roots:
     return Roots(str(tmp_path / "sys"), str(tmp_path / "proc"))
 
 
-def do_all(plan: Plan, roots: Roots) -> None:
+def do_all(plan: ChangePlan, roots: Roots) -> None:
     for operation in plan.operations:
         execute.do(operation, roots, dict(operation.settings))
 
@@ -333,9 +333,9 @@ def test_a_program_is_ended_when_its_change_shall_not_go_on(tmp_path: Path, monk
 
     def glance() -> None:
         if pid.exists():
-            raise TakenBack("the connection is gone")
+            raise RolledBack("the connection is gone")
 
-    with pytest.raises(TakenBack):
+    with pytest.raises(RolledBack):
         execute.run(["nmcli", "con", "up", "x"], (), glance)
     wait_until(lambda: not alive(int(pid.read_text())))
 
@@ -383,7 +383,7 @@ def test_a_line_that_is_given_up_does_not_spoil_the_next() -> None:
     """Nobody reads for a while; the last word is heard nevertheless."""
     listen, voice = os.pipe()
     try:
-        said = Voice(voice, "a")
+        said = ReportPipe(voice, "a")
         assert said.tell({"text": "x" * 200_000}, 0.0) is False
         assert said.tell({"text": "lost"}, 0.0) is False
         os.set_blocking(listen, False)

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.counters.interrupts import (
+    CountedInterrupt,
     InterruptCounterReader,
-    Vector,
     changed_span,
     parse_changed_counts,
     parse_counts,
     parse_cpu_list,
 )
-from nictop.probe.kernel.open_files import PAGE, KeptFiles
+from nictop.probe.kernel.open_files import PAGE, OpenFileCache
 from tests.conftest import DATA
 
 
@@ -34,7 +34,7 @@ class Machine:
         cpu.mkdir(parents=True)
         (cpu / "possible").write_text(possible + "\n")
         self.proc.mkdir()
-        self.files = KeptFiles()
+        self.files = OpenFileCache()
         self.reader = InterruptCounterReader(self.files, sys=str(self.sys), proc=str(self.proc))
         self.failures: list[tuple[Exception, str]] = []
 
@@ -116,7 +116,7 @@ def test_what_changed_is_what_all_of_it_says(pairs: list[tuple[int, int]], spars
 @given(st.lists(st.tuples(st.integers(0, 3), st.one_of(COUNTS, st.just(-1))), min_size=3, max_size=12))
 def test_a_column_that_counts_again_and_again(steps: list[tuple[int, int]]) -> None:
     """One number at a time, garbled at times: what is remembered of the last one never misleads."""
-    vector, values, possible = Vector("nowhere"), [0] * 4, (0, 1, 8, 9)
+    vector, values, possible = CountedInterrupt("nowhere"), [0] * 4, (0, 1, 8, 9)
     for place, number in steps:
         before, values[place] = values[place], number
         text = ",".join(map(str, values)).encode() + b"\n"
@@ -269,7 +269,7 @@ def test_more_cpus_than_fit_on_the_page_of_sysfs(tmp_path: Path) -> None:
 
 def test_descriptors_are_bounded_and_given_back(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    files = KeptFiles(3)
+    files = OpenFileCache(3)
     paths = []
     for number in range(6):
         paths.append(str(tmp_path / str(number)))
@@ -302,7 +302,7 @@ def test_the_same_numbers_as_proc_interrupts_after_a_load() -> None:
     if not os.path.isdir("/sys/kernel/irq"):
         pytest.skip("this kernel has no /sys/kernel/irq")
     cpus = parse_cpu_list(Path("/sys/devices/system/cpu/online").read_bytes())
-    files = KeptFiles()
+    files = OpenFileCache()
     by_file, by_table = (InterruptCounterReader(files, sys=root) for root in ("/sys", "/nowhere"))
     failures: list[Exception] = []
     numbers = sorted(proc_interrupts())

@@ -25,7 +25,7 @@ from nictop.probe.counters.threads import ThreadCounterReader, parse_thread
 from nictop.probe.counters.vmbus_channels import FILES, ChannelCounterReader
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
-from nictop.probe.kernel.open_files import KeptFiles
+from nictop.probe.kernel.open_files import OpenFileCache
 from nictop.probe.records import CHANNEL_COUNTERS, Channel, Interrupt, Inventory, Link, Thread
 from nictop.wire.codec import decode
 from tests.support.probe import Probe
@@ -51,8 +51,8 @@ NOTHING: Targets = {
 
 
 @pytest.fixture
-def files() -> Iterator[KeptFiles]:
-    made = KeptFiles()
+def files() -> Iterator[OpenFileCache]:
+    made = OpenFileCache()
     yield made
     made.close()
 
@@ -113,7 +113,7 @@ def stat_file(root: Path, pid: int, tid: int, text: bytes) -> Path:
     return folder
 
 
-def test_a_thread_that_began_after_the_inventory_is_another(tmp_path: Path, files: KeptFiles) -> None:
+def test_a_thread_that_began_after_the_inventory_is_another(tmp_path: Path, files: OpenFileCache) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 4240, 4242, STAT)
     failures = Failures()
@@ -127,7 +127,7 @@ def test_a_thread_that_began_after_the_inventory_is_another(tmp_path: Path, file
 
 def test_a_number_that_is_used_again_between_two_passes(tmp_path: Path) -> None:
     """Without a kept descriptor, where there is no room for more: the start time gives the other one away."""
-    files = KeptFiles(0)
+    files = OpenFileCache(0)
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     folder = stat_file(tmp_path, 1, 2, STAT)
     reader.learn([(2, 1)], 7000)
@@ -140,7 +140,7 @@ def test_a_number_that_is_used_again_between_two_passes(tmp_path: Path) -> None:
     assert failures == []
 
 
-def test_what_cannot_be_read_is_said_and_the_others_come(tmp_path: Path, files: KeptFiles) -> None:
+def test_what_cannot_be_read_is_said_and_the_others_come(tmp_path: Path, files: OpenFileCache) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 1, 2, b"garbage\n")
     stat_file(tmp_path, 1, 3, STAT)
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_said_and_the_others_come(tmp_path: Path, files: 
         assert [type(error) for error, _ in failures] == [ValueError, IsADirectoryError]
 
 
-def test_a_real_thread_until_its_end(files: KeptFiles) -> None:
+def test_a_real_thread_until_its_end(files: OpenFileCache) -> None:
     """Its time grows by what it has burned, as getrusage says from within; after its end it is absent."""
     reader = ThreadCounterReader(files)
     used: list[float] = []
@@ -202,7 +202,7 @@ def channel(root: Path, number: int, **counters: int) -> Path:
     return folder
 
 
-def test_channels_of_hyper_v(tmp_path: Path, files: KeptFiles) -> None:
+def test_channels_of_hyper_v(tmp_path: Path, files: OpenFileCache) -> None:
     assert FILES == CHANNEL_COUNTERS
     reader = ChannelCounterReader(files, sys=str(tmp_path))
     channel(tmp_path, 14, interrupts=2**40, events=3, out_full_total=0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.events import kernel as hotplug
 from nictop.probe.events.kernel import (
-    Calm,
+    Debouncer,
     Events,
     parse_address,
     parse_link_change,
@@ -297,7 +297,7 @@ def test_a_message_from_another_process_is_no_event(heard: Heard) -> None:
 
 
 def test_a_burst_is_awaited_once() -> None:
-    calm = Calm()
+    calm = Debouncer()
     assert calm.due() is None
     for moment in (10.0, 10.1, 10.2):
         calm.want("event", moment)
@@ -307,7 +307,7 @@ def test_a_burst_is_awaited_once() -> None:
 
 
 def test_a_burst_without_end_is_not_awaited_for_ever() -> None:
-    calm = Calm()
+    calm = Debouncer()
     for tenth in range(100):
         calm.want("event", 10 + tenth / 10)
     assert calm.due() == pytest.approx(11.0)
@@ -315,7 +315,7 @@ def test_a_burst_without_end_is_not_awaited_for_ever() -> None:
 
 def test_between_inventories_there_is_rest() -> None:
     """In a storm an inventory that takes 0.4 s costs a fifth of a core, not a whole one."""
-    calm, now, spent = Calm(), 0.0, 0.0
+    calm, now, spent = Debouncer(), 0.0, 0.0
     while now < 60.0:
         calm.want("event", now)
         due = calm.due()
@@ -330,7 +330,7 @@ def test_between_inventories_there_is_rest() -> None:
 
 def test_two_events_after_a_calm_do_not_wait_for_rest() -> None:
     """A fault, and its cure some seconds later, on a host on which an inventory takes 3 s; the third one waits."""
-    calm = Calm()
+    calm = Debouncer()
     calm.finished(0.0, 3.0)
     moments = []
     for event in (100.0, 104.0, 108.0):
@@ -344,7 +344,7 @@ def test_two_events_after_a_calm_do_not_wait_for_rest() -> None:
 
 
 def test_what_happens_meanwhile_wants_another_one() -> None:
-    calm = Calm()
+    calm = Debouncer()
     calm.want("start", 1.0, at_once=True)
     assert calm.due() == pytest.approx(1.0)
     assert calm.started() == "start"
@@ -355,7 +355,7 @@ def test_what_happens_meanwhile_wants_another_one() -> None:
 
 def test_who_asks_does_not_wait_for_rest() -> None:
     """Nor for quiet, nor behind an event that does; what comes afterwards rests again."""
-    calm = Calm()
+    calm = Debouncer()
     calm.want("start", 0.0, at_once=True)
     calm.started()
     calm.want("event", 8.9)
@@ -370,7 +370,7 @@ def test_who_asks_does_not_wait_for_rest() -> None:
 
 
 def test_without_events_there_is_a_slow_rescan_and_it_respects_the_rest() -> None:
-    calm = Calm()
+    calm = Debouncer()
     calm.want("start", 0.0, at_once=True)
     calm.started()
     calm.rescan = 10.0

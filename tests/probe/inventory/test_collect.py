@@ -147,7 +147,11 @@ def test_without_descriptors_every_source_says_so() -> None:
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 import json, resource
-from nictop.probe.inventory.ethtool import reader as ethtool; from nictop.probe.inventory import collect as inventory; from nictop.probe.inventory.links import reader as links; from nictop.probe.inventory.pci import functions as pci; from nictop.probe.inventory.machine import platform
+from nictop.probe.inventory import collect as inventory
+from nictop.probe.inventory.ethtool import reader as ethtool
+from nictop.probe.inventory.links import reader as links
+from nictop.probe.inventory.machine import platform
+from nictop.probe.inventory.pci import functions as pci
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 taken = inventory.take_inventory("test")
 print(json.dumps({{"inventory": taken}}, default=vars))
@@ -204,12 +208,28 @@ def test_queues_interrupts_and_threads_are_in_it(capture: Callable[[str], Path])
         assert "ksoftirqd" in {thread.kind for thread in here.threads}
 
 
+MODULES = {
+    "queues": "links.queues",
+    "interrupts": "machine.interrupts",
+    "threads": "machine.threads",
+    "networkd": "managers.networkd",
+    "link_configuration": "configuration.collect",
+    "services": "machine.daemons",
+    "settings": "machine.sysctl",
+    "iommu": "pci.iommu_groups",
+    "forwarding": "links.forwarding",
+    "kernel_messages": "machine.kernel_log",
+    "processes": "machine.processes",
+}
+"""Source → its module in nictop.probe.inventory."""
+
+
 @pytest.mark.parametrize("source", ["queues", "interrupts", "threads", "networkd", "link_configuration"])
 def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a defect in a reader")
 
-    monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
+    monkeypatch.setattr(f"nictop.probe.inventory.{MODULES[source]}.read_{source}", broken)
     taken = take_inventory("test")
     named = "configuration" if source == "link_configuration" else source
     assert failures(taken) == {named: Unreadable("failed", "RuntimeError: a defect in a reader")}
@@ -229,7 +249,7 @@ def test_a_broken_reader_of_a_new_source_is_said(monkeypatch: pytest.MonkeyPatch
     def broken(*_: object) -> None:
         raise RuntimeError("a defect in a reader")
 
-    monkeypatch.setattr(f"nictop.probe.{source}.read_{source}", broken)
+    monkeypatch.setattr(f"nictop.probe.inventory.{MODULES[source]}.read_{source}", broken)
     taken = take_inventory("test")
     named = "messages" if source == "kernel_messages" else source
     assert taken.unreadable[named] == Unreadable("failed", "RuntimeError: a defect in a reader")

@@ -11,13 +11,15 @@ from nictop.probe.kernel.patterns import Late, pattern
 from tests.support.namespaces import ROOT
 
 MODULES = sorted(
-    path.stem for path in (ROOT / "nictop/probe").glob("*.py") if "import pattern\n" in path.read_text("utf-8")
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "nictop/probe").rglob("*.py")
+    if "import pattern\n" in path.read_text("utf-8")
 )
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_pattern_of_the_probe_is_one(name: str) -> None:
-    module = importlib.import_module(f"nictop.probe.{name}")
+    module = importlib.import_module(name)
     found = [value for value in vars(module).values() if isinstance(value, Late)]
     assert found
     for one in found:

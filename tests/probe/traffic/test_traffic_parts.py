@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 from nictop.probe import records
 from nictop.probe.traffic.builtin.connections import Connections
 from nictop.probe.traffic.builtin.handshake import GREETING, Greeting, parse_greeting
-from nictop.probe.traffic.builtin.main import Report
+from nictop.probe.traffic.builtin.main import ReportSchedule
 from nictop.probe.traffic.builtin.options import LONGEST_MESSAGE, parse_options
 from nictop.probe.traffic.child import LONGEST_LINE, TrafficChild, end_now
 from nictop.probe.traffic.generators import Generator
 from nictop.probe.traffic.iperf3 import FLAGS, VALUES, checked_options, find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import parse_listeners, read_listening
 from nictop.probe.traffic.path import read_path
-from nictop.probe.traffic.requests import TrafficWish, is_address, name_of
+from nictop.probe.traffic.requests import TrafficCommand, is_address, name_of
 from nictop.probe.traffic.sock_diag import (
     SocketDiagnosis,
     parse_address,
@@ -59,7 +59,7 @@ def test_a_wish_has_the_fields_of_the_record() -> None:
         "r1", "start", "client", "builtin", ("--time", "5"), 5201, "fe80::1%wire", 9.5, sockets=True, interval=0.2
     )
     line = encode_request(records.Request(traffic=asked))
-    wish = TrafficWish(json.loads(line)["traffic"])
+    wish = TrafficCommand(json.loads(line)["traffic"])
     assert {name: getattr(wish, name) for name in vars(asked)} == vars(asked) | {"arguments": ["--time", "5"]}
 
 
@@ -67,7 +67,7 @@ def test_a_wish_has_the_fields_of_the_record() -> None:
 def test_any_request_is_refused_or_makes_sense(fields: dict[str, object]) -> None:
     for request in (fields, START | fields):
         try:
-            wish = TrafficWish(request)
+            wish = TrafficCommand(request)
         except ValueError as error:
             assert str(error)
             continue
@@ -229,7 +229,7 @@ def test_a_greeting_for_a_stream_that_there_is_not() -> None:
 
 
 def test_intervals_count_anew_after_what_is_omitted() -> None:
-    report = Report(1.0, 1.5)
+    report = ReportSchedule(1.0, 1.5)
     assert report.next() == 1.0
     assert report.advance(1.01) == (True, 0.0, 1.01)
     assert report.next() == 1.5
@@ -459,7 +459,7 @@ def test_lines_are_cut_at_their_limit() -> None:
 
 
 def test_a_flood_is_told_from_a_report() -> None:
-    wish = TrafficWish(START)
+    wish = TrafficCommand(START)
     made = Generator(wish, TrafficChild(0, -1, {}, 0.0), [], 0.0)
     assert all(made.may_print(["x" * 400] * 260, number / 10) for number in range(1000))
     assert not all(made.may_print(["x"] * 2000, 100 + number / 10) for number in range(1000))
@@ -483,7 +483,7 @@ def test_connections_are_what_was_asked_for() -> None:
 )  # fmt: skip
 def test_a_path_needs_two_addresses_of_one_version(fields: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"address and source|ifindex"):
-        TrafficWish({"id": "a", "action": "path", **fields})
+        TrafficCommand({"id": "a", "action": "path", **fields})
 
 
 def test_an_address_of_nobody_has_no_known_route() -> None:

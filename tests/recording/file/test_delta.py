@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.recording.file.delta import Template, columns, rows
-from nictop.recording.file.entries import MOST_TEMPLATES, Entry, EntryReader, EntryWriter, Kind
+from nictop.recording.file.entries import MOST_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import Damaged
 
 TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(str.encode)
@@ -34,7 +34,7 @@ def test_another_line_fits_only_when_it_comes_back(one: bytes, other: bytes) -> 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))
 def test_numbers_that_move_fit_the_same_template(values: list[tuple[float, float, float]]) -> None:
     told = [json.dumps({"time": one, "links": {"2": [two, three]}}).encode() for one, two, three in values]
-    entries = [Entry(float(number), "counters", line) for number, line in enumerate(told)]
+    entries = [RecordEntry(float(number), "counters", line) for number, line in enumerate(told)]
     assert list(through(entries)) == entries
 
 
@@ -64,10 +64,10 @@ def test_columns_of_another_size() -> None:
         rows([1, 2], columns([1, 2], [[3, 4]])[:-1], 1)
 
 
-def through(entries: list[Entry]) -> list[Entry]:
+def through(entries: list[RecordEntry]) -> list[RecordEntry]:
     """What a reader makes of what a writer made, as few frames as it wants."""
     writer, reader = EntryWriter(), EntryReader()
-    found: list[Entry] = []
+    found: list[RecordEntry] = []
 
     def end() -> None:
         first = writer.first
@@ -87,21 +87,21 @@ KINDS: list[Kind] = ["line", "state", "counters", "inventory", "missing"]
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXTS), max_size=40))
 def test_any_entries_come_back_in_their_order(said: list[tuple[Kind, bytes]]) -> None:
-    entries = [Entry(float(number), kind, text) for number, (kind, text) in enumerate(said)]
+    entries = [RecordEntry(float(number), kind, text) for number, (kind, text) in enumerate(said)]
     assert through(entries) == entries
 
 
 def test_more_templates_than_are_kept_cost_frames_but_nothing_else() -> None:
     words = [b"abcdefghijklmnop"[: 1 + number % (MOST_TEMPLATES + 3)] for number in range(60)]
-    entries = [Entry(float(n), "counters", b"%b 1 %d" % (word, n)) for n, word in enumerate(words * 2)]
+    entries = [RecordEntry(float(n), "counters", b"%b 1 %d" % (word, n)) for n, word in enumerate(words * 2)]
     assert through(entries) == entries
 
 
 def test_counters_of_before_are_passed_over_but_count() -> None:
     writer, reader = EntryWriter(), EntryReader()
     for number in range(5):
-        writer.take(Entry(float(number), "counters", b'{"time":%d}' % (number * 7)))
-    writer.take(Entry(5.0, "line", b"x"))
+        writer.take(RecordEntry(float(number), "counters", b'{"time":%d}' % (number * 7)))
+    writer.take(RecordEntry(5.0, "line", b"x"))
     found = list(reader.entries(writer.payload(), 0.0, since=3.0))
     assert [(entry.time, entry.text) for entry in found] == [(3.0, b'{"time":21}'), (4.0, b'{"time":28}'), (5.0, b"x")]
 
@@ -110,7 +110,7 @@ def test_what_stands_still_costs_next_to_nothing() -> None:
     writer = EntryWriter()
     line = json.dumps({"links": {str(n): [10**9 + n] * 25 for n in range(40)}}).encode()
     for number in range(10):
-        writer.take(Entry(float(number), "counters", line))
+        writer.take(RecordEntry(float(number), "counters", line))
     assert len(zlib.compress(writer.payload())) < len(zlib.compress(line)) + 400
 
 
@@ -121,14 +121,14 @@ def test_any_bytes_are_a_payload_or_damaged(plain: bytes) -> None:
     except Damaged as error:
         assert str(error)
     else:
-        assert all(isinstance(entry, Entry) for entry in found)
+        assert all(isinstance(entry, RecordEntry) for entry in found)
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
 def test_a_payload_with_a_wrong_byte_is_entries_or_damaged(place: int, value: int) -> None:
     writer = EntryWriter()
     for number in range(3):
-        writer.take(Entry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number))
+        writer.take(RecordEntry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number))
     plain = bytearray(writer.payload())
     plain[place % len(plain)] = value
     try:

@@ -27,7 +27,7 @@ from nictop.report.html.charts import (
     run_chart,
 )
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.results.result import Point, Result
+from nictop.traffic.results.result import IntervalPoint, Result
 from tests.support.reports import full_result
 from tests.traffic.runs import flow, result
 
@@ -53,12 +53,12 @@ def test_the_area_is_the_goodput_and_the_line_the_ceiling() -> None:
 
 
 def steady(rate: float) -> Result:
-    points = tuple(Point(float(end), Interval(end - 1.0, float(end), rate, False)) for end in (1, 2))
+    points = tuple(IntervalPoint(float(end), Interval(end - 1.0, float(end), rate, False)) for end in (1, 2))
     return result(5.0, flows=(flow(5.0, points=points),))
 
 
 def test_a_gap_between_intervals_is_no_area() -> None:
-    points = tuple(Point(end, Interval(end - 1, end, 1e9, False)) for end in (1.0, 3.0))
+    points = tuple(IntervalPoint(end, Interval(end - 1, end, 1e9, False)) for end in (1.0, 3.0))
     (area,) = shapes(run_chart(result(1.0, flows=(flow(1.0, points=points),))), "area")
     assert area.get("d", "").count("M") == area.get("d", "").count("Z") == 2
 
@@ -92,7 +92,7 @@ def test_a_run_without_intervals_has_no_chart() -> None:
 
 @given(st.lists(st.tuples(ANY, ANY, ANY), max_size=6), ANY, ANY)
 def test_any_numbers_draw_within_the_chart(rows: list[tuple[float, float, float]], ceiling: float, busy: float) -> None:
-    points = tuple(Point(time, Interval(time - length, time, rate, False)) for time, length, rate in rows)
+    points = tuple(IntervalPoint(time, Interval(time - length, time, rate, False)) for time, length, rate in rows)
     base = full_result(1.0)
     series = tuple(replace(one, hottest_busy=busy) for one in base.hosts[0].series)
     made = replace(

@@ -22,7 +22,7 @@ from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 from tests.support.reports import HOSTILE, WALL, full_result, hostile_report, kept, recorded_answer, rich_report
 
 ALLOWED = {
@@ -89,7 +89,7 @@ def reports() -> list[Report]:
     return [rich_report(), hostile_report(), report_of((), (), wall=WALL), report_of((), rich_runs(), wall=WALL)]
 
 
-def rich_runs() -> list[Kept]:
+def rich_runs() -> list[StoredRun]:
     return [one for experiment in rich_report().experiments for one in experiment.runs]
 
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from html import unescape
 from ipaddress import IPv4Interface, IPv4Network, IPv6Address, ip_address
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,17 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import nictop
 from nictop.hosts.observe import Unreachable
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Inventory, KernelMessage, Thread
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
+from nictop.report.redaction import fields
 from nictop.report.redaction.addresses import AddressAliases
 from nictop.report.redaction.names import NameAliases
 from nictop.report.redaction.redaction import Redaction, redacted, redaction_of
-from nictop.rules import Watched, diagnose
-from nictop.traffic.plan.plan import Place
+from nictop.rules import HostFacts, diagnose
+from nictop.traffic.plan.plan import Endpoint
 from tests.support.arbitrary import disturbed
 from tests.support.reports import RECORDED, WALL, experiments, full_result, kept, recorded_answer
 from tests.support.rule_cases import RULES, watched
@@ -69,7 +72,7 @@ def redacted_report() -> tuple[str, list[str]]:
         answers.append((private(answer), answer[1]))
     answers.append(Unreachable("backup.corp.example.org", "10.9.8.99 port 22 does not answer: backup is down?"))
     run = full_result(5.0)
-    plan = replace(run.plan, client=Place("office-0", 4, "10.0.2.15"), server=Place("office-1", 5, "10.0.2.16"))
+    plan = replace(run.plan, client=Endpoint("office-0", 4, "10.0.2.15"), server=Endpoint("office-1", 5, "10.0.2.16"))
     said = replace(run, plan=plan, bottleneck="office-1: its NIC 10.0.2.16 is full", facts={"client host": "office-0"})
     runs = [*experiments(), kept(1, "own", said)]
     before = [json.dumps(texts(one)) for one in (*answers, *runs)]
@@ -132,7 +135,7 @@ def all_cases() -> list[Any]:
 def test_the_same_faults_are_found(hosts: list[dict[str, Any]]) -> None:
     before = [watched(host) for host in hosts]
     redaction = redaction_of([one.snapshot for one in before])
-    after = [Watched(redaction.hidden(one.snapshot), one.window) for one in before]
+    after = [HostFacts(redaction.hidden(one.snapshot), one.window) for one in before]
     names = {one.name: other.name for one, other in zip(before, after, strict=True)}
     expected, said = diagnose(before), diagnose(after)
     assert sorted((one.rule, names[one.host], one.severity, one.ifindex or 0) for one in expected.findings) == sorted(
@@ -273,3 +276,11 @@ def test_a_host_that_says_anything_can_be_redacted_and_shown(seed: int, share: f
     changed = replace(snapshot, inventory=inventory, links=links)
     told, _, hidden = redacted([(changed, window)], ())
     assert html_page(report_of(told, wall=WALL, hidden=hidden)).endswith("</html>\n")
+
+
+def test_the_tables_name_records_that_there_are() -> None:
+    """A record with another name would be free text: words of the kernel in it would be taken for names."""
+    defined = set[str]()
+    for path in Path(nictop.__file__).parent.rglob("*.py"):
+        defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
+    assert {*fields.NAMES, *fields.UNTOUCHED, *fields.WORDS} <= defined

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from nictop.probe.records import Link
-from nictop.rules import Fix, Watched
+from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
 from tests.support.rule_cases import watched
 
 FOUR = ("-L", "combined", "4")
 
 
-def host_with(name: str, **more: Any) -> tuple[Watched, Link]:
+def host_with(name: str, **more: Any) -> tuple[HostFacts, Link]:
     host = watched({"base": "kvm-guest", **more})
     link = host.links[0]
     return host, dataclasses.replace(link, name=name)

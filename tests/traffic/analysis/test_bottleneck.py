@@ -12,15 +12,15 @@ from nictop.probe.records import Qdisc
 from nictop.traffic.analysis.bottleneck import bottleneck
 from nictop.traffic.analysis.cpu_load import BusyCpu, Machine, ThreadLoad
 from nictop.traffic.analysis.path_limits import reachable
-from nictop.traffic.analysis.path_proof import Carried, HostProof, Proof
-from nictop.traffic.analysis.setup_facts import NicSetup, Sending
+from nictop.traffic.analysis.path_proof import Carried, HostProof, PathProof
+from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.run.failures import Failure
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import flow, load, result
 
-SETUPS = {"a": NicSetup(None, (Sending("ens4", "fq_codel"),)), "b": NicSetup(1, (Sending("ens5", "mq"),))}
+SETUPS = {"a": NicSetup(None, (SendQueueing("ens4", "fq_codel"),)), "b": NicSetup(1, (SendQueueing("ens5", "mq"),))}
 NOTHING_LEFT = "not determined; possible: the network between the hosts, or the hypervisor below a guest; excluded: "
 WINDOW = SocketFigures("a", 20_000, 1448, 40, 0.8, 0.0, "cubic", 12_500_000)
 """12.5 MB / 20 ms = 5 Gb/s."""
@@ -37,7 +37,7 @@ MANY = (flow(5.0, retransmits=1100),)
 FEW = (flow(5.0, retransmits=100),)
 """0.0023 %: 14.7 Gb/s."""
 UDP = replace(PLAN, protocol="udp")
-LOCAL = Proof("failed", "both ends are on one machine", one_machine=True)
+LOCAL = PathProof("failed", "both ends are on one machine", one_machine=True)
 MACHINES = (Machine("vm1", 0.95, 0.11, (1,)), Machine("vm2", 0.8, None, (0,)))
 TWO_CORES = {"cores": 2, "user": 1.2, "system": 0.4, "softirq": 0.23, "hottest": 1, "hottest_busy": 0.92}
 """1.83 of 2 are busy."""
@@ -157,7 +157,7 @@ def test_what_was_not_read_or_is_open_is_told_instead(change: dict[str, object],
 @pytest.mark.parametrize("host", ["a", "b"])
 def test_a_qdisc_that_may_hold_back_is_possible(kind: str, host: str) -> None:
     """That of the receiver delays the acknowledgements."""
-    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4.7", "noqueue"), Sending("ens4", kind, read=False)))}
+    setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4.7", "noqueue"), SendQueueing("ens4", kind, read=False)))}
     told = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
     assert f"; possible: root qdisc {kind} of ens4 on {host}" in told
     assert ": tc -s qdisc show dev ens4; excluded: " in told
@@ -199,7 +199,7 @@ def test_a_qdisc_that_may_hold_back_is_possible(kind: str, host: str) -> None:
     ],
 )
 def test_a_qdisc_whose_parameters_are_known(host: str, qdisc: Qdisc, told: str) -> None:
-    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4", qdisc.kind, (qdisc,)),))}
+    setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4", qdisc.kind, (qdisc,)),))}
     said = bottleneck(result(flows=FEW, sockets=(HELD,), hosts=IDLE), setups)
     assert told in said and (told[0] == ";" or said.startswith(told))
     assert "; excluded: " not in said or "tc -s qdisc show dev ens4" in said.partition("; excluded: ")[0]
@@ -215,11 +215,11 @@ def test_a_qdisc_whose_parameters_are_known(host: str, qdisc: Qdisc, told: str) 
 )
 def test_a_limit_far_above_the_rate_is_excluded(host: str, qdisc: Qdisc) -> None:
     """Of four connections together the last one."""
-    setups = {**SETUPS, host: NicSetup(1, (Sending("ens4", qdisc.kind, (qdisc,)),))}
+    setups = {**SETUPS, host: NicSetup(1, (SendQueueing("ens4", qdisc.kind, (qdisc,)),))}
     run = result(flows=FEW, sockets=(HELD,), hosts=IDLE, plan=replace(PLAN, streams=4))
     said = bottleneck(run, setups)
     assert said.startswith(NOTHING_LEFT) and f"qdisc {qdisc.kind} " in said
-    plain = {**SETUPS, "a": NicSetup(1, (Sending("ens4", "fq"),))}
+    plain = {**SETUPS, "a": NicSetup(1, (SendQueueing("ens4", "fq"),))}
     assert bottleneck(run, plain).startswith(NOTHING_LEFT + "root qdisc fq of ens4 on a, ")
 
 
@@ -410,7 +410,7 @@ def test_losses_that_are_no_cause(figures: SocketFigures, retransmits: int, phra
 
 
 def test_losses_at_an_end_with_a_shaper_may_be_the_shapers() -> None:
-    told = losing(1100, {**SETUPS, "a": NicSetup(None, (Sending("ens4", "tbf"),))})
+    told = losing(1100, {**SETUPS, "a": NicSetup(None, (SendQueueing("ens4", "tbf"),))})
     assert told.startswith("not determined; ") and ", packet loss: retransmits 0.025 %" in told
     assert "root qdisc tbf of ens4 on a, which may hold back" in told
 
@@ -452,7 +452,7 @@ def carried(host: str, received: float, sent: float) -> HostProof:
 def test_where_datagrams_were_lost(sent: float, received: float, where: str) -> None:
     """Of 6.25 GB a fifth."""
     total = Total(True, True, 10.0, 5e9, 6.25e9)
-    proof = Proof("proven", "", (carried("a", 0.0, sent), carried("b", received, 0.0)))
+    proof = PathProof("proven", "", (carried("a", 0.0, sent), carried("b", received, 0.0)))
     told = bottleneck(result(flows=(flow(4.0, sent=total, received=LOST),), plan=UDP, proof=proof))
     assert told.startswith(f"lost datagrams: 20 % of the 5.00 Gb/s that a sent{where}")
     full = load("b", "server", ring_drops=200)

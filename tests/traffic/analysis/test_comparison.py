@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.traffic.analysis.comparison import compare, cost_words, order, pair_ratio, spread
-from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.failures import Failure
 from tests.traffic.runs import FACTS, load, result
@@ -97,7 +97,7 @@ def test_cpu_for_each_gigabit_is_compared_too() -> None:
         ),
         ({"hosts": (load("a", steal=0.4), load("b", "server"))}, "a: the hypervisor took 10 % of its CPU time (steal)"),
         ({"hosts": (load("a", busy=None), load("b", "server"))}, "a: its CPUs were not counted"),
-        ({"proof": Proof("failed", "a: ens3 carried it")}, "the path is not verified: a: ens3 carried it"),
+        ({"proof": PathProof("failed", "a: ens3 carried it")}, "the path is not verified: a: ens3 carried it"),
         ({"proof": None}, "nobody looked which NIC carried it"),
         ({"failure": Failure("stall", "the link died")}, "the run failed: the link died"),
         ({"flows": ()}, "the receiver's total is not known"),

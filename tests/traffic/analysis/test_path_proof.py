@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import DriverInfo, Ethtool, Link, PciFunction, Sriov
-from nictop.traffic.analysis.path_proof import HostProof, Proof, Watched, proof
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.analysis.path_proof import HostProof, ObservedHost, PathProof, proof
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from tests.model.hosts import HELLO, LOOPBACK, counters, inventory, link_counters, make_link, snapshot_of
 
 GB = 1_000_000_000
 EXPECTED = {"a": (0.0, float(GB)), "b": (float(GB), 0.0)}
-PLAN = Plan(Place("a", 4, "192.0.2.1"), Place("b", 4, "192.0.2.2"))
+PLAN = RunPlan(Endpoint("a", 4, "192.0.2.1"), Endpoint("b", 4, "192.0.2.2"))
 
 
 def nic(ifindex: int, **more: object) -> Link:
@@ -24,7 +24,7 @@ def nic(ifindex: int, **more: object) -> Link:
 
 def host(
     name: str, steps: dict[int, float], *links: Link, pci: tuple[PciFunction, ...] = (), boot: str | None = None
-) -> Watched:
+) -> ObservedHost:
     """`steps`: ifindex → how many times the run it carried, in each direction that matters."""
     hello = replace(HELLO, boot_id=boot or f"boot of {name}")
     snapshot = snapshot_of(hello, inventory(links=(LOOPBACK, *links), pci=pci), host=name)
@@ -39,14 +39,14 @@ def host(
             for ifindex, size in sizes.items()
         },
     )
-    return Watched(before, after, snapshot)
+    return ObservedHost(before, after, snapshot)
 
 
-def plain(name: str) -> Watched:
+def plain(name: str) -> ObservedHost:
     return host(name, {4: 1.05}, nic(4))
 
 
-def client(watched: Watched, plan: Plan = PLAN) -> tuple[Proof, HostProof]:
+def client(watched: ObservedHost, plan: RunPlan = PLAN) -> tuple[PathProof, HostProof]:
     found = proof(plan, {"a": watched, "b": plain("b")}, EXPECTED)
     return found, found.hosts[0]
 
@@ -220,11 +220,11 @@ def test_a_run_that_failed_has_no_verdict() -> None:
 
 
 def test_what_was_not_counted_is_unknown() -> None:
-    none = Watched(None, None, plain("a").snapshot)
+    none = ObservedHost(None, None, plain("a").snapshot)
     assert client(none)[0].verdict == "unknown"
     reset = host("a", {4: 1.0}, nic(4))
     assert reset.after is not None and reset.before is not None
-    backwards = Watched(replace(reset.after, time=1.0), replace(reset.before, time=2.0), reset.snapshot)
+    backwards = ObservedHost(replace(reset.after, time=1.0), replace(reset.before, time=2.0), reset.snapshot)
     assert "were reset" in client(backwards)[1].sentence
     assert proof(PLAN, {"a": plain("a"), "b": plain("b")}, {}).verdict == "unknown"
     assert client(plain("a"), replace(PLAN, client=replace(PLAN.client, ifindex=None)))[0].verdict == "unknown"
@@ -237,7 +237,7 @@ def test_observers_tell_by_what_it_came() -> None:
     assert seen.before is not None and seen.after is not None
     vf: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, 0, 0, 0, 0, 0, 0)}}
     moved: dict[int, dict[int, tuple[int, ...]]] = {2: {0: (0, 0, GB, GB, 0, 0, 0, 0), 1: (0, 0, GB, GB, 0, 0, 0, 0)}}
-    watched = Watched(replace(seen.before, vfs=vf), replace(seen.after, vfs=moved), seen.snapshot)
+    watched = ObservedHost(replace(seen.before, vfs=vf), replace(seen.after, vfs=moved), seen.snapshot)
     found = proof(PLAN, {"a": plain("a"), "b": plain("b"), "hypervisor": watched}, EXPECTED)
     assert [one.name for one in found.observed] == ["ens2", "VF 0 of ens2"]
 

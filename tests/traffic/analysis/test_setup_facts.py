@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nictop.probe.records import Link, Qdisc, Unreadable
-from nictop.traffic.analysis.setup_facts import NicSetup, Sending, nic_setup
+from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, nic_setup
 from tests.model.hosts import make_link
 from tests.traffic.machines import machine, nic
 
@@ -21,10 +21,10 @@ def kinds(*links: Link) -> tuple[tuple[str, str], ...]:
 
 
 def test_a_nic_sends_through_its_own_qdisc() -> None:
-    assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(3, (Sending("ens4", "fq_codel"),))
+    assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(3, (SendQueueing("ens4", "fq_codel"),))
     shaper = Qdisc("tbf", "8001:", rate=10**9)
     shaped = nic(4, "ens4", qdisc="tbf", traffic_control=(shaper,))
-    assert setup(shaped).qdiscs == (Sending("ens4", "tbf", (shaper,)),)
+    assert setup(shaped).qdiscs == (SendQueueing("ens4", "tbf", (shaper,)),)
     host = machine("a", shaped)
     assert host.inventory is not None
     blind = replace(host, inventory=replace(host.inventory, unreadable={"qdiscs": Unreadable("failed", "EIO")}))

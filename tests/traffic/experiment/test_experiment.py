@@ -31,9 +31,9 @@ from nictop.traffic.experiment.experiment import (
     prepared,
 )
 from nictop.traffic.experiment.hook import run_between
-from nictop.traffic.plan.request import Wish, values
-from nictop.traffic.results.selection import Kept, chosen, keep
-from nictop.traffic.run.events import Finished, Measured, Stage
+from nictop.traffic.plan.request import RunRequest, values
+from nictop.traffic.results.selection import StoredRun, chosen, keep
+from nictop.traffic.run.events import Finished, IntervalMeasured, Stage
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 from tests.support.probe import alive, wait_until
@@ -42,7 +42,7 @@ from tests.traffic.pair import LIMIT, WIRE, Pair, pair, why_not
 REASON = why_not()
 real = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
-WISH = Wish("a", "b", client_nic=WIRE, server_nic=WIRE, time=1, interval=0.2, rest=0.0)
+WISH = RunRequest("a", "b", client_nic=WIRE, server_nic=WIRE, time=1, interval=0.2, rest=0.0)
 WAITS = Waits(between=20.0, shown=3.0, back=10.0)
 
 
@@ -123,7 +123,7 @@ async def test_a_step_that_fails_does_not_end_the_others(tmp_path: Path) -> None
         broken = replace(first, plan=replace(first.plan, congestion="nosuch"))
         experiment = replace(experiment, steps=(broken, *experiment.steps))
 
-        def full(_: Kept) -> None:
+        def full(_: StoredRun) -> None:
             raise NictopError("No space left on device")
 
         events = await told(carry_out(experiment, both.hosts, keep=full))
@@ -227,7 +227,7 @@ async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
         for host in both.hosts.values():
             await host.settle(Request(interval=0.5, watch=()))
         experiment = await made(both, repeat=3, rest=60.0)
-        for stage in ("checking", "listening", "running", "measured", "resting"):
+        for stage in ("checking", "listening", "running", "intervalmeasured", "resting"):
             reached = asyncio.Event()
             task = asyncio.ensure_future(until(carry_out(experiment, both.hosts), stage, reached))
             await within(60.0, reached.wait())
@@ -239,7 +239,7 @@ async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
         # closed by its reader instead
         async with aclosing(carry_out(experiment, both.hosts)) as events:
             async for event in events:
-                if isinstance(event, Measured):
+                if isinstance(event, IntervalMeasured):
                     break
         assert both.generators() == [] and not any(host.attended for host in both.hosts.values())
 
@@ -257,11 +257,11 @@ async def until(events: AsyncGenerator[ExperimentEvent, None], name: str, reache
 async def test_an_experiment_that_is_stopped_keeps_what_was_measured() -> None:
     async with pair() as both:
         experiment = await made(both, repeat=3, time=30, rest=60.0)
-        stop, written = asyncio.Event(), list[Kept]()
+        stop, written = asyncio.Event(), list[StoredRun]()
         events: list[ExperimentEvent] = []
         async for event in carry_out(experiment, both.hosts, keep=written.append, stop=stop):
             events.append(event)
-            if isinstance(event, Measured) and event.interval.end >= 0.6:
+            if isinstance(event, IntervalMeasured) and event.interval.end >= 0.6:
                 stop.set()
         (one,) = ended(events).results
         assert ended(events).why == "stopped" and [one] == written

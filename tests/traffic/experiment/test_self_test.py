@@ -13,7 +13,7 @@ import pytest
 
 from nictop.probe.records import Inventory
 from nictop.traffic.experiment.self_test import LINK, SelfTest, remove_leftovers, self_test_pair
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.wire.source import Source
 from tests.conftest import why_no_namespace
 
@@ -49,7 +49,7 @@ async def ends(test: SelfTest) -> list[tuple[str, list[str], list[str]]]:
 
 @needs_namespaces
 async def test_two_pairs_at_once_are_joined_and_apart() -> None:
-    async with self_test_pair() as one, self_test_pair(Wish("x", "y", time=3, ip_version=6)) as other:
+    async with self_test_pair() as one, self_test_pair(RunRequest("x", "y", time=3, ip_version=6)) as other:
         assert len(own_namespaces()) == 4
         for test in (one, other):
             client, server = await ends(test)

@@ -9,11 +9,11 @@ import pytest
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import Experiment, experiment_of
-from nictop.traffic.plan.request import Wish, values
+from nictop.traffic.plan.request import RunRequest, values
 from tests.traffic.machines import between, machine, nic, two
 from tests.traffic.plans import tools
 
-WISH = Wish("a", "b", client_nic="ens3", time=3, rest=1.0)
+WISH = RunRequest("a", "b", client_nic="ens3", time=3, rest=1.0)
 TOOLS = {"a": tools(), "b": tools()}
 
 

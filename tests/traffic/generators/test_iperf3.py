@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.records import TrafficTools
-from nictop.traffic.generators.intervals import Detail, Interval, Problem, Said, Total
+from nictop.traffic.generators.intervals import Detail, GeneratorOutput, Interval, Problem, Total
 from nictop.traffic.generators.iperf3 import Iperf3Output, client_arguments, server_arguments
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
@@ -20,16 +20,16 @@ HELD_TO = 382.4e6
 """Payload bits per second of the link the captures were made over: 400 Mb/s of Ethernet frames."""
 
 
-def said(lines: list[str], *, as_json: bool = False, nominal: float = 0.5) -> list[Said]:
+def said(lines: list[str], *, as_json: bool = False, nominal: float = 0.5) -> list[GeneratorOutput]:
     parser = JsonOutput(nominal) if as_json else TextOutput(nominal)
     return [one for line in lines for one in parser.feed(line)] + [*parser.finish()]
 
 
-def intervals(found: list[Said], *, sends: bool) -> list[Interval]:
+def intervals(found: list[GeneratorOutput], *, sends: bool) -> list[Interval]:
     return [one for one in found if isinstance(one, Interval) and one.sends == sends]
 
 
-def total(found: list[Said], *, sends: bool, by_sender: bool) -> Total:
+def total(found: list[GeneratorOutput], *, sends: bool, by_sender: bool) -> Total:
     (only,) = [one for one in found if isinstance(one, Total) and (one.sends, one.by_sender) == (sends, by_sender)]
     return only
 

@@ -17,10 +17,10 @@ from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.live.flow_view import Arrival
-from nictop.traffic.live.run_view import RunPicture, Watching, moment, picture_of, roles, whole
-from nictop.traffic.plan.plan import Plan
-from nictop.traffic.results.result import Flow, Point, Result, SocketFigures
-from nictop.traffic.run.events import Finished, Measured, Sockets, Stage
+from nictop.traffic.live.run_view import LiveRun, RunView, moment, picture_of, roles, whole
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
+from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
 from tests.support.sources import ScriptedSource
 from tests.traffic.pictures import busy, flow, picture, steady
@@ -63,17 +63,17 @@ def socket(inode: int, acked: int, received: int, **more: int) -> TrafficSocket:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def watching(plan: Plan = PLAN, **hosts: RunHost) -> Watching:
-    return Watching(plan, {"a": host("a"), "b": host("b")} | hosts)
+def watching(plan: RunPlan = PLAN, **hosts: RunHost) -> LiveRun:
+    return LiveRun(plan, {"a": host("a"), "b": host("b")} | hosts)
 
 
 SIDES: dict[str, Side] = {"a": "client", "b": "server"}
 
 
-def told(watch: Watching, name: str, one: Interval, late: float = 0.05) -> None:
+def told(watch: LiveRun, name: str, one: Interval, late: float = 0.05) -> None:
     """A line that comes a little after its interval."""
     came = one.end - (watch.plan.omit if one.omitted else 0) + late
-    watch.take(Measured(name, came, one, SIDES[name]), now=AXIS + came)
+    watch.take(IntervalMeasured(name, came, one, SIDES[name]), now=AXIS + came)
 
 
 def test_before_the_first_byte_there_is_the_stage_and_the_ceiling_but_no_value() -> None:
@@ -100,7 +100,7 @@ def test_what_the_receiver_tells_is_the_goodput_and_what_the_sender_tells_is_not
 def test_the_quickest_line_tells_where_the_axis_is() -> None:
     watch = watching()
     for way in (0.3, 0.01, 0.2):
-        watch.take(Measured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.5 + way)
+        watch.take(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.5 + way)
     assert watch.picture(AXIS + 2).seconds == pytest.approx(1.99)
 
 
@@ -132,10 +132,10 @@ def test_each_direction_of_a_bidirectional_run_is_told_by_its_receiver() -> None
 
 def test_both_directions_on_one_host_are_two() -> None:
     one_host = replace(PLAN, direction="bidirectional", server=PLAN.client)
-    watch = Watching(one_host, {"a": host("a")})
+    watch = LiveRun(one_host, {"a": host("a")})
     for end in (0.5, 1.0):
-        watch.take(Measured("a", end, interval(end, 2e9), "client"), now=AXIS + end)
-        watch.take(Measured("a", end, interval(end, 1e9), "server"), now=AXIS + end)
+        watch.take(IntervalMeasured("a", end, interval(end, 2e9), "client"), now=AXIS + end)
+        watch.take(IntervalMeasured("a", end, interval(end, 1e9), "server"), now=AXIS + end)
     both = ((0.5, (socket(1, 10**7, 90, rtt=250), socket(2, 90, 10**7, rtt=700))), (1.0, (socket(1, 2 * 10**7, 90),)))
     for end, sockets in both:
         watch.take(Sockets("a", end, sockets, "client"), now=AXIS + end)
@@ -197,9 +197,9 @@ def test_packets_and_drops_are_those_of_the_chosen_nic() -> None:
 def test_what_was_drawn_of_a_host_moves_when_the_axis_is_found_to_lie_elsewhere() -> None:
     one = host("a", [counters(AXIS + number, packets=1000 * number) for number in range(3)])
     watch = watching(a=one)
-    watch.take(Measured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.8)
+    watch.take(IntervalMeasured("b", 0.5, interval(0.5), "server"), now=AXIS + 0.8)
     (first, _) = watch.picture(AXIS + 2).hosts[0].series
-    watch.take(Measured("b", 1.0, interval(1.0), "server"), now=AXIS + 1.0)
+    watch.take(IntervalMeasured("b", 1.0, interval(1.0), "server"), now=AXIS + 1.0)
     shown = watch.picture(AXIS + 2).hosts[0]
     assert first.time == pytest.approx(0.7)
     for series in (shown.series, shown.packets, shown.carrying):
@@ -234,7 +234,7 @@ def test_a_series_to_which_nothing_was_added_is_the_same_object() -> None:
 
 
 def finished() -> Result:
-    receiver = tuple(Point(0.5 * (number + 1), interval(0.5 * (number + 1), 4e9)) for number in range(4))
+    receiver = tuple(IntervalPoint(0.5 * (number + 1), interval(0.5 * (number + 1), 4e9)) for number in range(4))
     one = Flow("a", "b", None, Total(False, False, 2.0, 4e9), receiver, 7)
     loads = (HostLoad("a", "client", busy(2.0), (busy(1.0), busy(2.0)), ring_drops=11), HostLoad("b", "server", None))
     figures = (SocketFigures("a", 310, 1448, 100, None, None),)
@@ -298,7 +298,7 @@ def test_observers_come_last_and_a_host_that_is_both_ends_is_the_client() -> Non
 EVENTS = st.lists(
     st.one_of(
         st.builds(
-            Measured,
+            IntervalMeasured,
             st.sampled_from(("a", "b", "nobody")),
             st.none() | st.floats(-10, 100),
             st.builds(
@@ -328,12 +328,12 @@ EVENTS = st.lists(
 
 @given(EVENTS, st.sampled_from(("forward", "reverse", "bidirectional")), st.integers(0, 3))
 def test_whatever_is_told_in_whatever_order_makes_a_picture_in_order(
-    events: list[Measured | Sockets], direction: str, omit: int
+    events: list[IntervalMeasured | Sockets], direction: str, omit: int
 ) -> None:
     watch = watching(replace(PLAN, direction=direction, omit=omit))  # type: ignore[arg-type]
     for number, event in enumerate(events):
         watch.take(event, now=AXIS + number)
-    shown: RunPicture = watch.picture(AXIS + 60)
+    shown: RunView = watch.picture(AXIS + 60)
     for one in shown.flows:
         times = [arrival.time for arrival in one.arrivals]
         assert times == sorted(times)

@@ -14,7 +14,7 @@ from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.iperf3 import checked_options
 from nictop.traffic.generators.builtin import client_words, server_words
 from nictop.traffic.generators.iperf3 import client_arguments, server_arguments
-from nictop.traffic.plan.plan import Place, Plan, dscp_number, offers, problems
+from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number, offers, problems
 from nictop.traffic.plan.tools import differences, iperf3_version, refusals
 from nictop.traffic.run.failure_cause import SEEN_FROM_AFAR
 from nictop.traffic.run.failures import failure, kind_of, opening
@@ -40,8 +40,8 @@ from tests.traffic.plans import PLAN, complaint, tools
         ({"protocol": "udp", "mss": 100}, "mss belongs to TCP, not to UDP"),
         ({"protocol": "udp", "length": 70000}, "a UDP datagram of 70000 bytes is longer than 65507"),
         ({"congestion": "bbr; rm"}, "'bbr; rm' is no congestion control"),
-        ({"server": Place("b", 5, "2001:db8::2")}, "one end has an IPv4 address and the other one an IPv6 address"),
-        ({"server": Place("b", 5, "b.example")}, "'b.example' is no IP address"),
+        ({"server": Endpoint("b", 5, "2001:db8::2")}, "one end has an IPv4 address and the other one an IPv6 address"),
+        ({"server": Endpoint("b", 5, "b.example")}, "'b.example' is no IP address"),
         ({"server": PLAN.client}, "client and server are the same end"),
         ({"generator": "builtin", "direction": "bidirectional"}, "the built-in generator sends in one direction only"),
         ({"dscp": 64}, "dscp is 64, not from 0 to 63"),
@@ -55,13 +55,13 @@ def test_a_plan_that_makes_no_sense(more: dict[str, object], problem: str) -> No
 def test_a_plan_that_does() -> None:
     assert problems(PLAN) == ()
     assert problems(replace(PLAN, generator="builtin", length=8 << 20)) == ()
-    link_local = replace(PLAN, client=Place("a", 4, "fe80::1%ens4"), server=Place("b", 5, "fe80::2%ens4"))
+    link_local = replace(PLAN, client=Endpoint("a", 4, "fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
     assert problems(link_local) == () and link_local.ip_version == 6
 
 
 @given(
     st.builds(
-        Plan,
+        RunPlan,
         st.just(PLAN.client),
         st.just(PLAN.server),
         st.sampled_from(("iperf3", "builtin")),
@@ -81,7 +81,7 @@ def test_a_plan_that_does() -> None:
         zerocopy=st.booleans(),
     )
 )
-def test_a_probe_passes_on_whatever_a_plan_asks_of_iperf3(plan: Plan) -> None:
+def test_a_probe_passes_on_whatever_a_plan_asks_of_iperf3(plan: RunPlan) -> None:
     for one in (tools("3.12"), tools("3.21")):
         for words in (client_arguments(plan, one), server_arguments(plan, one)):
             assert checked_options(list(words)) == list(words)
@@ -196,7 +196,7 @@ def test_pairs_that_share_a_subnet_are_offered_devices_first_and_duplicates_not(
     ]
     fast = [*hosts[:2], machine("c", ("198.51.100.3", "pci"))]
     first = offers(pairs(fast).subnets, fast)[0]
-    assert (first.network, first.client) == ("198.51.100.0/24", Place("a", 3, "198.51.100.1"))
+    assert (first.network, first.client) == ("198.51.100.0/24", Endpoint("a", 3, "198.51.100.1"))
     twice = [machine("a", ("192.0.2.1", "pci"), boot="x"), machine("b", ("192.0.2.2", "pci"), boot="x")]
     assert offers(pairs(twice).subnets, twice) == ()
 
@@ -257,7 +257,7 @@ def test_each_chain_of_the_address_family_is_opened() -> None:
     (command,) = opening(PLAN, None, Firewalls(chains=chains))
     assert "insert rule inet fence in ip saddr 192.0.2.1 tcp dport 5201 accept" in command
     assert "nft delete rule inet fence in $h" in command
-    local = replace(PLAN, client=replace(PLAN.client, address="fe80::1%ens4"), server=Place("b", 5, "fe80::2%ens4"))
+    local = replace(PLAN, client=replace(PLAN.client, address="fe80::1%ens4"), server=Endpoint("b", 5, "fe80::2%ens4"))
     found = opening(local, None, Firewalls(chains=chains))
     assert "inet fence in ip6 saddr fe80::1 " in found[0] and "ip6 filter INPUT ip6 saddr" in found[1]
     assert len(found) == 2

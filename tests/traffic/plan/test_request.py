@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from nictop.errors import NictopError
 from nictop.probe.records import TrafficTools
-from nictop.traffic.plan.plan import Place, Plan, dscp_number
+from nictop.traffic.plan.plan import Endpoint, RunPlan, dscp_number
 from nictop.traffic.plan.quantities import seconds, yes_or_no
 from nictop.traffic.plan.request import (
-    Wish,
+    RunRequest,
     amount,
     bit_rate,
     choose,
@@ -29,7 +29,7 @@ from nictop.traffic.plan.request import (
 from tests.traffic.machines import between, machine, nic, two
 from tests.traffic.plans import tools
 
-WISH = Wish("a", "b")
+WISH = RunRequest("a", "b")
 IPERF3, NONE = tools(), TrafficTools(congestion_controls=("reno", "cubic"), cpus=(0, 1))
 
 
@@ -120,8 +120,8 @@ def test_values_of_a_variable() -> None:
 def test_the_only_subnet_needs_no_words() -> None:
     offers, hosts = between(machine("a", nic(3, "ens3", "192.0.2.1")), machine("b", nic(5, "ens7", "192.0.2.2")))
     chosen = choose(WISH, offers, hosts)
-    assert (chosen.client, chosen.server) == (Place("a", 3, "192.0.2.1"), Place("b", 5, "192.0.2.2"))
-    assert choose(Wish("b", "a"), offers, hosts).client.host == "b"
+    assert (chosen.client, chosen.server) == (Endpoint("a", 3, "192.0.2.1"), Endpoint("b", 5, "192.0.2.2"))
+    assert choose(RunRequest("b", "a"), offers, hosts).client.host == "b"
 
 
 def test_of_several_ways_one_is_named() -> None:
@@ -129,8 +129,8 @@ def test_of_several_ways_one_is_named() -> None:
     with pytest.raises(NictopError, match="several ways lead from a to b") as caught:
         choose(WISH, offers, hosts)
     assert "--client-nic ens3 --server-nic ens3" in caught.value.hint
-    assert choose(replace(WISH, client_nic="ens3"), offers, hosts).server == Place("b", 5, "192.0.2.2")
-    assert choose(replace(WISH, server_address="192.0.2.2"), offers, hosts).client == Place("a", 3, "192.0.2.1")
+    assert choose(replace(WISH, client_nic="ens3"), offers, hosts).server == Endpoint("b", 5, "192.0.2.2")
+    assert choose(replace(WISH, server_address="192.0.2.2"), offers, hosts).client == Endpoint("a", 3, "192.0.2.1")
 
 
 def test_where_only_the_ip_version_is_open_it_is_ipv4() -> None:
@@ -151,7 +151,7 @@ def test_two_addresses_of_one_nic_are_told_apart_by_address() -> None:
     assert caught.value.hint == (
         "--client-address 192.0.2.1 --server-address 192.0.2.2 or --client-address 192.0.2.9 --server-address 192.0.2.2"
     )
-    assert choose(replace(WISH, client_address="192.0.2.9"), offers, hosts).client == Place("a", 3, "192.0.2.9")
+    assert choose(replace(WISH, client_address="192.0.2.9"), offers, hosts).client == Endpoint("a", 3, "192.0.2.9")
 
 
 def test_named_ends_need_no_common_subnet() -> None:
@@ -166,8 +166,8 @@ def test_named_ends_need_no_common_subnet() -> None:
     chosen = choose(replace(WISH, client_nic="ens3", server_address="203.0.113.2"), offers, hosts)
     assert (chosen.network, chosen.client, chosen.server) == (
         "",
-        Place("a", 3, "192.0.2.1"),
-        Place("b", 5, "203.0.113.2"),
+        Endpoint("a", 3, "192.0.2.1"),
+        Endpoint("b", 5, "203.0.113.2"),
     )
 
 
@@ -177,11 +177,11 @@ def test_loopback_and_one_machine_under_two_names_by_address() -> None:
     )
     assert offers == ()
     both = replace(WISH, client_address="192.0.2.1", server_address="192.0.2.2")
-    assert choose(both, offers, hosts).server == Place("b", 5, "192.0.2.2")
-    loopback = Wish("a", "a", client_address="127.0.0.1", server_address="127.0.0.1")
-    assert choose(loopback, offers, hosts).client == Place("a", 1, "127.0.0.1")
+    assert choose(both, offers, hosts).server == Endpoint("b", 5, "192.0.2.2")
+    loopback = RunRequest("a", "a", client_address="127.0.0.1", server_address="127.0.0.1")
+    assert choose(loopback, offers, hosts).client == Endpoint("a", 1, "127.0.0.1")
     with pytest.raises(NictopError, match="a is both ends"):
-        choose(Wish("a", "a"), offers, hosts)
+        choose(RunRequest("a", "a"), offers, hosts)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_names_of_machines_are_quoted_and_clean_in_hints() -> None:
         machine("a\x1b]0;x", *evil), machine("b", nic(5, "ens3", "192.0.2.2"), nic(6, "ens4", "198.51.100.2"))
     )
     with pytest.raises(NictopError) as caught:
-        choose(Wish("a\x1b]0;x", "b"), offers, hosts)
+        choose(RunRequest("a\x1b]0;x", "b"), offers, hosts)
     assert (caught.value.message + caught.value.hint).isprintable()
     assert "--client-nic $'e;reboot\\x1b'" in caught.value.hint
 
@@ -225,12 +225,12 @@ def test_every_option_of_a_wish_is_in_its_plan() -> None:
     wish = replace(WISH, client_nic="ens3", **options)  # type: ignore[arg-type]
     plan = plan_of(wish, choose(wish, offers, hosts), "builtin")
     assert {name: getattr(plan, name) for name in options} == options
-    assert plan.generator == "builtin" and plan.client == Place("a", 3, "192.0.2.1")
+    assert plan.generator == "builtin" and plan.client == Endpoint("a", 3, "192.0.2.1")
     known = {"client", "server", "generator"} | options.keys()
     assert known == set(plan.__dataclass_fields__)
 
 
-def made(**more: object) -> tuple[Wish, list[Plan]]:
+def made(**more: object) -> tuple[RunRequest, list[RunPlan]]:
     wish = replace(WISH, client_nic="ens3", **more)  # type: ignore[arg-type]
     return wish, [plan_of(wish, choose(wish, *two()), "iperf3")]
 

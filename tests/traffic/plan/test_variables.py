@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from nictop.errors import NictopError
 from nictop.traffic.analysis.comparison import MUST_AGREE
 from nictop.traffic.analysis.setup_facts import facts
-from nictop.traffic.plan.plan import Place, Plan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.variables import VARIABLES, both_ends, checked, not_shown, number_of, variable_of, wanted_words
 from tests.traffic.machines import machine, nic, two
 from tests.traffic.plans import PLAN, tools
 
-BETWEEN = Plan(Place("a", 4, "198.51.100.1"), Place("b", 6, "198.51.100.2"))
+BETWEEN = RunPlan(Endpoint("a", 4, "198.51.100.1"), Endpoint("b", 6, "198.51.100.2"))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_value_gets_into_the_plan_and_nothing_else_does(name: str, value: str,
     assert into_plan is not None
     plan = into_plan(PLAN, value)
     assert getattr(plan, field) == expected
-    others = {one for one in Plan.__dataclass_fields__ if getattr(plan, one) != getattr(PLAN, one)}
+    others = {one for one in RunPlan.__dataclass_fields__ if getattr(plan, one) != getattr(PLAN, one)}
     assert others <= {field}
 
 

@@ -10,7 +10,7 @@ import pytest
 from nictop.model.devices.ceiling import Framing
 from nictop.traffic.analysis.assemble import carried_for_each_byte
 from nictop.traffic.generators.intervals import Interval, Total
-from nictop.traffic.results.result import Flow, Point, Result, SocketFigures
+from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from tests.traffic.runs import flow, load, result
 
 
@@ -40,7 +40,7 @@ def test_lost_datagrams_are_no_other_traffic() -> None:
 def test_a_result_that_was_written_down_is_the_same() -> None:
     run = result(
         8.0,
-        flows=(flow(8.0, points=(Point(0.5, Interval(0.0, 0.5, 8e9, False)),)),),
+        flows=(flow(8.0, points=(IntervalPoint(0.5, Interval(0.0, 0.5, 8e9, False)),)),),
         hosts=(load("a", cpus={0: 0.5, 2: 0.1}), load("b", "server")),
         sockets=(SocketFigures("a", 200, 1448, 10, 0.1, None, "cubic"),),
     )

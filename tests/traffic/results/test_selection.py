@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.traffic.results.selection import Kept, chosen, directory, keep, kept_runs, parse_kept, read, set_ups
+from nictop.traffic.results.selection import StoredRun, chosen, directory, keep, kept_runs, parse_kept, read, set_ups
 from nictop.traffic.results.store import LARGEST, MOST_RUNS, encoded
 from tests.support.namespaces import ROOT
 from tests.traffic.runs import result
@@ -24,12 +24,12 @@ from tests.traffic.runs import result
 WALL = 1_790_000_000.0
 
 
-def kept(identity: str = "0123456789ab-1", **more: object) -> Kept:
-    made = Kept(identity, identity.partition("-")[0], result(), WALL, "0.1.0")
+def kept(identity: str = "0123456789ab-1", **more: object) -> StoredRun:
+    made = StoredRun(identity, identity.partition("-")[0], result(), WALL, "0.1.0")
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Kept]:
+def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[StoredRun]:
     """An experiment with these (group, value) in this order."""
     return [
         kept(
@@ -41,7 +41,7 @@ def series(experiment: str, *runs: tuple[str, str], **more: object) -> list[Kept
     ]
 
 
-def stored(directory: Path, runs: list[Kept]) -> None:
+def stored(directory: Path, runs: list[StoredRun]) -> None:
     for run in runs:
         keep(run, directory)
 
@@ -160,7 +160,7 @@ def test_a_flipped_bit_is_another_result_or_none(place: int, bit: int) -> None:
     except NictopError as error:
         assert error.message.isprintable()
     else:
-        assert isinstance(found, Kept)
+        assert isinstance(found, StoredRun)
         _ = found.result.goodput, found.result.of_ceiling, found.result.why_not_ranked
 
 
@@ -255,7 +255,7 @@ def shelf(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-def names(found: list[tuple[str, list[Kept]]]) -> list[tuple[str, list[str]]]:
+def names(found: list[tuple[str, list[StoredRun]]]) -> list[tuple[str, list[str]]]:
     return [(name, [run.identity for run in runs]) for name, runs in found]
 
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from nictop.traffic.analysis.assemble import run_framing
-from nictop.traffic.plan.plan import Place
+from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.events import Event, Finished, Measured, Stage
+from nictop.traffic.run.events import Event, Finished, IntervalMeasured, Stage
 from nictop.traffic.run.run import Run
 from tests.traffic.pair import WIRE, Pair, joined, pair, why_not
 from tests.traffic.real_runs import carried_out, check_goodput
@@ -46,13 +46,15 @@ async def test_a_run_and_what_is_told_of_it() -> None:
         assert stages == ["checking", "starting", "listening", "running", "ending"]
         (flow,) = result.flows
         assert (flow.sender, flow.receiver) == ("a", "b")
-        told = [one.interval for one in events if isinstance(one, Measured) and one.side == "server"]
+        told = [one.interval for one in events if isinstance(one, IntervalMeasured) and one.side == "server"]
         assert [point.interval for point in flow.points] == told
         assert told[0].end >= 0.2 and told[-1].end >= 2.0 - 0.2 and len(told) >= 9
         # the server's own seconds, on the axis of the client, who began at very nearly the same time
         later = [point.time - point.interval.end for point in flow.points]
         assert later == pytest.approx(later[:1] * len(later)) and abs(later[0]) < 0.1
-        resent = [one.interval.retransmits for one in events if isinstance(one, Measured) and one.side == "client"]
+        resent = [
+            one.interval.retransmits for one in events if isinstance(one, IntervalMeasured) and one.side == "client"
+        ]
         assert flow.retransmits == sum(one for one in resent if one is not None) and None not in resent
         (figures,) = result.sockets
         assert (figures.host, figures.snd_mss) == ("a", 1448) and figures.rtt
@@ -75,14 +77,14 @@ async def test_a_run_that_is_stopped_has_what_was_measured_until_then(options: d
         axis = stopped = math.inf
         async for event in run.events():
             seen.append(event)
-            if isinstance(event, Measured) and event.time is not None:
+            if isinstance(event, IntervalMeasured) and event.time is not None:
                 axis = min(axis, time.monotonic() - event.time)
-            if isinstance(event, Measured) and not event.interval.sends and event.interval.end >= 1.0:
+            if isinstance(event, IntervalMeasured) and not event.interval.sends and event.interval.end >= 1.0:
                 run.stop()
                 stopped = min(stopped, time.monotonic())
         assert isinstance(seen[-1], Finished) and both.generators() == []
         result = seen[-1].result
-        arrived = [one.interval for one in seen if isinstance(one, Measured) and not one.interval.sends]
+        arrived = [one.interval for one in seen if isinstance(one, IntervalMeasured) and not one.interval.sends]
         size, seconds = sum(one.bytes for one in arrived), sum(one.seconds for one in arrived)
         assert result.failure is None and result.stopped == pytest.approx(stopped - axis, abs=0.05)
         assert result.goodput == pytest.approx(8 * size / seconds)
@@ -238,7 +240,7 @@ def compare(kind: Kind, result: Result, end: dict[str, Any]) -> None:
 
 async def test_over_loopback_it_is_said_to_measure_no_nic() -> None:
     async with pair(rate=None) as both:
-        loopback = Place("a", 1, "127.0.0.1")
+        loopback = Endpoint("a", 1, "127.0.0.1")
         result, _ = await carried_out(both, client=loopback, server=loopback, direction="reverse")
         assert result.failure is None and result.goodput is not None and result.goodput > HELD_TO
         assert result.proof is not None and result.proof.verdict == "failed"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from nictop.traffic.results.selection import Kept, read
+from nictop.traffic.results.selection import StoredRun, read
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.results import KeptRunScreen
-from nictop.tui.widgets.traffic.results_list import SetUp, set_ups
+from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
 from tests.support.screen import WIDE, Hosts, Screen, several, wait_until
 from tests.tui.screens.test_screenshots import compare, without_ids
 
@@ -23,7 +23,7 @@ RUNS = {"lab-ens224": "lab-igb", "lab-ens224v0": "lab-vf", "lab-ens256": "lab-vi
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Kept]]:
+def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[StoredRun]]:
     """Label → the runs of its experiment."""
     place = tmp_path_factory.mktemp("runs")
     with tarfile.open(LAB) as archive:
@@ -31,14 +31,14 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Kept]]:
             data = archive.extractfile(member)
             assert data is not None and "/" not in member.name
             (place / member.name).write_bytes(data.read())
-    found: dict[str, list[Kept]] = {}
+    found: dict[str, list[StoredRun]] = {}
     for path in sorted(place.iterdir()):
         one = read(path)
         found.setdefault(one.label, []).append(one)
     return {label: sorted(runs, key=lambda one: one.number) for label, runs in found.items()}
 
 
-def rows(runs: list[Kept]) -> list[SetUp]:
+def rows(runs: list[StoredRun]) -> list[ResultGroup]:
     return sorted(set_ups(runs), key=lambda row: row.first.group)
 
 
@@ -54,7 +54,7 @@ async def picture(screen: Screen, hosts: Hosts, shown: KeptRunScreen | Compariso
 
 @pytest.mark.parametrize("label", RUNS)
 async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
-    kept: dict[str, list[Kept]], label: str
+    kept: dict[str, list[StoredRun]], label: str
 ) -> None:
     (run,) = kept[label]
     assert run.result.proof is not None and run.result.proof.verdict == "proven"
@@ -66,14 +66,14 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
 
 
 @pytest.mark.parametrize("label", ["queues", "mss"])
-async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[Kept]], label: str) -> None:
+async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]], label: str) -> None:
     a, b = rows(kept[label])
     async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = ComparisonScreen(a, b, ascii_only=False)
         compare(f"lab-{label}-120x36", await picture(screen, hosts, shown))
 
 
-async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[Kept]]) -> None:
+async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:
     async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
         shown = KeptRunScreen(rows(kept["sweep"])[0], ascii_only=False)
         compare("lab-sweep-120x36", await picture(screen, hosts, shown, "p"))

@@ -17,7 +17,7 @@ from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.live.files import file_name
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.support.lines import counters
@@ -44,7 +44,7 @@ async def name_it(screen: Screen, key: str, path: Path | str) -> None:
     """Press the key, and give the file this name."""
     await screen.press(key)
     assert isinstance(screen.app.screen, LineEntry)
-    screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+    screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
     await screen.press("enter")
     await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen) or complaint(screen) != "")
 
@@ -251,7 +251,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
     path = tmp_path / "a.nictop"
     async with live() as screen:
         await screen.press("r")
-        screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+        screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
         await screen.press("enter")
         await wait_until(screen, begun.is_set)
         recording = screen.app.recording

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.hosts.session import Followed
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
@@ -18,7 +18,7 @@ from nictop.recording.writer import recorded as recorded_source
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_demo import DEMO
@@ -364,7 +364,7 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
         await recorder.close()
 
 
-def _seconds(one: Followed) -> float:
+def _seconds(one: HostSession) -> float:
     return one.snapshot.counters.time if one.snapshot.counters is not None else 0.0
 
 
@@ -420,7 +420,7 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
             await screen.at(moment)
             path = tmp_path / f"{len(pages)}.html"
             await screen.press("R")
-            screen.app.screen.query_one("#entry-line", Entry).value = str(path)
+            screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
             await screen.press("enter")
             await screen.until(lambda: shown(screen) is LiveScreen)
             if not pages:

@@ -15,7 +15,7 @@ from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.host_table import HostTable
@@ -250,7 +250,7 @@ async def test_a_filter_stays_after_enter_and_a_slash_in_it_is_a_slash() -> None
     async with several("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         await screen.press("0", "slash", *"address:192.0.2.2/32", "enter")
-        assert screen.app.screen.query_one(Entry).value == "address:192.0.2.2/32"
+        assert screen.app.screen.query_one(TextInput).value == "address:192.0.2.2/32"
         assert [line.split()[:2] for line in screen.lines(OverviewTable)] == [["vm2", "eth0"]]
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from nictop.probe.records import Address, Ethtool, Line, LinkSettings, TrafficLine, TrafficTools
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.analysis.path_proof import Proof
+from nictop.traffic.analysis.path_proof import PathProof
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.results.result import Point, Result
-from nictop.traffic.results.selection import Kept, keep
+from nictop.traffic.results.result import IntervalPoint, Result
+from nictop.traffic.results.selection import StoredRun, keep
 from nictop.tui.screens.traffic.results import KeptRunScreen
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from tests.support.lines import counters, hello, inventory, link
@@ -73,7 +73,7 @@ def measured(gigabits: float, busy: float) -> Result:
     for number in range(2 * SECONDS):
         rate = gigabits * 1e9 * (1 - 0.04 * abs(math.sin(number * 0.7)) - (0.3 if number == 0 else 0.0))
         end = (number + 1) / 2
-        points.append(Point(end, Interval(end - 0.5, end, rate, sends=False)))
+        points.append(IntervalPoint(end, Interval(end - 0.5, end, rate, sends=False)))
     made = result(gigabits)
     plan = replace(made.plan, time=SECONDS, client=replace(made.plan.client, host="vm1"))
     plan = replace(plan, server=replace(plan.server, host="vm2"))
@@ -82,7 +82,7 @@ def measured(gigabits: float, busy: float) -> Result:
         plan=plan,
         flows=(flow(gigabits, sender="vm1", receiver="vm2", points=tuple(points)),),
         hosts=(load("vm1", series=moving(busy / 2)), load("vm2", "server", series=moving(busy))),
-        proof=Proof("proven", "vm1: ens224 carried it; vm2: ens224 carried it"),
+        proof=PathProof("proven", "vm1: ens224 carried it; vm2: ens224 carried it"),
         facts={**made.facts, "client nic": "ens224", "server nic": "ens224"},
         bottleneck="the receiver's CPU 2 is full of softirq: one queue carries everything",
     )
@@ -97,7 +97,7 @@ def kept_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             made = replace(measured(gigabits - 0.05 * number, 0.9), wall=1_790_000_000.0 + 60 * number)
             place = 2 * number + (group == "B") + 1
             identity = f"5d0c77aa{place:02d}"
-            run = Kept(identity, "5d0c77aa", made, made.wall, "0", "compare", "lab", group, "queues", value, place)
+            run = StoredRun(identity, "5d0c77aa", made, made.wall, "0", "compare", "lab", group, "queues", value, place)
             keep(run, tmp_path / "nictop" / "runs")
 
 

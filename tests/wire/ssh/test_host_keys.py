@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.wire.errors import Refused
+from nictop.wire.errors import PermanentError
 from nictop.wire.ssh.host_keys import (
-    Entry,
     HostKeys,
-    Known,
+    KnownHostsEntry,
+    KnownKeys,
     PublicKey,
     UnknownKey,
     hashed,
@@ -40,7 +40,7 @@ def line(names: str, one: PublicKey, marker: str = "") -> str:
     return f"{marker} {names} {one.type} {one.data} a comment\n".lstrip()
 
 
-def known(text: str, host: str, port: int = 22) -> Known:
+def known(text: str, host: str, port: int = 22) -> KnownKeys:
     return lookup(parse_known_hosts(text), host, port)
 
 
@@ -50,9 +50,9 @@ def test_lines_that_make_no_sense_are_passed_over() -> None:
         f"a ssh-rsa {ONE.data}\n1 2 3 4 5\n" + line("*.example", TWO, "@cert-authority") + line("b", THREE, "@revoked")
     )
     assert parse_known_hosts(text) == [
-        Entry("", "a,b", ONE),
-        Entry("cert-authority", "*.example", TWO),
-        Entry("revoked", "b", THREE),
+        KnownHostsEntry("", "a,b", ONE),
+        KnownHostsEntry("cert-authority", "*.example", TWO),
+        KnownHostsEntry("revoked", "b", THREE),
     ]
 
 
@@ -133,17 +133,17 @@ def test_ssh_keygen_finds_what_we_write_and_prints_our_fingerprint(tmp_path: Pat
 def test_a_port_of_ones_own() -> None:
     assert host_name("Host", 22) == "host" and host_name("::1", 2222) == "[::1]:2222"
     text = line("host", ONE) + line("[host]:2222", TWO)
-    assert known(text, "host") == Known((ONE,), (), (), False)
-    assert known(text, "host", 2222) == Known((TWO,), (), (), False)
-    assert known(text, "host", 2223) == Known((ONE,), (), (), True)
-    assert known(text, "other") == Known((), (), (), True)
+    assert known(text, "host") == KnownKeys((ONE,), (), (), False)
+    assert known(text, "host", 2222) == KnownKeys((TWO,), (), (), False)
+    assert known(text, "host", 2223) == KnownKeys((ONE,), (), (), True)
+    assert known(text, "other") == KnownKeys((), (), (), True)
 
 
 def test_revoked_keys_are_revoked_at_every_port() -> None:
     text = line("*", ONE, "@revoked") + line("[host]:2222", TWO) + line("[host]:2222", THREE, "@revoked")
     assert set(known(text, "host", 2222).revoked) == {ONE, THREE}
     assert set(known(text, "host", 22).revoked) == {ONE}
-    assert known(line("[host]:2222", ONE, "@revoked"), "host", 2222) == Known((), (), (ONE,), True)
+    assert known(line("[host]:2222", ONE, "@revoked"), "host", 2222) == KnownKeys((), (), (ONE,), True)
     assert known(line("host", ONE, "@revoked"), "host", 2222).revoked == (ONE,)
 
 
@@ -154,7 +154,7 @@ def keys(file: Path, **options: object) -> HostKeys:
 @pytest.mark.parametrize("policy", ["refuse", "ask"])
 async def test_an_unknown_key_is_refused_without_anybody_to_ask(tmp_path: Path, policy: str) -> None:
     file = tmp_path / "known_hosts"
-    with pytest.raises(Refused, match="is not known") as caught:
+    with pytest.raises(PermanentError, match="is not known") as caught:
         await keys(file, policy=policy).judge("host", 22, ONE)
     assert ONE.fingerprint in caught.value.message and "--accept-new-host-keys" in caught.value.hint
     assert not file.exists()
@@ -169,7 +169,7 @@ async def test_accepted_keys_are_written_down_and_known_from_then_on(tmp_path: P
         return len(asked) > 1
 
     checker = keys(file, policy="ask", confirm=confirm)
-    with pytest.raises(Refused, match="was not accepted"):
+    with pytest.raises(PermanentError, match="was not accepted"):
         await checker.judge("host", 2222, ONE)
     assert not file.exists()
     await checker.judge("host", 2222, ONE)
@@ -178,7 +178,7 @@ async def test_accepted_keys_are_written_down_and_known_from_then_on(tmp_path: P
     assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert checker.known("host", 2222).keys[0] == ONE
     await keys(file).judge("host", 2222, ONE)
-    with pytest.raises(Refused, match="has changed") as caught:
+    with pytest.raises(PermanentError, match="has changed") as caught:
         await checker.judge("host", 2222, TWO)
     assert "ssh-keygen -R '[host]:2222'" in caught.value.hint
 
@@ -190,7 +190,7 @@ async def test_accepting_new_keys_appends_to_the_file(tmp_path: Path, before: st
     for _ in range(2):
         await keys(file, policy="accept-new").judge("host", 22, ONE)
     written = parse_known_hosts(file.read_text())
-    assert written[-1] == Entry("", "host", ONE) and len(written) == len(parse_known_hosts(before)) + 1
+    assert written[-1] == KnownHostsEntry("", "host", ONE) and len(written) == len(parse_known_hosts(before)) + 1
 
 
 async def test_names_are_hashed_where_the_others_are(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ async def test_nothing_accepts_a_changed_or_revoked_key(tmp_path: Path, policy: 
         raise AssertionError("nobody may be asked")
 
     file.write_text(line("host", ONE) + line("bad", TWO, "@revoked"))
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(PermanentError, match=words):
         await keys(file, policy=policy, confirm=yes).judge(host, 22, TWO)
 
 

@@ -22,7 +22,7 @@ import pytest
 from nictop.probe.records import Line, Request
 from nictop.wire.source import Source, SourceState
 from nictop.wire.ssh import remote_probe
-from nictop.wire.ssh.authentication import Answers, Question
+from nictop.wire.ssh.authentication import Credentials, Question
 from nictop.wire.ssh.connection import Connection, connect
 from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.items import LIMIT, Item, has, is_state, state, until
@@ -239,7 +239,7 @@ async def test_a_connection_that_comes_when_nobody_wants_it_any_more_is_closed(
 
     monkeypatch.setattr(asyncssh, "connect", arrives)
     target = SshTarget("192.0.2.1", "me", config=(str(tmp_path / "none"),))
-    connecting = asyncio.ensure_future(connect(target, Answers(None), "refuse"))
+    connecting = asyncio.ensure_future(connect(target, Credentials(None), "refuse"))
     with pytest.raises(asyncio.CancelledError):
         await connecting
     assert aborted == [True]

@@ -57,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ActivationCall:
     """What was asked of NetworkManager for one device, and when (monotonic)."""
 
     time: float
@@ -91,7 +91,7 @@ def bring_up(
     addresses than those of `links` is activated again."""
     waiting = {one.interface: one for one in wanted}
     before = {link.name: link for link in links}
-    asked: dict[str, Asked] = {}
+    asked: dict[str, ActivationCall] = {}
     start = time.monotonic()
     while waiting:
         now = read_networkmanager_now(asking)
@@ -168,7 +168,7 @@ def put_links_back(links: Iterable[LinkAddresses], end: float) -> list[str]:
         time.sleep(PAUSE)
 
 
-def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: Asked | None) -> bool:
+def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: ActivationCall | None) -> bool:
     """Whether a device is as wanted, by the activation that was asked for here if there is one."""
     if not one.uuid:
         profile = now.profiles.get(device.active)
@@ -179,7 +179,7 @@ def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: Asked | Non
     return device.state == ACTIVATED if one.state == ACTIVATED else PREPARE <= device.state <= ACTIVATED
 
 
-def is_to_be_asked(one: Wanted, device: Device, mine: Asked | None, start: float, anew: bool) -> bool:
+def is_to_be_asked(one: Wanted, device: Device, mine: ActivationCall | None, start: float, anew: bool) -> bool:
     """Whether something has to be asked for now: NetworkManager's own roll-back comes first, and what it starts by
     itself may replace what was asked for."""
     if mine is None:
@@ -187,18 +187,18 @@ def is_to_be_asked(one: Wanted, device: Device, mine: Asked | None, start: float
     return time.monotonic() > mine.time + PATIENCE and (not one.uuid or device.active_path != mine.path)
 
 
-def activate(asking: Asking, one: Wanted, device: Device, now: NetworkManagerNow) -> Asked:
+def activate(asking: Asking, one: Wanted, device: Device, now: NetworkManagerNow) -> ActivationCall:
     """Bring the profile up; nothing: end what is up."""
     if not one.uuid:
         answer = asking.ask(device.path, f"{SERVICE}.Device", "Disconnect")
-        return Asked(time.monotonic(), "", "" if answer.error is None else answer.text)
+        return ActivationCall(time.monotonic(), "", "" if answer.error is None else answer.text)
     profile = now.profiles.get(one.uuid)
     if profile is None:
-        return Asked(time.monotonic(), "", "its profile is not there")
+        return ActivationCall(time.monotonic(), "", "its profile is not there")
     answer = asking.ask(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
     if answer.error is not None:
-        return Asked(time.monotonic() - PATIENCE + RETRY, "", answer.text or answer.error)
-    return Asked(time.monotonic(), str(answer.body[0]), "")
+        return ActivationCall(time.monotonic() - PATIENCE + RETRY, "", answer.text or answer.error)
+    return ActivationCall(time.monotonic(), str(answer.body[0]), "")
 
 
 def restore_properties(asking: Asking, wanted: Iterable[Wanted]) -> None:

@@ -1,7 +1,7 @@
 """Which devices and profiles of NetworkManager a change concerns. Pure.
 
-From the operations of a change and what NetworkManager has now; yields `Concern`, or the sentence why NetworkManager
-would not know what is meant.
+From the operations of a change and what NetworkManager has now; yields `AffectedProfiles`, or the sentence why
+NetworkManager would not know what is meant.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager.state import Device, NetworkManagerNow, Profile
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerNow
 
 ANY = ("*", "")
 """The interface of a profile for whatever device there is."""
 
 
 @dataclass(frozen=True)
-class Concern:
+class AffectedProfiles:
     """What a change may touch: interface names, UUIDs of profiles, and names of profiles that it adds."""
 
     interfaces: tuple[str, ...]
@@ -25,7 +25,7 @@ class Concern:
     added: tuple[str, ...]
 
 
-def concern(operations: Iterable[Operation], now: NetworkManagerNow) -> tuple[Concern | None, str]:
+def concern(operations: Iterable[Operation], now: NetworkManagerNow) -> tuple[AffectedProfiles | None, str]:
     """(What the operations may touch, why that cannot be told). A later one may name what an earlier one adds or
     renames; those that are not NetworkManager's are passed over."""
     interfaces: set[str] = set()
@@ -52,10 +52,10 @@ def concern(operations: Iterable[Operation], now: NetworkManagerNow) -> tuple[Co
             names[settings["connection.id"]] = found[0].uuid
     known = sorted(with_those_above(interfaces & now.devices.keys(), now.devices))
     uuids |= {now.devices[name].active for name in known} - {""}
-    return Concern(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
+    return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
 
 
-def possible_interfaces(profile: Profile, now: NetworkManagerNow) -> set[str]:
+def possible_interfaces(profile: BusProfile, now: NetworkManagerNow) -> set[str]:
     """Where a profile is up, where it belongs, or, when it is bound to none, wherever it could come up."""
     up = {device.interface for device in now.devices.values() if device.active == profile.uuid}
     if profile.interface_name:

@@ -2,10 +2,10 @@
 
 `begin` before the first action, `settled` when all have been done, then `keep` or `undo`: blocking calls for a plain
 process. NetworkManager is asked for a checkpoint (org.freedesktop.NetworkManager.CheckpointCreate), which it rolls back
-by itself when nobody comes. A checkpoint dies with NetworkManager, does not know profiles that are not up, and saves
-to disk what was in memory only; so `Kept` also has the files of the profiles concerned, their settings with secrets
+by itself when nobody comes. A checkpoint dies with NetworkManager, does not know profiles that are not up, and saves to
+disk what was in memory only; so `Checkpoint` also has the files of the profiles concerned, their settings with secrets
 (for profiles that are no keyfiles), what was up where, and the addresses. It is plain data (``json.dumps(kept,
-default=vars)``, `Kept.of` for the way back), contains secrets, and must not leave the host.
+default=vars)``, `Checkpoint.of` for the way back), contains secrets, and must not leave the host.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from nictop.probe.changes.grammar.actions import Operation
 from nictop.probe.changes.networkmanager.activation import LONGEST_ACTIVATION, Wanted, bring_about, hold
-from nictop.probe.changes.networkmanager.affected import Concern, concern
+from nictop.probe.changes.networkmanager.affected import AffectedProfiles, concern
 from nictop.probe.changes.networkmanager.files import (
-    Places,
+    NetworkManagerPaths,
     copies_of,
     put_back,
     put_back_no_auto_default,
@@ -46,13 +46,13 @@ DELETE_NEW_CONNECTIONS = 2
 
 
 @dataclass(frozen=True)
-class Kept:
+class Checkpoint:
     """What was before a change."""
 
     owner: str
     """NetworkManager's unique name on the bus: another one after each of its starts."""
     checkpoint: str
-    concern: Concern
+    concern: AffectedProfiles
     known: tuple[str, ...]
     """UUIDs of all profiles."""
     copies: dict[str, str]
@@ -63,32 +63,32 @@ class Kept:
     no_auto_default: tuple[str, ...]
     specs: tuple[str, ...]
     """How no-auto-default.state calls the devices concerned."""
-    places: Places = field(default_factory=Places)
+    places: NetworkManagerPaths = field(default_factory=NetworkManagerPaths)
     after: tuple[Wanted, ...] | None = None
     """What was up when the change was done; None: not done yet."""
     links_after: tuple[LinkAddresses, ...] = ()
 
     @staticmethod
-    def of(plain: dict[str, Any]) -> Kept:
+    def of(plain: dict[str, Any]) -> Checkpoint:
         """From what JSON makes of one. Raises TypeError and KeyError for anything else."""
-        made = {**plain, "concern": Concern(**{key: tuple(value) for key, value in plain["concern"].items()})}
+        made = {**plain, "concern": AffectedProfiles(**{key: tuple(value) for key, value in plain["concern"].items()})}
         for key in ("known", "no_auto_default", "specs"):
             made[key] = tuple(plain[key])
         for key, kind in (("profiles", ProfileCopy), ("wanted", Wanted)):
             made[key] = tuple(kind(**one) for one in plain[key])
         for key in ("links", "links_after"):
             made[key] = tuple(LinkAddresses.of(one) for one in plain[key])
-        made["places"] = Places(**plain["places"])
+        made["places"] = NetworkManagerPaths(**plain["places"])
         made["after"] = None if plain["after"] is None else tuple(Wanted(**one) for one in plain["after"])
-        return Kept(**made)
+        return Checkpoint(**made)
 
 
 def begin(
-    operations: Iterable[Operation], keep_within: float, *, places: Places | None = None
-) -> tuple[Kept | None, str]:
+    operations: Iterable[Operation], keep_within: float, *, places: NetworkManagerPaths | None = None
+) -> tuple[Checkpoint | None, str]:
     """(What was before, why the change must not begin). Nothing but the checkpoint is made. Never raises for what the
     bus, NetworkManager or its files do."""
-    somewhere = places or Places()
+    somewhere = places or NetworkManagerPaths()
     try:
         with Asking(bus.bus_address(somewhere.run), LONGEST_BEGIN) as asking:
             now = read_networkmanager_now(asking)
@@ -118,7 +118,7 @@ def begin(
         return None, sentence(error)
 
 
-def why_in_motion(concerned: Concern, now: NetworkManagerNow) -> str:
+def why_in_motion(concerned: AffectedProfiles, now: NetworkManagerNow) -> str:
     """Empty, or why what is up now must not be taken for what was before: a change would be taken back to nothing."""
     empty = [name for name in concerned.interfaces if not now.devices[name].active]
     if not now.starting or not empty:
@@ -126,7 +126,7 @@ def why_in_motion(concerned: Concern, now: NetworkManagerNow) -> str:
     return f"NetworkManager is only starting, and nothing is up on {', '.join(empty)} yet: try again"
 
 
-def why_not_the_same(kept: Kept, now: NetworkManagerNow) -> str:
+def why_not_the_same(kept: Checkpoint, now: NetworkManagerNow) -> str:
     """Empty, or what NetworkManager has done by itself since `kept` was taken."""
     for one in kept.wanted:
         device = now.devices.get(one.interface)
@@ -140,7 +140,9 @@ def whole_seconds(keep_within: float) -> int:
     return max(1, round(keep_within)) + GRACE
 
 
-def take_stock(asking: Asking, now: NetworkManagerNow, concerned: Concern, places: Places) -> Kept:
+def take_stock(
+    asking: Asking, now: NetworkManagerNow, concerned: AffectedProfiles, places: NetworkManagerPaths
+) -> Checkpoint:
     """Everything but the checkpoint. Raises what `Asking` does, and OSError of the files."""
     mine = [now.profiles[uuid] for uuid in concerned.uuids if uuid in now.profiles]
     lasting = [profile for profile in mine if not profile.only_describes]
@@ -148,7 +150,7 @@ def take_stock(asking: Asking, now: NetworkManagerNow, concerned: Concern, place
     copies = copies_of(
         read_profile_files(places), {one.uuid for one in lasting}, {one.filename for one in lasting if one.filename}
     )
-    return Kept(
+    return Checkpoint(
         owner=now.owner,
         checkpoint="",
         concern=replace(concerned, uuids=tuple(one.uuid for one in lasting)),
@@ -168,7 +170,7 @@ def read_links(names: Iterable[str]) -> tuple[LinkAddresses, ...]:
     return tuple(link for link in map(read_link_addresses, names) if link is not None)
 
 
-def is_still_there(kept: Kept) -> bool:
+def is_still_there(kept: Checkpoint) -> bool:
     """Whether it is the NetworkManager that was asked for the checkpoint: cheap, for whoever waits for a program that
     does not notice that it has ended (nmcli). False also when the bus does not answer."""
     try:
@@ -179,7 +181,7 @@ def is_still_there(kept: Kept) -> bool:
         return False
 
 
-def settled(kept: Kept, keep_within: float | None = None) -> tuple[Kept | None, str]:
+def settled(kept: Checkpoint, keep_within: float | None = None) -> tuple[Checkpoint | None, str]:
     """(`kept` with what is up now that all actions have been done, why that cannot be told). What is up must be known
     to be kept when NetworkManager is killed before it is confirmed. `keep_within`: seconds from now on for the
     checkpoint, whose first limit had to allow for the actions; None: that stays."""
@@ -198,7 +200,7 @@ def settled(kept: Kept, keep_within: float | None = None) -> tuple[Kept | None, 
         return None, sentence(error)
 
 
-def keep(kept: Kept, limit: float = LONGEST_UNDO) -> str:
+def keep(kept: Checkpoint, limit: float = LONGEST_UNDO) -> str:
     """Empty: the change stays. Else the sentence why it could not be kept: then it is to be undone."""
 
     def confirm(asking: Asking, end: float) -> str:
@@ -218,7 +220,7 @@ def keep(kept: Kept, limit: float = LONGEST_UNDO) -> str:
     return complaint
 
 
-def undo(kept: Kept, limit: float = LONGEST_UNDO) -> str:
+def undo(kept: Checkpoint, limit: float = LONGEST_UNDO) -> str:
     """Empty: all is as it was before. Else the sentence what stayed. Takes `limit` seconds at most, and a few for
     programs; may be called again."""
     touched: set[str] = set()
@@ -253,7 +255,7 @@ def put_links_back(links: Iterable[LinkAddresses]) -> str:
     return "; ".join(filter(None, map(put_link_back, links)))
 
 
-def insist(step: Callable[[Asking, float], str], kept: Kept, limit: float) -> tuple[bool, str]:
+def insist(step: Callable[[Asking, float], str], kept: Checkpoint, limit: float) -> tuple[bool, str]:
     """(Whether `step(conversation, end)` came to its end, what it said); again and again while NetworkManager or the
     bus ends meanwhile. Given up after `LONGEST_RETURN` seconds without NetworkManager, with nothing to say, or after
     `limit`, with what went wrong."""
@@ -274,7 +276,7 @@ def insist(step: Callable[[Asking, float], str], kept: Kept, limit: float) -> tu
     return False, trouble
 
 
-def put_files_back(kept: Kept, touched: set[str]) -> list[str]:
+def put_files_back(kept: Checkpoint, touched: set[str]) -> list[str]:
     """What could not be put back; adds to `touched`."""
     try:
         touched.update(put_back(kept.copies, kept.concern.uuids, kept.known, kept.concern.added, kept.places))

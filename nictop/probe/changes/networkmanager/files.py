@@ -26,7 +26,7 @@ NETPLAN_NAME = re.compile(r"""^\s*name:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Places:
+class NetworkManagerPaths:
     """Where NetworkManager keeps things."""
 
     etc: str = "/etc"
@@ -81,7 +81,7 @@ def unescaped(value: str) -> str:
     return text
 
 
-def read_profile_files(places: Places) -> dict[str, bytes]:
+def read_profile_files(places: NetworkManagerPaths) -> dict[str, bytes]:
     """Path → contents of all keyfiles. Raises OSError when a directory or file that is there cannot be read: a change
     that could not be taken back must not begin."""
     found = {}
@@ -121,7 +121,11 @@ def copies_of(files: Mapping[str, bytes], uuids: Collection[str], filenames: Col
 
 
 def put_back(
-    copies: Mapping[str, str], uuids: Collection[str], known: Collection[str], added: Collection[str], places: Places
+    copies: Mapping[str, str],
+    uuids: Collection[str],
+    known: Collection[str],
+    added: Collection[str],
+    places: NetworkManagerPaths,
 ) -> list[str]:
     """Make the files of the profiles `uuids` what they were, and remove those of profiles that a change made: named
     among `added`, with a UUID not among `known`. Yields the paths that were touched. Raises OSError."""
@@ -154,12 +158,12 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
     os.replace(temporary, path)
 
 
-def read_no_auto_default(places: Places) -> tuple[str, ...]:
+def read_no_auto_default(places: NetworkManagerPaths) -> tuple[str, ...]:
     """Device specs for which NetworkManager shall make up no profile any more."""
     return tuple((read_regular(places.no_auto_default) or b"").decode("utf-8", "replace").splitlines())
 
 
-def put_back_no_auto_default(before: Collection[str], specs: Collection[str], places: Places) -> None:
+def put_back_no_auto_default(before: Collection[str], specs: Collection[str], places: NetworkManagerPaths) -> None:
     """Take out what a change has added for its own devices, whose `specs` these are: a profile that was made up may be
     made up again. Raises OSError."""
     now = read_no_auto_default(places)

@@ -10,16 +10,16 @@ import time
 from typing import Any
 
 from nictop.probe.changes.apply import DEADLINE, NMCLI_DEADLINE
-from nictop.probe.changes.plan.plan import Plan
+from nictop.probe.changes.plan.plan import ChangePlan
 
 LOOK = 1.0
 """Seconds between two looks at whether NetworkManager still runs, while nmcli does."""
 ENDED = "NetworkManager has ended in the middle of the change"
 
-Kept = dict[str, Any]
+CheckpointFields = dict[str, Any]
 
 
-class TakenBack(Exception):
+class RolledBack(Exception):
     """The change ends, with the reason for it: a sentence. `failed`: something went wrong."""
 
     def __init__(self, reason: str, *, failed: bool = False) -> None:
@@ -27,7 +27,7 @@ class TakenBack(Exception):
         self.reason, self.failed = reason, failed
 
 
-def begin(plan: Plan, keep_within: float) -> Kept | None:
+def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
     """What was before, ready to be put back; None: NetworkManager has no part. Raises ValueError."""
     if not plan.networkmanagers:
         return None
@@ -40,24 +40,24 @@ def begin(plan: Plan, keep_within: float) -> Kept | None:
     return vars(kept)
 
 
-class Lookout:
+class NetworkManagerWatchdog:
     """Looks about once a second whether NetworkManager is still the one that was asked to remember: nmcli does not
     notice that it has ended, and waits on."""
 
-    def __init__(self, kept: Kept | None) -> None:
+    def __init__(self, kept: CheckpointFields | None) -> None:
         self._kept = None if kept is None else restored(kept)
         self._next = time.monotonic() + LOOK
         self._missed = False
 
     def look(self) -> None:
-        """Raises TakenBack: it is not, twice in a row; a bus that has much to do may be late once."""
+        """Raises RolledBack: it is not, twice in a row; a bus that has much to do may be late once."""
         if self._kept is None or time.monotonic() < self._next:
             return
         from nictop.probe.changes.networkmanager import checkpoint as networkmanager
 
         missed = not networkmanager.is_still_there(self._kept)
         if missed and self._missed:
-            raise TakenBack(ENDED, failed=True)
+            raise RolledBack(ENDED, failed=True)
         self._missed = missed
         self._next = time.monotonic() + LOOK
 
@@ -70,20 +70,20 @@ class Lookout:
         return complaint if networkmanager.is_still_there(self._kept) else ENDED
 
 
-def settle(kept: Kept | None, keep_within: float) -> Kept | None:
+def settle(kept: CheckpointFields | None, keep_within: float) -> CheckpointFields | None:
     """When all has been done; from now on NetworkManager itself takes it back after `keep_within` seconds and a few.
-    Raises TakenBack."""
+    Raises RolledBack."""
     if kept is None:
         return None
     from nictop.probe.changes.networkmanager import checkpoint as networkmanager
 
     settled, complaint = networkmanager.settled(restored(kept), keep_within)
     if settled is None:
-        raise TakenBack(complaint, failed=True)
+        raise RolledBack(complaint, failed=True)
     return vars(settled)
 
 
-def keep(kept: Kept | None) -> str:
+def keep(kept: CheckpointFields | None) -> str:
     """Why it cannot stay; empty: it stays."""
     if kept is None:
         return ""
@@ -92,7 +92,7 @@ def keep(kept: Kept | None) -> str:
     return networkmanager.keep(restored(kept))
 
 
-def undo(kept: Kept | None) -> str:
+def undo(kept: CheckpointFields | None) -> str:
     """What stayed; empty: nothing."""
     if kept is None:
         return ""
@@ -104,8 +104,8 @@ def undo(kept: Kept | None) -> str:
         return f"NetworkManager: {type(error).__name__}: {error}"
 
 
-def restored(kept: Kept) -> Any:
+def restored(kept: CheckpointFields) -> Any:
     """The record from what may have crossed a pipe."""
     from nictop.probe.changes.networkmanager import checkpoint as networkmanager
 
-    return networkmanager.Kept.of(json.loads(json.dumps(kept, default=vars)))
+    return networkmanager.Checkpoint.of(json.loads(json.dumps(kept, default=vars)))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from nictop.probe.changes.networkmanager.state import (
     Asking,
+    BusProfile,
     NetworkManagerNow,
-    Profile,
     Typed,
     read_networkmanager_now,
     same_settings,
@@ -55,7 +55,7 @@ def unpacked(text: str) -> Typed:
     return settings
 
 
-def copy_profile(asking: Asking, profile: Profile) -> ProfileCopy:
+def copy_profile(asking: Asking, profile: BusProfile) -> ProfileCopy:
     """Raises what `Asking` does."""
     secrets = []
     for setting in sorted(WITH_SECRETS & profile.settings.keys()):

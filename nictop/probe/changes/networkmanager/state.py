@@ -21,7 +21,7 @@ from nictop.probe.inventory.managers.networkmanager import (
 )
 from nictop.probe.inventory.managers.networkmanager_profile import Part, number, text, texts
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import Answer, Conversation, plain
+from nictop.probe.kernel.dbus_calls import Conversation, DbusReply, plain
 
 TROUBLE = (OSError, EOFError, ValueError)
 """What a conversation raises when the bus or NetworkManager ends, hangs or talks nonsense."""
@@ -55,7 +55,7 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Profile:
+class BusProfile:
     """org.freedesktop.NetworkManager.Settings.Connection."""
 
     path: str
@@ -86,12 +86,12 @@ class NetworkManagerNow:
     owner: str
     devices: dict[str, Device]
     """By interface name."""
-    profiles: dict[str, Profile]
+    profiles: dict[str, BusProfile]
     """By UUID."""
     starting: bool = False
     """Devices on which nothing is up may come up at any moment."""
 
-    def profiles_called(self, name: str) -> list[Profile]:
+    def profiles_called(self, name: str) -> list[BusProfile]:
         """The profile of that UUID, else those of that name."""
         by_uuid = self.profiles.get(name)
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
@@ -103,7 +103,7 @@ class Asking(Conversation):
     def __enter__(self) -> Asking:
         return self
 
-    def ask(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> Answer:
+    def ask(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> DbusReply:
         """One call of NetworkManager, or of the bus when `interface` is the bus's. The service is not started by it.
         ConnectionError when NetworkManager does not run, or ends before it has answered: that is no refusal."""
         jeepney = self._jeepney
@@ -139,13 +139,13 @@ def read_networkmanager_now(asking: Asking) -> NetworkManagerNow:
     if ROOT not in objects:
         raise ConnectionError("NetworkManager is only starting")
     paths = profile_paths(objects)
-    answers: list[Answer] = []
+    answers: list[DbusReply] = []
     for first in range(0, len(paths), AT_ONCE):
         answers += asking.call(SERVICE, ((path, PROFILE, "GetSettings") for path in paths[first : first + AT_ONCE]))
     return parse_now(str(owner.body[0]), objects, dict(zip(paths, answers)))
 
 
-def parse_now(owner: str, objects: Objects, answers: dict[str, Answer]) -> NetworkManagerNow:
+def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NetworkManagerNow:
     """From all objects and, by path, the answers to GetSettings. A profile without readable settings is left out."""
     profiles = {}
     for path, answer in answers.items():
@@ -163,10 +163,10 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, Answer]) -> Netwo
     return NetworkManagerNow(owner, devices, profiles, starting)
 
 
-def parse_profile_now(path: str, facts: Part, settings: Typed) -> Profile:
+def parse_profile_now(path: str, facts: Part, settings: Typed) -> BusProfile:
     about = plain(settings.get("connection", {}))
     about = about if isinstance(about, dict) else {}
-    return Profile(
+    return BusProfile(
         path=path,
         uuid=text(about, "uuid") or "",
         id=text(about, "id") or "",

@@ -1,7 +1,7 @@
 """What a change would do to this host: actions → what is now, what will be, what takes it back, what it may interrupt.
 
-Reads the host and changes nothing. Yields a `Plan`; its fingerprint is a digest of the actions and of all that they
-would replace, so that what was shown can be told from what is found when it is done.
+Reads the host and changes nothing. Yields a `ChangePlan`; its fingerprint is a digest of the actions and of all that
+they would replace, so that what was shown can be told from what is found when it is done.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ACTIONS = 512
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChangePlan:
     """A change that can be made."""
 
     operations: tuple[Operation, ...]
@@ -64,7 +64,7 @@ class Planned:
     """What NetworkManager itself takes back, unless it is killed."""
 
 
-def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
+def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
     """Raises ValueError with a sentence: not allowed, not possible on this host, or not understood by it."""
     if not 0 < len(actions) <= MOST_ACTIONS:
         raise ValueError(f"a change has 1 to {MOST_ACTIONS} actions")
@@ -85,7 +85,7 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> Plan:
     names = {name for one in planned for name in (one.operation.interface, *one.links) if name}
     numbers = read_numbers(sorted(names | links_of(undo)))
     digest = json.dumps([numbers, *([one.words, one.before, one.undo] for one in shown)])
-    return Plan(
+    return ChangePlan(
         tuple(operations),
         shown,
         undo,

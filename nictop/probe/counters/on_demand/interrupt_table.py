@@ -32,7 +32,7 @@ SUMS = ("ERR", "MIS", "BAD")
 """Lines of one number that is not of a CPU (x86, arm, powerpc; arm64 spells the first Err)."""
 
 
-class Row:
+class InterruptRow:
     """One line: where it stands in the buffer, its bytes with the line feed, and what they say."""
 
     __slots__ = ("begin", "cpus", "end", "first", "head", "hot", "last", "line", "tail", "text")
@@ -104,8 +104,8 @@ class InterruptTable:
     def _forget(self) -> None:
         self._filled = 0
         self._head = b""
-        self._rows: list[Row] = []
-        self._by_number: dict[int, Row] = {}
+        self._rows: list[InterruptRow] = []
+        self._by_number: dict[int, InterruptRow] = {}
 
     def _fill(self, numbers: Iterable[int] | None) -> None:
         filled = self._read_all()
@@ -143,7 +143,7 @@ class InterruptTable:
         cpus = parse_header(head)
         while begin < filled:
             end = buffer.index(b"\n", begin) + 1
-            row = Row(begin, bytes(buffer[begin:end]), cpus)
+            row = InterruptRow(begin, bytes(buffer[begin:end]), cpus)
             self._rows.append(row)
             if is_number(row.line["label"]):
                 self._by_number[int(row.line["label"])] = row

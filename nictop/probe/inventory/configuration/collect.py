@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nictop.probe.inventory.configuration.ifupdown import Source
+    from nictop.probe.inventory.configuration.ifupdown import SourceDirective
 
 MOST_ENTRIES = 2000
 MOST_SOURCED = 200
@@ -31,7 +31,7 @@ IFCFG_LEFTOVERS = ("~", ".bak", ".old", ".orig", ".rpmnew", ".rpmsave", ".rpmori
 """Endings that the network scripts ignore as well."""
 
 
-class Places:
+class ConfigurationRoots:
     """Roots of the file system's parts."""
 
     def __init__(self, etc: str = "/etc", run: str = "/run", usr: str = "/usr", var: str = "/var") -> None:
@@ -46,8 +46,8 @@ def read_link_configuration(
     *, etc: str = "/etc", run: str = "/run", usr: str = "/usr", var: str = "/var"
 ) -> tuple[tuple[ConfigurationEntry, ...], Unreadable | None]:
     """(Entries by file and line, the first file that could not be read). Missing files are no trouble."""
-    files, places = Files(), Places(etc, run, usr, var)
-    sources: tuple[Callable[[Files, Places], Iterable[ConfigurationEntry]], ...] = (
+    files, places = Files(), ConfigurationRoots(etc, run, usr, var)
+    sources: tuple[Callable[[Files, ConfigurationRoots], Iterable[ConfigurationEntry]], ...] = (
         netplan, ifupdown, ifcfg, cloud_init, networkd, links, udev, modules, writers
     )  # fmt: skip
     found = list(islice(chain.from_iterable(source(files, places) for source in sources), MOST_ENTRIES))
@@ -82,11 +82,11 @@ def parsed(files: Files, paths: Iterable[str], module: str, name: str) -> Iterat
             yield from parser(module, name)(text, printable(path))
 
 
-def netplan(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def netplan(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return parsed(files, effective(files, places.by_priority("netplan"), ".yaml"), "netplan", "netplan")
 
 
-def cloud_init(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def cloud_init(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     """Without the files of /var/lib/cloud/instances: they repeat the seed."""
     seeds = os.path.join(places.var, "lib/cloud/seed")
     paths = [os.path.join(places.etc, "cloud/cloud.cfg"), *files.listed(f"{places.etc}/cloud/cloud.cfg.d", ".cfg")]
@@ -94,7 +94,7 @@ def cloud_init(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
     return parsed(files, paths, "netplan", "cloud_init")
 
 
-def ifupdown(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def ifupdown(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     """/etc/network/interfaces, and what it names with ``source``, each file once."""
     waiting = [os.path.join(places.etc, "network/interfaces")]
     seen: set[str] = set()
@@ -110,7 +110,7 @@ def ifupdown(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
             waiting += sourced(files, places, source)[:MOST_SOURCED]
 
 
-def sourced(files: Files, places: Places, source: Source) -> list[str]:
+def sourced(files: Files, places: ConfigurationRoots, source: SourceDirective) -> list[str]:
     """Files that a pattern stands for. An absolute one of /etc lies below our root of it."""
     pattern = source.pattern
     if pattern.startswith("/etc/"):
@@ -121,7 +121,7 @@ def sourced(files: Files, places: Places, source: Source) -> list[str]:
     return [path for directory in found for path in files.listed(directory)]
 
 
-def ifcfg(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def ifcfg(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     for directory in ("sysconfig/network-scripts", "sysconfig/network"):
         for path in files.listed(os.path.join(places.etc, directory)):
             if os.path.basename(path).startswith("ifcfg-") and not path.endswith(IFCFG_LEFTOVERS):
@@ -131,15 +131,15 @@ def ifcfg(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
                     yield entry
 
 
-def networkd(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def networkd(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return units(files, places, ".network", "network")
 
 
-def links(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def links(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return units(files, places, ".link", "link")
 
 
-def units(files: Files, places: Places, ending: str, kind: str) -> Iterator[ConfigurationEntry]:
+def units(files: Files, places: ConfigurationRoots, ending: str, kind: str) -> Iterator[ConfigurationEntry]:
     """Unit files with their drop-ins; an empty file, or a link to /dev/null, hides one of lower priority."""
     directories = places.by_priority("systemd/network")
     for path in effective(files, directories, ending):
@@ -153,15 +153,15 @@ def units(files: Files, places: Places, ending: str, kind: str) -> Iterator[Conf
             yield entry
 
 
-def udev(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def udev(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return parsed(files, effective(files, places.by_priority("udev/rules.d"), ".rules"), "udev", "udev_rules")
 
 
-def modules(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def modules(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     return parsed(files, effective(files, places.by_priority("modprobe.d"), ".conf"), "sriov", "modprobe")
 
 
-def writers(files: Files, places: Places) -> Iterator[ConfigurationEntry]:
+def writers(files: Files, places: ConfigurationRoots) -> Iterator[ConfigurationEntry]:
     """Files of the administrator that may write sriov_numvfs."""
     etc = places.etc
     paths = [os.path.join(etc, name) for name in ("rc.local", "rc.d/rc.local", "sysfs.conf")]

@@ -32,14 +32,14 @@ ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 FALSE = ("no", "false", "off", "0")
 
 
-class Source(NamedTuple):
+class SourceDirective(NamedTuple):
     """``source`` and ``source-directory``: a pattern of shell wildcards, absolute; `directory`: all files in it."""
 
     pattern: str
     directory: bool
 
 
-def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], list[Source]]:
+def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], list[SourceDirective]]:
     """(Stanzas in their order, what else is to be read)."""
     entries: list[ConfigurationEntry] = []
     sources = []
@@ -57,7 +57,7 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
             inside = False
             if words[0] in ("source", "source-directory") and len(words) > 1:
                 pattern = os.path.join(os.path.dirname(file), words[1])
-                sources.append(Source(pattern, words[0] == "source-directory"))
+                sources.append(SourceDirective(pattern, words[0] == "source-directory"))
         elif inside:
             asked = parse_numvfs_line(content)
             if asked is not None:

@@ -71,8 +71,8 @@ def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
     return match.entry("link", file, new_name=name, virtual_functions=functions)
 
 
-class Match(NamedTuple):
-    """The [Match] section of one file."""
+class MatchSection(NamedTuple):
+    """The [MatchSection] section of one file."""
 
     line: int
     names: tuple[str, ...]
@@ -105,13 +105,13 @@ class Match(NamedTuple):
         )
 
 
-def matched(assignments: list[Assignment], name_key: str) -> Match | None:
-    """None: there is no [Match] section at all, which systemd refuses."""
+def matched(assignments: list[Assignment], name_key: str) -> MatchSection | None:
+    """None: there is no [MatchSection] section at all, which systemd refuses."""
     lines = [assignment.line for assignment in assignments if assignment.section == "Match"]
     if not lines:
         return None
     addresses = [*words(assignments, "MACAddress"), *words(assignments, "PermanentMACAddress")]
-    return Match(
+    return MatchSection(
         line=lines[0],
         names=tuple(words(assignments, name_key)),
         addresses=tuple(address.lower().replace("-", ":") for address in addresses),
@@ -139,6 +139,6 @@ def last(assignments: Iterable[Assignment], section: str, key: str) -> str:
 
 
 def words(assignments: Iterable[Assignment], key: str) -> Iterator[str]:
-    """Words of a key of [Match]."""
+    """Words of a key of [MatchSection]."""
     for value in values(assignments, "Match", key):
         yield from value.split()

@@ -19,7 +19,7 @@ BEHIND = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?(
 LONGEST_LINE = 4096
 
 
-class Asked(NamedTuple):
+class VfRequest(NamedTuple):
     """A write to ``sriov_numvfs``. `name` or `address` are "" when they are not in the line (variables)."""
 
     name: str
@@ -27,7 +27,7 @@ class Asked(NamedTuple):
     functions: int | None
 
 
-def parse_numvfs_line(line: str) -> Asked | None:
+def parse_numvfs_line(line: str) -> VfRequest | None:
     """None: it does not write sriov_numvfs, or is a comment."""
     line = line[:LONGEST_LINE]
     if "sriov_numvfs" not in line or line.lstrip().startswith(("#", ";")):
@@ -37,7 +37,7 @@ def parse_numvfs_line(line: str) -> Asked | None:
     name, address = (place[1] or "", (place[2] or "").lower()) if place else ("", "")
     if count is None and ">" not in line:
         return None  # it only reads
-    return Asked("" if "$" in name else name, address, int(count[1]) if count else None)
+    return VfRequest("" if "$" in name else name, address, int(count[1]) if count else None)
 
 
 def parse_numvfs(text: str, file: str) -> list[ConfigurationEntry]:

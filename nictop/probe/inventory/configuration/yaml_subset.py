@@ -49,7 +49,7 @@ class Node(NamedTuple):
         return self.text().lower() in TRUE
 
 
-class Line(NamedTuple):
+class YamlLine(NamedTuple):
     indent: int
     content: str
     number: int
@@ -65,9 +65,9 @@ def parse_yaml(text: str) -> Node:
     return block(lines, 0, 0)[0]
 
 
-def content_lines(text: str) -> list[Line]:
+def content_lines(text: str) -> list[YamlLine]:
     """Lines without comments and blocks of text; a collection in brackets that goes over several lines becomes one."""
-    found: list[Line] = []
+    found: list[YamlLine] = []
     open_brackets = 0
     text_below = -1
     for number, raw in enumerate(text.splitlines(), 1):
@@ -90,7 +90,7 @@ def content_lines(text: str) -> list[Line]:
             before = found[-1]
             found[-1] = before._replace(content=f"{before.content} {stripped}")
         else:
-            found.append(Line(len(content) - len(content.lstrip()), stripped, number))
+            found.append(YamlLine(len(content) - len(content.lstrip()), stripped, number))
         open_brackets = max(0, open_brackets + change)
     return found
 
@@ -114,7 +114,7 @@ def without_comment(line: str) -> tuple[str, int]:
     return line, brackets
 
 
-def block(lines: list[Line], start: int, depth: int) -> tuple[Node, int]:
+def block(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
     """(The collection that begins at `start`, the index of the line behind it)."""
     if depth > DEEPEST:
         return Node("", lines[start].number), behind(lines, start, lines[start].indent)
@@ -141,7 +141,7 @@ def block(lines: list[Line], start: int, depth: int) -> tuple[Node, int]:
     return Node(mapping, first), behind(lines, position, indent + 1)
 
 
-def block_sequence(lines: list[Line], start: int, depth: int) -> tuple[Node, int]:
+def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
     indent, first = lines[start].indent, lines[start].number
     items = []
     position = start
@@ -149,7 +149,7 @@ def block_sequence(lines: list[Line], start: int, depth: int) -> tuple[Node, int
         line = lines[position]
         rest = line.content[1:].lstrip()
         if rest and (is_item(rest) or (rest[0] not in "{[" and key_and_rest(rest)[1])):
-            lines[position] = Line(indent + len(line.content) - len(rest), rest, line.number)
+            lines[position] = YamlLine(indent + len(line.content) - len(rest), rest, line.number)
             item, position = block(lines, position, depth + 1)
         elif rest:
             item, position = flow(rest, line.number), behind(lines, position + 1, indent + 1)
@@ -161,12 +161,12 @@ def block_sequence(lines: list[Line], start: int, depth: int) -> tuple[Node, int
     return Node(items, first), behind(lines, position, indent + 1)
 
 
-def is_below(line: Line, indent: int) -> bool:
+def is_below(line: YamlLine, indent: int) -> bool:
     """A value may begin on the next line, deeper; a sequence also at the depth of its key."""
     return line.indent > indent or (line.indent == indent and is_item(line.content))
 
 
-def behind(lines: list[Line], position: int, indent: int) -> int:
+def behind(lines: list[YamlLine], position: int, indent: int) -> int:
     """The first line from `position` on that is less deep than `indent`."""
     while position < len(lines) and lines[position].indent >= indent:
         position += 1

@@ -70,7 +70,7 @@ Strings = Mapping[int, Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Answers:
+class CommandReplies:
     """What one command brought: attributes or a refusal by ifindex, or that this kernel does not know the command."""
 
     known: bool = True
@@ -81,7 +81,7 @@ class Answers:
 def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable | None]:
     """ifindex → record for each of the links, and why the netlink family is not there, if so. Never raises OSError."""
     ifindexes = [link.ifindex for link in links]
-    answers: dict[str, Answers] = {}
+    answers: dict[str, CommandReplies] = {}
     strings: Strings = {}
     modules_read: dict[int, Module | Unreadable] = {}
     trouble = None
@@ -119,26 +119,26 @@ def read_string_sets(netlink: NetlinkSocket) -> Strings:
     return parse.parse_string_sets(dict(iterate(replies[0]))) if replies else {}
 
 
-def ask(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> Answers:
+def ask(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
     """One command of all devices. A dump leaves out devices that do not offer it, but ends at the first device that
     fails in another way (ENODEV of a suspended one): then each is asked by itself."""
     try:
         bodies = netlink.generic(FAMILY, command, header(flags), dump=True)
     except NetlinkError as error:
         if error.errno == errno.EOPNOTSUPP:
-            return Answers(known=False)
+            return CommandReplies(known=False)
         if error.errno == errno.ETIMEDOUT:
             raise
         return ask_each(netlink, command, flags, ifindexes)
-    answers = Answers()
+    answers = CommandReplies()
     for body in bodies:
         add(answers, body)
     return answers
 
 
-def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> Answers:
+def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
     """One command, device by device."""
-    answers = Answers()
+    answers = CommandReplies()
     for ifindex in ifindexes:
         try:
             for body in netlink.generic(FAMILY, command, header(flags, ifindex)):
@@ -150,7 +150,7 @@ def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequen
     return answers
 
 
-def add(answers: Answers, body: bytes) -> None:
+def add(answers: CommandReplies, body: bytes) -> None:
     """Note one reply under its device. The first counts: RSS sends further contexts after the default one."""
     attributes = dict(iterate(body))
     ifindex = number(dict(iterate(attributes.get(1, b""))), HEADER_INDEX)
@@ -188,7 +188,7 @@ def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes
 def read_one(
     control: socket.socket,
     link: Link,
-    answers: Mapping[str, Answers],
+    answers: Mapping[str, CommandReplies],
     strings: Strings,
     *,
     module: Module | Unreadable | None,
@@ -241,9 +241,9 @@ def read_module_by_ioctl(control: socket.socket, name: str) -> Module | Unreadab
     return modules.parse_module(pages) or Unreadable("malformed", f"module EEPROM begins with {flat[:4].hex()}")
 
 
-def part_of(part: str, ifindex: int, answers: Mapping[str, Answers], strings: Strings) -> object:
+def part_of(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:
     """A part of the record from netlink; Unreadable, "missing" when this kernel's netlink does not have it."""
-    answer = answers.get(part, Answers(known=False))
+    answer = answers.get(part, CommandReplies(known=False))
     if not answer.known:
         return Unreadable("missing", f"ethtool netlink has no {part.replace('_', ' ')}")
     attributes = answer.found.get(ifindex)

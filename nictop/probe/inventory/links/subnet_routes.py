@@ -43,7 +43,7 @@ class NarrowRoute:
 
 
 @dataclass(frozen=True)
-class Subnet:
+class LinkSubnet:
     """A subnet and who is in it; addresses as numbers."""
 
     family: str
@@ -135,24 +135,24 @@ def narrower_lookups(links: Iterable[Link], narrow: Iterable[NarrowRoute]) -> It
             yield Lookup("ipv4", written, members, f"{first}/{route.prefix_length}")
 
 
-def shared_subnets(links: Iterable[Link]) -> list[Subnet]:
+def shared_subnets(links: Iterable[Link]) -> list[LinkSubnet]:
     """Subnets that two links have addresses in. Of a subnet inside another one, those of the outer one are members,
     too: the subnets of two addresses are disjoint or one contains the other."""
-    by_span: dict[tuple[str, int, int], Subnet] = {}
+    by_span: dict[tuple[str, int, int], LinkSubnet] = {}
     for link in links:
         if not link.flags & IFF_UP or not link.carrier or link.master is not None:
             continue
         for address in link.addresses:
             span = subnet_span(address.family, address.address, address.prefix_length)
             if address.scope == "global" and span is not None:
-                subnet = by_span.setdefault((address.family, *span), Subnet(address.family, *span))
+                subnet = by_span.setdefault((address.family, *span), LinkSubnet(address.family, *span))
                 subnet.members.append((link.ifindex, address.address))
     return list(_shared(sorted(by_span.values(), key=lambda one: (one.family, one.first, -one.last))))
 
 
-def _shared(subnets: Iterable[Subnet]) -> Iterator[Subnet]:
+def _shared(subnets: Iterable[LinkSubnet]) -> Iterator[LinkSubnet]:
     """`subnets`: each one after those that contain it."""
-    outer: list[Subnet] = []
+    outer: list[LinkSubnet] = []
     for subnet in subnets:
         while outer and (outer[-1].family != subnet.family or outer[-1].last < subnet.first):
             outer.pop()
@@ -172,7 +172,7 @@ def subnet_span(family: str, address: str, prefix_length: int) -> tuple[int, int
     return first, first + size - 1
 
 
-def peer_in(subnet: Subnet, links: Iterable[Link]) -> str | None:
+def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
     """A gateway in the subnet, else its first address, that no link has itself; None: this host has all of them."""
     known = [link for link in links if link.addresses]
     own = {number(one.family, one.address) for link in known for one in link.addresses if one.family == subnet.family}

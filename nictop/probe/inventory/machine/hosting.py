@@ -46,7 +46,7 @@ FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"
 
 
 @dataclass(frozen=True)
-class Signs:
+class HostingHints:
     """What the firmware was told to say; empty for nothing."""
 
     vendor: str = ""
@@ -56,9 +56,9 @@ class Signs:
     bios_version: str = ""
 
 
-def read_signs(firmware: Folder) -> Signs:
+def read_signs(firmware: Folder) -> HostingHints:
     """DMI strings that tell products apart. `firmware`: /sys/class/dmi/id."""
-    return Signs(
+    return HostingHints(
         vendor=firmware.text("system_vendor", "sys_vendor") or "",
         product=firmware.text("product_name", "product_name") or "",
         chassis_asset_tag=firmware.text("environment", "chassis_asset_tag") or "",
@@ -67,7 +67,7 @@ def read_signs(firmware: Folder) -> Signs:
     )
 
 
-def environment(signs: Signs, hypervisor: str | None) -> str | None:
+def environment(signs: HostingHints, hypervisor: str | None) -> str | None:
     """The product around a guest, or around a rented bare machine; None when it cannot be told.
 
     `hypervisor` is that of `Platform`. What a machine runs itself is not looked at: see `own_environment`.

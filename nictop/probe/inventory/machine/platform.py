@@ -86,7 +86,7 @@ def read_platform(
     return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
 
 
-def read_hypervisor(sys: str, proc: str, signs: around.Signs, system: Folder) -> str | None:
+def read_hypervisor(sys: str, proc: str, signs: around.HostingHints, system: Folder) -> str | None:
     """Name of the hypervisor; see `hypervisor`. `system`: /sys/devices/system."""
     cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_LIMIT)
     clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""

@@ -15,7 +15,7 @@ from typing import Any
 from nictop.probe.inventory.managers.networkmanager_conf import read_networkmanager_configuration
 from nictop.probe.inventory.managers.networkmanager_profile import Part, Settings, number, parse_profile, text, texts
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import Answer, Conversation, plain
+from nictop.probe.kernel.dbus_calls import Conversation, DbusReply, plain
 from nictop.probe.kernel.sysfs import why_unreadable
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, Unreadable
 
@@ -89,7 +89,7 @@ def ask(conversation: Conversation, links: tuple[Link, ...]) -> tuple[NetworkMan
         return None, Unreadable("malformed", f"GetManagedObjects: no {ROOT}")
     paths = profile_paths(objects)
     unreadable = {}
-    answers: dict[str, Answer] = {}
+    answers: dict[str, DbusReply] = {}
     try:
         for first in range(0, min(len(paths), MOST_PROFILES), AT_ONCE):
             part = paths[first : min(first + AT_ONCE, MOST_PROFILES)]
@@ -120,7 +120,7 @@ def profile_paths(objects: Objects) -> list[str]:
     return sorted(paths, key=lambda path: (len(path), path))
 
 
-def parse_objects(objects: Objects, settings: dict[str, Answer], links: Iterable[Link]) -> NetworkManager:
+def parse_objects(objects: Objects, settings: dict[str, DbusReply], links: Iterable[Link]) -> NetworkManager:
     """The record, from all objects and, by path, the answers to GetSettings."""
     about = objects.get(ROOT, {}).get(SERVICE, {})
     parsed = {path: profile_of(path, objects.get(path, {}).get(PROFILE, {}), settings[path]) for path in settings}
@@ -143,7 +143,7 @@ def parse_objects(objects: Objects, settings: dict[str, Answer], links: Iterable
     )
 
 
-def profile_of(path: str, facts: Part, answer: Answer) -> Profile | None:
+def profile_of(path: str, facts: Part, answer: DbusReply) -> Profile | None:
     """One profile; None: it has gone meanwhile. `facts`: the properties of its object."""
     if answer.error in NO_SUCH_OBJECT:
         return None

@@ -13,7 +13,7 @@ import struct
 import time
 
 from nictop.probe.traffic.builtin.handshake import BUSY, GO, Greeting
-from nictop.probe.traffic.builtin.options import Options
+from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 CONNECT = 5.0
 """Seconds for the connections of a client, and then for the answer of the server."""
@@ -31,7 +31,7 @@ class Connections:
         self.seconds, self.omit, self.bitrate = greeting.seconds, greeting.omit, greeting.bitrate
 
 
-def connected(address: str, port: int, options: Options) -> Connections:
+def connected(address: str, port: int, options: BuiltinOptions) -> Connections:
     """A client's. Raises OSError."""
     cookie = os.urandom(16)
     made: list[socket.socket] = []
@@ -100,7 +100,7 @@ def _take_answer(answer: bytes) -> None:
         raise OSError(errno.EPROTO, text)
 
 
-def prepare(connection: socket.socket, options: Options) -> None:
+def prepare(connection: socket.socket, options: BuiltinOptions) -> None:
     """What must be set before a connection is made."""
     if options.mss and not options.udp:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, options.mss)
@@ -112,7 +112,7 @@ def prepare(connection: socket.socket, options: Options) -> None:
     adorn(connection, options)
 
 
-def adorn(connection: socket.socket, options: Options) -> None:
+def adorn(connection: socket.socket, options: BuiltinOptions) -> None:
     """What may be set at any time."""
     if options.tos:
         if connection.family == socket.AF_INET6:

@@ -29,7 +29,7 @@ import time
 from nictop.probe.traffic.builtin import streams
 from nictop.probe.traffic.builtin.connections import Connections, connected
 from nictop.probe.traffic.builtin.handshake import GO, GREETING
-from nictop.probe.traffic.builtin.options import Options, parse_options
+from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
 from nictop.probe.traffic.builtin.server import served
 from nictop.probe.traffic.sock_diag import parse_information
 
@@ -52,7 +52,7 @@ def run(role: str, address: str, port: int, words: Sequence[str]) -> int:
         if options.affinity is not None:
             os.sched_setaffinity(0, {options.affinity})
         ends = served(address, port, options) if role == "server" else connected(address, port, options)
-        traffic = Traffic(role, ends, options)
+        traffic = BuiltinRun(role, ends, options)
     except (OSError, ValueError) as error:
         said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
         _say("error", text=said)
@@ -60,10 +60,10 @@ def run(role: str, address: str, port: int, words: Sequence[str]) -> int:
     return traffic.run()
 
 
-class Traffic:
+class BuiltinRun:
     """The streams of one run, and what is reported of them."""
 
-    def __init__(self, role: str, ends: Connections, options: Options) -> None:
+    def __init__(self, role: str, ends: Connections, options: BuiltinOptions) -> None:
         self._role, self._ends, self._options = role, ends, options
         self._sends = ends.reverse == (role == "server")
         self._slots = [memoryview(mmap.mmap(-1, streams.SLOT * 8)).cast("Q") for _ in ends.sockets]
@@ -84,7 +84,7 @@ class Traffic:
         self._say_start(first)
         try:
             for number, connection in enumerate(self._ends.sockets):
-                task = streams.Task(
+                task = streams.StreamTask(
                     connection,
                     sends=self._sends,
                     udp=self._options.udp,
@@ -108,7 +108,7 @@ class Traffic:
         """Report until all streams have ended; returns the fields of the last report."""
         poll = select.poll()
         poll.register(readable, 0)
-        report = Report(self._options.interval, self._ends.omit)
+        report = ReportSchedule(self._options.interval, self._ends.omit)
         before, last, counted = first, start, [0] * len(first)
         limit = start + self._ends.seconds + GRACE
         ended = False
@@ -210,7 +210,7 @@ class Traffic:
         self._pids.clear()
 
 
-class Report:
+class ReportSchedule:
     """Ends of the intervals in seconds from the start: `interval` apart, the first ones until `omit` omitted."""
 
     def __init__(self, interval: float, omit: float) -> None:

@@ -1,4 +1,4 @@
-"""Options of the built-in generator of traffic: words → `Options`, or a sentence about what is wrong. Pure.
+"""Options of the built-in generator of traffic: words → `BuiltinOptions`, or a sentence about what is wrong. Pure.
 
 The names are those of iperf3 where it has the same. The client's say what the run is like; of a server's, those count
 that a listening socket needs before anybody has come: ``--udp``, ``--mss``, ``--window``, ``--accept``, ``--interval``,
@@ -23,7 +23,7 @@ FACTORS = {"": 0, "k": 1, "m": 2, "g": 3}
 SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 
 
-class Options:
+class BuiltinOptions:
     """What a run is like."""
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ class Options:
         """Seconds that a server waits for its client."""
 
 
-def parse_options(words: Sequence[str]) -> Options:
+def parse_options(words: Sequence[str]) -> BuiltinOptions:
     """Raises ValueError with a sentence. ``--name=value`` is one word or two."""
-    options = Options()
+    options = BuiltinOptions()
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
@@ -138,4 +138,4 @@ VALUES: dict[str, tuple[str, Callable[[str], Any]]] = {
     )
     for name in names.split()
 }
-"""Option → field of `Options`, and what makes its value of a word."""
+"""Option → field of `BuiltinOptions`, and what makes its value of a word."""

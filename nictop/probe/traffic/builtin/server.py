@@ -15,7 +15,7 @@ import time
 
 from nictop.probe.traffic.builtin.connections import AGAIN, CONNECT, Connections, adorn, prepare, resolved
 from nictop.probe.traffic.builtin.handshake import BUSY, GO, GREETING, Greeting, parse_greeting
-from nictop.probe.traffic.builtin.options import LONGEST_DATAGRAM, LONGEST_MESSAGE, Options
+from nictop.probe.traffic.builtin.options import LONGEST_DATAGRAM, LONGEST_MESSAGE, BuiltinOptions
 
 SILENT = 3.0
 """Seconds that a connection may take for its greeting."""
@@ -24,7 +24,7 @@ MOST_GUESTS = 256
 BACKLOG = 128
 
 
-def served(address: str, port: int, options: Options) -> Connections:
+def served(address: str, port: int, options: BuiltinOptions) -> Connections:
     """A server's, when its client has come. Raises OSError."""
     kind = socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
     with _listener(address, kind) as listener:
@@ -34,7 +34,7 @@ def served(address: str, port: int, options: Options) -> Connections:
         any_address = "::" if listener.family == socket.AF_INET6 else "0.0.0.0"
         listener.bind(resolved(address or any_address, port, udp=options.udp)[1])
         listener.setblocking(False)
-        party = Party(LONGEST_DATAGRAM if options.udp else LONGEST_MESSAGE, options)
+        party = StreamGroup(LONGEST_DATAGRAM if options.udp else LONGEST_MESSAGE, options)
         if options.udp:
             # only now, so that a second server at this port is refused, but the data sockets of this one are not
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,10 +56,10 @@ def _listener(address: str, kind: socket.SocketKind) -> socket.socket:
     return listener
 
 
-class Party:
+class StreamGroup:
     """The streams of one client that have come so far. `longest`: bytes of a message that are allowed."""
 
-    def __init__(self, longest: int, options: Options) -> None:
+    def __init__(self, longest: int, options: BuiltinOptions) -> None:
         self._longest, self._options = longest, options
         self._sockets: dict[int, socket.socket] = {}
         self._greeting: Greeting | None = None
@@ -101,7 +101,7 @@ class Party:
         return Connections(sockets, greeting)
 
 
-class Guest:
+class PendingConnection:
     """A connection that has not greeted yet."""
 
     def __init__(self, connection: socket.socket) -> None:
@@ -121,8 +121,8 @@ class Guest:
         return not part or len(self.said) == GREETING.size
 
 
-def _receive_guests(listener: socket.socket, party: Party, options: Options) -> None:
-    guests: dict[int, Guest] = {}
+def _receive_guests(listener: socket.socket, party: StreamGroup, options: BuiltinOptions) -> None:
+    guests: dict[int, PendingConnection] = {}
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     try:
@@ -143,7 +143,7 @@ def _receive_guests(listener: socket.socket, party: Party, options: Options) -> 
             guest.connection.close()
 
 
-def _open_the_door(listener: socket.socket, guests: dict[int, Guest], poll: select.poll) -> None:
+def _open_the_door(listener: socket.socket, guests: dict[int, PendingConnection], poll: select.poll) -> None:
     try:
         connection = listener.accept()[0]
     except OSError:  # it has gone again
@@ -152,11 +152,11 @@ def _open_the_door(listener: socket.socket, guests: dict[int, Guest], poll: sele
         connection.close()
         return
     connection.setblocking(False)
-    guests[connection.fileno()] = Guest(connection)
+    guests[connection.fileno()] = PendingConnection(connection)
     poll.register(connection, select.POLLIN)
 
 
-def _seat(guest: Guest, party: Party) -> None:
+def _seat(guest: PendingConnection, party: StreamGroup) -> None:
     greeting = party.wanted(guest.said)
     if greeting is not None:
         party.admit(guest.connection, greeting)
@@ -167,7 +167,7 @@ def _seat(guest: Guest, party: Party) -> None:
     guest.connection.close()
 
 
-def _receive_datagrams(listener: socket.socket, party: Party, options: Options) -> None:
+def _receive_datagrams(listener: socket.socket, party: StreamGroup, options: BuiltinOptions) -> None:
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     while not party.complete:

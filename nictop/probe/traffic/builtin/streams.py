@@ -45,7 +45,7 @@ ns of CLOCK_MONOTONIC."""
 SLOT = 8
 
 
-class Task:
+class StreamTask:
     """What one stream does. `seconds`: how long to send. `bitrate`: bits per second, 0: no limit."""
 
     def __init__(self, connection: socket.socket, *, sends: bool, udp: bool, length: int, seconds: float, bitrate: int):
@@ -53,7 +53,7 @@ class Task:
         self.seconds, self.bitrate = seconds, bitrate
 
 
-def start_stream(task: Task, slot: memoryview, start: float) -> int:
+def start_stream(task: StreamTask, slot: memoryview, start: float) -> int:
     """Pid of the process that does it, from `start` (CLOCK_MONOTONIC) on."""
     parent = os.getpid()
     pid = os.fork()
@@ -63,7 +63,7 @@ def start_stream(task: Task, slot: memoryview, start: float) -> int:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         die_with(parent)
-        work: Callable[[Task, memoryview, float], None]
+        work: Callable[[StreamTask, memoryview, float], None]
         if task.udp:
             work = send_datagrams if task.sends else receive_datagrams
         else:
@@ -78,7 +78,7 @@ def start_stream(task: Task, slot: memoryview, start: float) -> int:
         os._exit(status)
 
 
-def send_stream(task: Task, slot: memoryview, start: float) -> None:
+def send_stream(task: StreamTask, slot: memoryview, start: float) -> None:
     """Messages until the time is over; then until the other end has read them all."""
     send, clock = task.connection.send, time.monotonic
     message = memoryview(os.urandom(min(task.length, 4096)) * (task.length // 4096 + 1))[: task.length]
@@ -95,7 +95,7 @@ def send_stream(task: Task, slot: memoryview, start: float) -> None:
     task.connection.recv(1)
 
 
-def receive_stream(task: Task, slot: memoryview, start: float) -> None:
+def receive_stream(task: StreamTask, slot: memoryview, start: float) -> None:
     """Whatever comes, to its end."""
     receive = task.connection.recv_into
     buffer = bytearray(min(task.length, LARGEST_READ))
@@ -106,7 +106,7 @@ def receive_stream(task: Task, slot: memoryview, start: float) -> None:
     slot[FINISHED] = int(time.monotonic() * 1e9)
 
 
-def send_datagrams(task: Task, slot: memoryview, start: float) -> None:
+def send_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
     """Datagrams until the time is over, at the rate that was asked for; then the last word."""
     connection, length, clock = task.connection, task.length, time.monotonic
     many = _segments(task)
@@ -138,7 +138,7 @@ def send_datagrams(task: Task, slot: memoryview, start: float) -> None:
     _say_last_word(connection, packets)
 
 
-def _segments(task: Task) -> int:
+def _segments(task: StreamTask) -> int:
     """Datagrams in one call: as many as fit, but no more than are due within a millisecond."""
     many = min(MOST_SEGMENTS, LARGEST_SEND // task.length)
     if task.bitrate:
@@ -166,7 +166,7 @@ def _say_last_word(connection: socket.socket, packets: int) -> None:
             return  # has heard it and gone
 
 
-def receive_datagrams(task: Task, slot: memoryview, start: float) -> None:
+def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
     """Datagrams until the sender's last word, or until none has come for so long that there is no sender."""
     connection = task.connection
     with contextlib.suppress(OSError):  # before Linux 5.0

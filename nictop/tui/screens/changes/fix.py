@@ -18,14 +18,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, fill
-from nictop.changes.job import Errand
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules.wording import PLACES
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.page import draw_fix
 from nictop.tui.widgets.findings.panel import plain
@@ -49,10 +49,10 @@ def open_change(app: NictopApp) -> bool:
 
 def open_fix(app: NictopApp, finding: Finding, fix: Fix) -> None:
     """Of a finding."""
-    open_errand(app, Errand.of_finding(finding, fix))
+    open_errand(app, ChangeJob.of_finding(finding, fix))
 
 
-def open_errand(app: NictopApp, errand: Errand) -> None:
+def open_errand(app: NictopApp, errand: ChangeJob) -> None:
     """Ask for what is to be filled in, or the host at once for what would be changed."""
     actions = actions_of(errand.fix)
     if isinstance(actions, ByHand) or actions.blanks or not app.changes.allowed(errand.host):
@@ -61,7 +61,7 @@ def open_errand(app: NictopApp, errand: Errand) -> None:
         begin(app, errand, actions)
 
 
-def begin(app: NictopApp, errand: Errand, actions: Actions) -> None:
+def begin(app: NictopApp, errand: ChangeJob, actions: Actions) -> None:
     """Ask the host what would be changed, and show it."""
     why_not = app.changes.start(errand, actions.actions)
     if why_not:
@@ -80,7 +80,7 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="fix.quit"),
     ]
 
-    def __init__(self, errand: Errand, actions: Actions | ByHand, *, ascii_only: bool) -> None:
+    def __init__(self, errand: ChangeJob, actions: Actions | ByHand, *, ascii_only: bool) -> None:
         super().__init__()
         self._errand, self._actions, self._ascii_only = errand, actions, ascii_only
         self._complaint = ""
@@ -108,10 +108,10 @@ class FixScreen(WhileOpen, ModalScreen[None]):
             yield LineView(ascii_only=self._ascii_only, id="fix-page")
             blank = BLANKS.get(self._blank)
             shown = blank.example if blank is not None else ""
-            yield Entry(placeholder=shown, ascii_only=self._ascii_only, id="fix-entry")
+            yield TextInput(placeholder=shown, ascii_only=self._ascii_only, id="fix-entry")
 
     def on_mount(self) -> None:
-        box, entry = self.query_one("#fix", Vertical), self.query_one(Entry)
+        box, entry = self.query_one("#fix", Vertical), self.query_one(TextInput)
         title = f"{self._errand.host}: {self._errand.title}"
         box.border_title = box_title(title, self.app.size.width, self._ascii_only)
         asks = not self._why_not
@@ -166,7 +166,7 @@ class FixScreen(WhileOpen, ModalScreen[None]):
             self._draw()
             return
         self._complaint = ""
-        self.query_one(Entry).value = ""
+        self.query_one(TextInput).value = ""
         if self._actions.blanks:
             self._draw()
             return

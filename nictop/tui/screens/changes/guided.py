@@ -20,17 +20,17 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from nictop.changes.guided import SetUp
-from nictop.changes.job import Errand
+from nictop.changes.guided import GuidedChange
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 from nictop.tui.keys.changes import SET_UP_KEYS
 from nictop.tui.screens.changes.fix import open_change, open_errand
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.changes.guided_fields import Missing, Place, fields_of, set_up_of
+from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, set_up_of
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix, rule_line
 from nictop.tui.widgets.findings.panel import plain
@@ -51,7 +51,7 @@ def open_set_up(app: NictopApp, host: str, ifindex: int | None) -> None:
     if followed is None or link is None or followed.snapshot.inventory is None:
         app.say("Choose a NIC first, by its line.", "Set up")
         return
-    place = Place.of(Watched(followed.snapshot, followed.window.parts), link)
+    place = NicRef.of(HostFacts(followed.snapshot, followed.window.parts), link)
     app.push_screen(SetUpScreen(place, ascii_only=app.ascii_only))
 
 
@@ -60,10 +60,10 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = SET_UP_KEYS
 
-    def __init__(self, place: Place, *, ascii_only: bool) -> None:
+    def __init__(self, place: NicRef, *, ascii_only: bool) -> None:
         super().__init__()
         self._place, self._ascii_only = place, ascii_only
-        self._job: SetUp | NictopError = Missing("")
+        self._job: GuidedChange | NictopError = Missing("")
         self._asked = False
         """Enter was pressed: what is missing is said as a mistake."""
         self.set_class(ascii_only, "-ascii")
@@ -133,14 +133,14 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
         if followed is not None and followed.snapshot.inventory is not None:
             link = followed.snapshot.links.get(self._place.link.ifindex)
             if link is not None:
-                self._place = Place.of(Watched(followed.snapshot, followed.window.parts), link)
+                self._place = NicRef.of(HostFacts(followed.snapshot, followed.window.parts), link)
         self._asked = True
         self._look()
         job = self._job
-        if isinstance(job, SetUp):
+        if isinstance(job, GuidedChange):
             nictop, host = self.nictop, self._place.host.name
             self.dismiss()
-            open_errand(nictop, Errand.of_set_up(host, job))
+            open_errand(nictop, ChangeJob.of_set_up(host, job))
 
     def action_close(self) -> None:
         self.dismiss()

@@ -21,16 +21,16 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from nictop.changes.progress import Progress
+from nictop.changes.progress import ChangeProgress
 from nictop.tui.keys.changes import CHANGE_KEYS, OTHER_KEYS
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.page import ChangePage, commands_of
 
 if TYPE_CHECKING:
-    from nictop.changes.job import Errand
+    from nictop.changes.job import ChangeJob
     from nictop.tui.app import NictopApp
 
 SURE = "yes"
@@ -68,10 +68,10 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="change", classes="dialog"):
             yield LineView(ascii_only=self._ascii_only, id="change-page")
-            yield Entry(placeholder=ANSWERS, ascii_only=self._ascii_only, id="change-sure")
+            yield TextInput(placeholder=ANSWERS, ascii_only=self._ascii_only, id="change-sure")
 
     def on_mount(self) -> None:
-        self.query_one(Entry).display = False
+        self.query_one(TextInput).display = False
         self.query_one(LineView).focus()
         self.watch(self.app, "change_news", self._take, init=False)
         self.call_after_refresh(self._take)
@@ -79,7 +79,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     # ------------------------------------------------------------------------------------------ what is shown
 
     @property
-    def _shown(self) -> tuple[Errand, Progress] | None:
+    def _shown(self) -> tuple[ChangeJob, ChangeProgress] | None:
         changes = self.nictop.changes
         return None if changes.errand is None or changes.progress is None else (changes.errand, changes.progress)
 
@@ -99,7 +99,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
             self.query_one(LineView).scroll_to(y=0, animate=False)
         self._draw(errand, progress)
 
-    def _draw(self, errand: Errand, progress: Progress) -> None:
+    def _draw(self, errand: ChangeJob, progress: ChangeProgress) -> None:
         box, view = self.query_one("#change", Vertical), self.query_one(LineView)
         title, keys = f"{errand.host}: {errand.title}", self._keys(progress)
         if box.border_title != (shown := box_title(title, self.size.width, self._ascii_only)):
@@ -113,7 +113,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
         view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
         view.show_lines(lines)
 
-    def _keys(self, progress: Progress) -> str:
+    def _keys(self, progress: ChangeProgress) -> str:
         if self._asks_twice:
             return "enter answer · esc leave it as it is"
         if progress.stage == "applied" and not progress.is_applied:
@@ -129,7 +129,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys do something only while it can be done; what is typed is no key."""
         found = self._shown
-        if found is None or not self.query(Entry):
+        if found is None or not self.query(TextInput):
             return action in ("back", "close")
         progress = found[1]
         offered = {
@@ -148,7 +148,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
             self.nictop.changes.apply()
             return
         self._asks_twice = True
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         entry.display = True
         self.set_focus(entry)
         self._draw(*found)
@@ -166,7 +166,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     def _end_question(self) -> None:
         if self._asks_twice:
             self._asks_twice = False
-            entry = self.query_one(Entry)
+            entry = self.query_one(TextInput)
             entry.value, entry.display = "", False
             self.set_focus(self.query_one(LineView))
 
@@ -205,7 +205,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
 
     # ----------------------------------------------------------------------------------------------- make it last
 
-    def _can_last(self, progress: Progress) -> bool:
+    def _can_last(self, progress: ChangeProgress) -> bool:
         errand = self.nictop.changes.errand
         return progress.outcome == "kept" and errand is not None and bool(errand.lasting)
 

@@ -8,10 +8,10 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nictop.changes.progress import Progress
+    from nictop.changes.progress import ChangeProgress
 
 
-def change_status(progress: Progress | None, now: float) -> str:
+def change_status(progress: ChangeProgress | None, now: float) -> str:
     """For the status line: ``keep the change? 17 s: f``; "" while there is nothing to decide and nothing to see. `now`:
     CLOCK_MONOTONIC."""
     if progress is None or progress.stage in ("asked", "prepared") or progress.outcome == "cancelled":
@@ -25,7 +25,7 @@ def change_status(progress: Progress | None, now: float) -> str:
     )
 
 
-def end_words(progress: Progress) -> str:
+def end_words(progress: ChangeProgress) -> str:
     """For a notice: what became of it."""
     from nictop.changes.wording import SENTENCES
 

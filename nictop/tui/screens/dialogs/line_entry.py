@@ -21,7 +21,7 @@ from textual.widgets import Input
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 
 KEY_WORDS = "enter take it · esc cancel"
@@ -48,11 +48,11 @@ class LineEntry(WhileOpen, ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="entry-dialog", classes="dialog"):
             yield LineView(ascii_only=self._ascii_only, id="entry-words")
-            yield Entry(ascii_only=self._ascii_only, id="entry-line")
+            yield TextInput(ascii_only=self._ascii_only, id="entry-line")
             yield LineView(ascii_only=self._ascii_only, id="entry-complaint")
 
     def on_mount(self) -> None:
-        box, entry = self.query_one("#entry-dialog", Vertical), self.query_one(Entry)
+        box, entry = self.query_one("#entry-dialog", Vertical), self.query_one(TextInput)
         box.border_title = self._shown(self._title)
         box.border_subtitle = self._shown(KEY_WORDS)
         entry.value = self._value

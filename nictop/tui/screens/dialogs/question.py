@@ -24,7 +24,7 @@ from textual.widgets import Input
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
         secret = self.question.secret and self.question.kind != "host_key"
         with Vertical(id="question", classes="dialog"):
             yield LineView(ascii_only=self._ascii_only, id="question-lines")
-            yield Entry(password=secret, ascii_only=self._ascii_only, id="answer")
+            yield TextInput(password=secret, ascii_only=self._ascii_only, id="answer")
 
     def on_mount(self) -> None:
         box = self.query_one("#question", Vertical)
         title = f"{self.question.host}: {TITLES[self.question.kind]}"
         box.border_title = self._shown(title).replace("[", r"\[")
         box.border_subtitle = self._shown("enter answer · escape cancel")
-        self.query_one(Entry).focus()
+        self.query_one(TextInput).focus()
         self.call_after_refresh(self._draw)
 
     def _shown(self, text: str) -> str:

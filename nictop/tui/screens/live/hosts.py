@@ -18,14 +18,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from nictop.hosts.session import Followed
+from nictop.hosts.session import HostSession
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.status.host_table import HostTable, Moment, draw_host
+from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
 
 if TYPE_CHECKING:
     from nictop.tui.app import NictopApp
@@ -59,7 +59,7 @@ class HostsScreen(WhileOpen, Screen[None]):
         yield HostTable(ascii_only=self._ascii_only, id="host-table")
         yield LineView(ascii_only=self._ascii_only, id="host-facts")
         yield LineView(ascii_only=self._ascii_only, id="host-complaint")
-        yield Entry(placeholder=HOW, ascii_only=self._ascii_only, id="host-entry")
+        yield TextInput(placeholder=HOW, ascii_only=self._ascii_only, id="host-entry")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -67,19 +67,19 @@ class HostsScreen(WhileOpen, Screen[None]):
         self.query_one(HostTable).border_title = "Hosts"
         self.query_one(HostTable).focus()
         self._complain("")
-        self.query_one(Entry).display = False
+        self.query_one(TextInput).display = False
         self.watch(self.app, "watched", self._take, init=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self, hosts: tuple[Followed, ...]) -> None:
+    def _take(self, hosts: tuple[HostSession, ...]) -> None:
         table = self.query_one(HostTable)
         table.show(hosts, self.nictop.chosen, self._moment())
         table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
         self._draw_facts()
 
-    def _moment(self) -> Moment:
-        return Moment(self.nictop.here(), self.nictop.interval)
+    def _moment(self) -> DrawTime:
+        return DrawTime(self.nictop.here(), self.nictop.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
@@ -118,7 +118,7 @@ class HostsScreen(WhileOpen, Screen[None]):
             self.nictop.hosts.choose(host.name)
 
     def action_back(self) -> None:
-        if self.query_one(Entry).display:
+        if self.query_one(TextInput).display:
             self._end_entry()
         else:
             self.dismiss()
@@ -134,7 +134,7 @@ class HostsScreen(WhileOpen, Screen[None]):
         if self._refuses():
             return
         self._complain("")
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         entry.display = True
         self.set_focus(entry)  # at once: what is typed next belongs to it, and d is no key then
 
@@ -151,14 +151,14 @@ class HostsScreen(WhileOpen, Screen[None]):
 
     def _end_entry(self) -> None:
         self._complain("")
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         entry.value, entry.display = "", False
         self.set_focus(self.query_one(HostTable))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The key of the entry is handled before any other, so that what follows it is typed there, and removes no
         host; in it, it is a character."""
-        return action != "add" or not self.query(Entry) or not self.query_one(Entry).has_focus
+        return action != "add" or not self.query(TextInput) or not self.query_one(TextInput).has_focus
 
     def action_remove(self) -> None:
         if self._refuses():

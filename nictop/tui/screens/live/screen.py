@@ -28,7 +28,7 @@ from nictop.probe.records import Request
 from nictop.tui.keys.live import ALL_BINDINGS, LIVE_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.live.hosts import HostsScreen
-from nictop.tui.screens.live.view import LivePicture
+from nictop.tui.screens.live.view import LiveView
 from nictop.tui.screens.replay.actions import ReplayActions
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
@@ -51,7 +51,7 @@ INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
 
 
-class LiveScreen(LivePicture, ReplayActions):
+class LiveScreen(LiveView, ReplayActions):
     """What the host's NICs do now."""
 
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS

@@ -33,12 +33,12 @@ from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.rules import Diagnosis, Fix
     from nictop.tui.app import NictopApp
 
 
-class LivePicture(WhileOpen, Screen[None]):
+class LiveView(WhileOpen, Screen[None]):
     """The live screen without its keys."""
 
     CSS_PATH = "../../nictop.tcss"
@@ -99,7 +99,7 @@ class LivePicture(WhileOpen, Screen[None]):
             self._snapshot = snapshot
             self._draw()
 
-    def _take_hosts(self, hosts: tuple[Followed, ...]) -> None:
+    def _take_hosts(self, hosts: tuple[HostSession, ...]) -> None:
         """There is news of some host, or time has passed for one that is away."""
         if len(hosts) != self._hosts_known:
             self._hosts_known = len(hosts)

@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from nictop.replay.position import wall_words
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_at
-from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.live.run_view import RunView
 from nictop.tui.screens.replay.actions import RECORDED_RUN_KEYS, REPLAY_KEYS, ReplayActions
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import time_words
@@ -23,7 +23,7 @@ from nictop.tui.widgets.status.replay_line import ReplayLine
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-    from nictop.traffic.results.selection import Kept
+    from nictop.traffic.results.selection import StoredRun
     from nictop.tui.app import NictopApp
 
 
@@ -82,13 +82,13 @@ class RecordedRunScreen(RunPage, ReplayActions):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunPicture | None:
+    def run_picture(self) -> RunView | None:
         return self._run.picture() if self._run is not None else None
 
-    def run_results(self) -> Sequence[Kept]:
+    def run_results(self) -> Sequence[StoredRun]:
         return ()
 
-    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+    def title_parts(self, picture: RunView | None) -> Sequence[str]:
         runs = self._replay.runs
         place = f"run {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
         goes_on = picture is not None and picture.result is None

@@ -1,6 +1,6 @@
 """What the form and the chosen pair make together: the wish, what is wrong with it, and what both ends have.
 
-Reads nothing; the generators of a host are asked for through the application's `Traffic`, once.
+Reads nothing; the generators of a host are asked for through the application's `TrafficController`, once.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import TrafficTools
 from nictop.traffic.experiment.steps import experiment_of
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.tools import iperf3_version, version_words
 from nictop.tui.widgets.traffic.form_fields import NOBODY, field_of, wish_of
 from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 
 if TYPE_CHECKING:
-    from nictop.tui.controllers.traffic import Traffic
+    from nictop.tui.controllers.traffic import TrafficController
 
 FRESH = 30.0
 """Seconds for which the answer of a host counts: somebody may install iperf3 meanwhile."""
@@ -37,7 +37,7 @@ NESTED = "("
 class Choice:
     """What would be started."""
 
-    wish: Wish | None = None
+    wish: RunRequest | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     """Name of a field → what is wrong with it."""
     complaints: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Choice:
         return Choice(wish, problems)
 
 
-def _placed(wish: Wish, row: OfferRow, snapshots: Mapping[str, Snapshot]) -> Wish:
+def _placed(wish: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot]) -> RunRequest:
     """Between exactly these ends, unless the NIC is what is varied."""
     varied = wish.compare or wish.sweep
     if varied is not None and varied[0] == "nic":
@@ -118,7 +118,7 @@ class RunTools:
         old = monotonic() - FRESH
         return tuple(name for name in dict.fromkeys(names) if self._asked.get(name, old) <= old)
 
-    async def ask(self, traffic: Traffic, name: str) -> None:
+    async def ask(self, traffic: TrafficController, name: str) -> None:
         """What it has, or why that is not known."""
         self._asked[name] = monotonic()
         try:

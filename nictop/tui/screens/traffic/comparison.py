@@ -14,13 +14,13 @@ from nictop.model.facts import clean
 from nictop.report.runs.comparison import comparison_text
 from nictop.traffic.analysis.compared import compared
 from nictop.traffic.analysis.comparison import Comparison, Verdict
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys.traffic import COMPARISON_KEYS
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.bar_chart import PointChart
-from nictop.tui.widgets.traffic.results_list import SetUp, set_ups
+from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
 
 MOST_BARS = 6
 """Rows of the bars below the words."""
@@ -34,7 +34,7 @@ STYLES: dict[Verdict, str] = {
 }
 
 
-def verdict_of(runs: Sequence[Kept]) -> Comparison | None:
+def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
     """Of an experiment that compared two set-ups; None: it did not, or one has no run yet."""
     found = sorted(set_ups(runs), key=lambda one: one.first.group)
     if len(found) != 2 or runs[0].kind != "compare":
@@ -48,7 +48,7 @@ class ComparisonScreen(WhileOpen, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS
 
-    def __init__(self, a: SetUp, b: SetUp, *, ascii_only: bool) -> None:
+    def __init__(self, a: ResultGroup, b: ResultGroup, *, ascii_only: bool) -> None:
         super().__init__()
         self._a, self._b, self._ascii_only = a, b, ascii_only
         self.set_class(ascii_only, "-ascii")

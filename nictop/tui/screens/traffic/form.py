@@ -31,13 +31,13 @@ from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
 
 if TYPE_CHECKING:
-    from nictop.hosts.session import Followed
+    from nictop.hosts.session import HostSession
     from nictop.tui.app import NictopApp
 
 FILTER = "filter: words of host, NIC, network or address"
@@ -79,13 +79,13 @@ class TrafficScreen(WhileOpen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield OfferTable(ascii_only=self._ascii_only, id="offers")
-        yield Entry(placeholder=FILTER, ascii_only=self._ascii_only, id="offer-filter")
+        yield TextInput(placeholder=FILTER, ascii_only=self._ascii_only, id="offer-filter")
         yield LineView(ascii_only=self._ascii_only, id="offer-facts")
         yield RunForm(ascii_only=self._ascii_only, id="run-form")
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(Entry).display = False
+        self.query_one(TextInput).display = False
         self.query_one("#offer-facts").can_focus = False
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
@@ -95,7 +95,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self, hosts: tuple[Followed, ...]) -> None:
+    def _take(self, hosts: tuple[HostSession, ...]) -> None:
         """Pairs are looked for only when links have changed."""
         links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
         if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
@@ -107,7 +107,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
 
     def _draw(self) -> None:
         table = self.query_one(OfferTable)
-        words = self.query_one(Entry).value.casefold().split()
+        words = self.query_one(TextInput).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         table.show(rows, self._why_empty(bool(words)))
         number = f"{len(rows)}" if len(rows) == len(self._rows) else f"{len(rows)} of {len(self._rows)}"
@@ -196,7 +196,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that are handled before any other are characters where something is typed."""
         if action in ("filter", "kept") and self.query(RunForm):
-            return not (self.query_one(Entry).has_focus or self.query_one(RunForm).types)
+            return not (self.query_one(TextInput).has_focus or self.query_one(RunForm).types)
         return True
 
     def action_start(self) -> None:
@@ -230,7 +230,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
         self._begin(self_test=True)
 
     def action_back(self) -> None:
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         if entry.display:
             entry.value, entry.display = "", False
             self.set_focus(self.query_one(OfferTable))
@@ -248,7 +248,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
         form.show(form.problems)
 
     def action_filter(self) -> None:
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         entry.display = True
         self.set_focus(entry)
 
@@ -259,7 +259,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The filter stays; an empty one goes."""
         event.stop()
-        self.query_one(Entry).display = bool(event.value.strip())
+        self.query_one(TextInput).display = bool(event.value.strip())
         self.set_focus(self.query_one(OfferTable))
 
     def action_kept(self) -> None:

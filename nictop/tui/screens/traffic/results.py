@@ -18,8 +18,8 @@ from nictop.errors import NictopError
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import counted
-from nictop.traffic.live.run_view import RunPicture, picture_of
-from nictop.traffic.results.selection import Kept, KeptRuns, directory, kept_runs
+from nictop.traffic.live.run_view import RunView, picture_of
+from nictop.traffic.results.selection import KeptRuns, StoredRun, directory, kept_runs
 from nictop.tui.keys.traffic import KEPT_KEYS, KEPT_RUN_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
@@ -27,7 +27,7 @@ from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.traffic.results_list import SetUp, SetUpList, set_ups
+from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_ups
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -136,7 +136,7 @@ class KeptRunScreen(RunPage):
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 
-    def __init__(self, row: SetUp, *, ascii_only: bool) -> None:
+    def __init__(self, row: ResultGroup, *, ascii_only: bool) -> None:
         super().__init__(ascii_only=ascii_only)
         self._runs = row.experiment
         self._index = row.experiment.index(row.first)
@@ -146,13 +146,13 @@ class KeptRunScreen(RunPage):
         super().on_mount()
         self._draw_soon()
 
-    def run_picture(self) -> RunPicture | None:
+    def run_picture(self) -> RunView | None:
         return self._picture
 
-    def run_results(self) -> Sequence[Kept]:
+    def run_results(self) -> Sequence[StoredRun]:
         return self._runs
 
-    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+    def title_parts(self, picture: RunView | None) -> Sequence[str]:
         kept = self._runs[self._index]
         varied = f"{kept.variable} {kept.value}" if kept.value else ""
         place = f"run {self._index + 1} of {len(self._runs)}" if len(self._runs) > 1 else ""

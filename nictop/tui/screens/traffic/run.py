@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 
 from nictop.report.runs.points import points
-from nictop.traffic.live.run_view import RunPicture
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys.traffic import RUN_KEYS
 from nictop.tui.screens.dialogs.leave import ChangeScreen
 from nictop.tui.screens.traffic.comparison import verdict_of
@@ -73,13 +73,13 @@ class RunScreen(RunPage):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunPicture | None:
+    def run_picture(self) -> RunView | None:
         return self.nictop.traffic.picture()
 
-    def run_results(self) -> Sequence[Kept]:
+    def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
 
-    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+    def title_parts(self, picture: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic
         time = time_words(picture) if picture is not None and traffic.running else ""
         return (progress_words(traffic), time)

@@ -20,8 +20,8 @@ from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width, wrap
 from nictop.report.runs.points import points
 from nictop.report.runs.sentences import plan_words, result_sentences
-from nictop.traffic.live.run_view import RunPicture
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys.traffic import PAGE_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.traffic.status import ends_words
@@ -93,15 +93,15 @@ class RunPage(WhileOpen, Screen[None]):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunPicture | None:
+    def run_picture(self) -> RunView | None:
         """The run; None: there is nothing to draw yet."""
         raise NotImplementedError
 
-    def run_results(self) -> Sequence[Kept]:
+    def run_results(self) -> Sequence[StoredRun]:
         """Runs that belong together, this one among them."""
         raise NotImplementedError
 
-    def title_parts(self, picture: RunPicture | None) -> Sequence[str]:
+    def title_parts(self, picture: RunView | None) -> Sequence[str]:
         """What the first line says beyond the ends."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class RunPage(WhileOpen, Screen[None]):
             self._drawing = True
             self.call_after_refresh(self.draw)
 
-    def _draw_title(self, picture: RunPicture | None) -> None:
+    def _draw_title(self, picture: RunView | None) -> None:
         view, chart = self.query_one("#run-title", LineView), self.query_one(RunChart)
         said = [part for part in self.title_parts(picture) if part]
         badge = " FROZEN " if chart.frozen else ""
@@ -154,7 +154,7 @@ class RunPage(WhileOpen, Screen[None]):
     def _shown(self, text: str) -> str:
         return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
-    def _draw_sentences(self, picture: RunPicture | None) -> None:
+    def _draw_sentences(self, picture: RunView | None) -> None:
         """They get the rows that they need, as far as the chart keeps half of the screen."""
         view = self.query_one("#run-sentences", LineView)
         said = [*self.more_sentences()]

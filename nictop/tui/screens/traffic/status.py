@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from nictop.model.text import units
 
 if TYPE_CHECKING:
-    from nictop.traffic.live.run_view import RunPicture
-    from nictop.tui.controllers.traffic import Traffic
+    from nictop.traffic.live.run_view import RunView
+    from nictop.tui.controllers.traffic import TrafficController
 
 
-def goodput_words(picture: RunPicture) -> str:
+def goodput_words(picture: RunView) -> str:
     """``3.21 Gb/s``: what arrives now, all directions together; "" before anything did."""
     newest = [flow.arrivals[-1].bits_per_second for flow in picture.flows if flow.arrivals]
     return units.bits_per_second(sum(newest)) if newest else ""
 
 
-def time_words(picture: RunPicture) -> str:
+def time_words(picture: RunView) -> str:
     """``7 of 20 s``; ``omitting 2 s`` while what is measured does not count; "" before the first byte."""
     if picture.seconds <= picture.begins or not any(flow.arrivals for flow in picture.flows):
         return ""
@@ -28,7 +28,7 @@ def time_words(picture: RunPicture) -> str:
     return f"{min(picture.seconds, picture.ends):.0f} of {picture.plan.time} s"
 
 
-def run_status(traffic: Traffic) -> str:
+def run_status(traffic: TrafficController) -> str:
     """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run goes on."""
     if not traffic.running:
         return ""
@@ -39,7 +39,7 @@ def run_status(traffic: Traffic) -> str:
     return f"▶ {said or 'a run begins'}"
 
 
-def progress_words(traffic: Traffic) -> str:
+def progress_words(traffic: TrafficController) -> str:
     """``run 3 of 20 · B: queues 4 · 2 min left``; "" for a single run, and when none goes on."""
     began = traffic.began
     if began is None or began.total < 2:
@@ -53,7 +53,7 @@ def progress_words(traffic: Traffic) -> str:
     return " · ".join(said)
 
 
-def ends_words(picture: RunPicture) -> str:
+def ends_words(picture: RunView) -> str:
     """``vm1 ens224 → vm2 ens224``, client first."""
     nics = {host.host: host.nic for host in picture.hosts}
     plan = picture.plan

@@ -8,7 +8,7 @@ from textual.widgets import Input
 MASK = "*"
 
 
-class Entry(Input):
+class TextInput(Input):
     """Textual's `Input` on one row."""
 
     def __init__(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.changes.guided import SetUp, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
 from nictop.errors import NictopError
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.probe.records import Channels, Link, PciFunction
-from nictop.rules import Watched
+from nictop.rules import HostFacts
 from nictop.rules.subjects import receive_queues
 from nictop.tui.widgets.base.form import Field
 
@@ -30,16 +30,16 @@ OF_JOB = {
 
 
 @dataclass(frozen=True)
-class Place:
+class NicRef:
     """What is set up: a NIC of a host that has told its inventory."""
 
-    host: Watched
+    host: HostFacts
     link: Link
     function: PciFunction | None
     """Its PCI function; None: it has none, or is on another bus."""
 
     @classmethod
-    def of(cls, host: Watched, link: Link) -> Place:
+    def of(cls, host: HostFacts, link: Link) -> NicRef:
         function = next((one for one in host.snapshot.pci if one.address == link.pci_address), None)
         return cls(host, link, function)
 
@@ -48,7 +48,7 @@ class Missing(NictopError):
     """Something has not been typed yet."""
 
 
-def fields_of(place: Place) -> Sequence[Field]:
+def fields_of(place: NicRef) -> Sequence[Field]:
     """All fields; what the NIC has now stands beside them."""
     online = place.host.inventory.platform.online_cpus or ""
     return (
@@ -74,7 +74,7 @@ def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
     return names
 
 
-def set_up_of(words: Mapping[str, str], place: Place) -> SetUp:
+def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
     """The job that the words make. NictopError when they make none: `Missing` while something is to be typed."""
     job = words["job"]
     if job == ADDRESS:

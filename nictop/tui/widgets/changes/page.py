@@ -17,8 +17,8 @@ from collections.abc import Iterator
 
 from nictop.changes.actions import as_command
 from nictop.changes.events import NOTHING_CHANGED
-from nictop.changes.job import Errand
-from nictop.changes.progress import Progress
+from nictop.changes.job import ChangeJob
+from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import SENTENCES, plan_lines
 from nictop.hosts.session import whole_seconds
 from nictop.model.facts import fit, width, wrap
@@ -53,7 +53,7 @@ MINDED = "     mind"
 class ChangePage:
     """Draws one change, `cells` cells wide."""
 
-    def __init__(self, errand: Errand, progress: Progress, cells: int, *, ascii_only: bool) -> None:
+    def __init__(self, errand: ChangeJob, progress: ChangeProgress, cells: int, *, ascii_only: bool) -> None:
         self._errand, self._progress, self._cells, self._ascii_only = errand, progress, cells, ascii_only
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
@@ -227,7 +227,7 @@ class ChangePage:
         return rule_line(title, self._cells)
 
 
-def _plan_title(progress: Progress) -> str:
+def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "prepared":
         return "What would be done"
     return "What was done" if progress.stage == "applied" or progress.outcome == "kept" else "What was to be done"
@@ -255,6 +255,6 @@ def _sum(*values: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def commands_of(progress: Progress) -> tuple[str, ...]:
+def commands_of(progress: ChangeProgress) -> tuple[str, ...]:
     """The actions as shell lines, for copying."""
     return tuple(as_command(one) for one in progress.wish.actions)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text import units
-from nictop.report.runs.points import Point, figures
+from nictop.report.runs.points import SetUpPoint, figures
 from nictop.traffic.analysis.comparison import Spread
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
@@ -39,7 +39,7 @@ SHORTEST_BAR = 8
 
 
 @dataclass(frozen=True)
-class Frame:
+class BarLayout:
     """What all lines have in common."""
 
     name: int
@@ -57,7 +57,7 @@ class Frame:
 
 
 def draw_points(
-    points: Sequence[Point], width: int, rows: int, *, names: Sequence[str] = (), ascii_only: bool = False
+    points: Sequence[SetUpPoint], width: int, rows: int, *, names: Sequence[str] = (), ascii_only: bool = False
 ) -> list[SpanLine]:
     """A line for each point and, as far as there are rows, for its hosts, those that paid most. `names`: of the points,
     else what was varied tells them apart. None is wider than `width`."""
@@ -84,7 +84,7 @@ def draw_points(
     return [cut(line, width) for line in lines]
 
 
-def _highest_costs(points: Sequence[Point]) -> dict[tuple[str, str], float]:
+def _highest_costs(points: Sequence[SetUpPoint]) -> dict[tuple[str, str], float]:
     """(role, host) → the most that it paid anywhere."""
     found: dict[tuple[str, str], float] = {}
     for point in points:
@@ -93,23 +93,25 @@ def _highest_costs(points: Sequence[Point]) -> dict[tuple[str, str], float]:
     return found
 
 
-def _ceiling(point: Point) -> float | None:
+def _ceiling(point: SetUpPoint) -> float | None:
     """Of its first run: all of them went the same way."""
     known = [run.result.ceiling.goodput for run in point.runs if run.result.ceiling is not None]
     return next((one for one in known if one is not None and 0 < one < math.inf), None)
 
 
-def _frame(names: Sequence[str], points: Sequence[Point], width: int, top: float, *, ascii_only: bool) -> Frame:
+def _frame(
+    names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, ascii_only: bool
+) -> BarLayout:
     name = min(max(cells(plain(one, ascii_only)) for one in names), max(3, width // 4))
     hosts = max((cells(f"{role} {clean(host)}") for point in points for role, host, _ in point.costs), default=0)
     words = 0 if width < WITH_VALUES else 20 if width < WITH_HOSTS else max(27, min(14 + hosts, width // 3))
     bar = width - name - words - 3
     if bar < SHORTEST_BAR:
         words, bar = 0, max(1, width - name - 3)
-    return Frame(name, bar, words, top, ascii_only)
+    return BarLayout(name, bar, words, top, ascii_only)
 
 
-def _head(frame: Frame, with_ceiling: bool) -> SpanLine:
+def _head(frame: BarLayout, with_ceiling: bool) -> SpanLine:
     low, middle, high = SPREAD_ASCII if frame.ascii_only else SPREAD
     spans: list[Span] = [frame.margin, ("goodput", "dim")]
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
@@ -118,7 +120,7 @@ def _head(frame: Frame, with_ceiling: bool) -> SpanLine:
     return (*spans, (f"  {COST_MARKS[frame.ascii_only]}", COST_STYLE), (" CPU per Gb/s", "dim"))
 
 
-def _goodput_line(name: str, point: Point, frame: Frame, ceiling: float | None) -> SpanLine:
+def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None) -> SpanLine:
     label: Span = (f" {drawn(name, frame.name, frame.ascii_only, 'right')} ", "title")
     known = point.goodput
     if known is None:
@@ -134,7 +136,7 @@ def _goodput_line(name: str, point: Point, frame: Frame, ceiling: float | None) 
     return tuple(spans)
 
 
-def _with_ceiling(marks: str, ceiling: float | None, frame: Frame) -> list[Span]:
+def _with_ceiling(marks: str, ceiling: float | None, frame: BarLayout) -> list[Span]:
     """A bar with the ceiling in the cell in which it lies."""
     if ceiling is None:
         return [(marks, GOODPUT_STYLE)]
@@ -160,7 +162,7 @@ def bar_cells(known: Spread, top: float, width: int, *, ascii_only: bool = False
     return (low * first + middle * (second - first) + high * (third - second)).ljust(width)
 
 
-def _cost_line(words: str, known: Spread | None, frame: Frame, top: float) -> SpanLine:
+def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -> SpanLine:
     """`top`: cores per Gb/s where the bar ends."""
     if known is None:
         return (
@@ -174,7 +176,7 @@ def _cost_line(words: str, known: Spread | None, frame: Frame, top: float) -> Sp
     return frame.margin, bar, (drawn(f" {told:>10} {words}", frame.words, frame.ascii_only), "dim")
 
 
-def _axis(frame: Frame, width: int) -> SpanLine:
+def _axis(frame: BarLayout, width: int) -> SpanLine:
     """Round values below the bars, the last one with its unit."""
     scale, left = Scale(frame.top, None), frame.name + 2
     canvas = Canvas(width, 1)
@@ -195,10 +197,10 @@ class PointChart(LineView):
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
-        self._points: tuple[Point, ...] = ()
+        self._points: tuple[SetUpPoint, ...] = ()
         self._names: tuple[str, ...] = ()
 
-    def show(self, points: Sequence[Point], names: Sequence[str] = ()) -> None:
+    def show(self, points: Sequence[SetUpPoint], names: Sequence[str] = ()) -> None:
         """`names`: of the points, where what was varied does not tell them apart."""
         self._points, self._names = tuple(points), tuple(names)
         self._draw()

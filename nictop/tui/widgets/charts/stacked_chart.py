@@ -13,7 +13,7 @@ from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.strip import KINDS, LETTERS, TEXTURES
-from nictop.tui.widgets.traffic.viewport import LONGEST_GAP, USUAL_WINDOW, Sight
+from nictop.tui.widgets.traffic.viewport import LONGEST_GAP, USUAL_WINDOW, VisibleRange
 
 Shares = tuple[float, ...]
 """Of all cores, in the order of `KINDS`: shares of 1."""
@@ -36,7 +36,7 @@ def shares(busy: Busy) -> Shares:
     )
 
 
-def columns(series: Sequence[Busy], sight: Sight, width: int) -> list[Shares | None]:
+def columns(series: Sequence[Busy], sight: VisibleRange, width: int) -> list[Shares | None]:
     """The mean of each column, or the window in which it lies where windows are longer; None: nothing is known."""
     step = sight.span / width
     if step < USUAL_WINDOW:
@@ -68,7 +68,7 @@ def _covering(series: Sequence[Busy], times: Sequence[float], time: float) -> Sh
     return shares(series[index]) if time > begin else None
 
 
-def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: Sight, *, ascii_only: bool) -> None:
+def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, ascii_only: bool) -> None:
     """The chart with its scale in the cells of `box`."""
     width = box.columns - GUTTER
     if width < 1 or box.rows < 1:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nictop.model.facts import clean, fit
-from nictop.model.queues.cpu_consumers import Spender, spenders
+from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.heatmap import Heat, fold
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
@@ -210,7 +210,7 @@ def draw_spenders(snapshot: Snapshot, width: int) -> list[SpanLine]:
     return lines
 
 
-def _spender(one: Spender, snapshot: Snapshot) -> SpanLine:
+def _spender(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
     spans: list[Span] = [(" " + fit(one.name, NAME_WIDTH), "title"), (f"{100 * (one.total or 0):5.0f} %  ", "")]
     if one.kind == "machine":
         parts = (("vCPUs", one.vcpu), ("rest", one.rest), ("vhost", one.vhost))

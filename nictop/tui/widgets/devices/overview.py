@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widgets import Input
 
-from nictop.hosts.session import Followed
+from nictop.hosts.session import HostSession
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.devices.pairs import Pairs, pairs, peers
@@ -21,7 +21,7 @@ from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Diagnosis
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 
@@ -76,11 +76,11 @@ class OverviewView(WhileOpen, Container):
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(ascii_only=self._ascii_only, id="nics")
-        yield Entry(placeholder=HINT, ascii_only=self._ascii_only, id="nic-filter")
+        yield TextInput(placeholder=HINT, ascii_only=self._ascii_only, id="nic-filter")
         yield LineView(ascii_only=self._ascii_only, id="nic-facts")
 
     def on_mount(self) -> None:
-        self.query_one(Entry).display = False
+        self.query_one(TextInput).display = False
         self.query_one("#nic-facts").can_focus = False
 
     @property
@@ -88,7 +88,7 @@ class OverviewView(WhileOpen, Container):
         return self.query_one(OverviewTable).chosen
 
     def show(
-        self, hosts: Sequence[Followed], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
+        self, hosts: Sequence[HostSession], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
     ) -> None:
         """Draw the hosts as they are in `pictures`, one of each."""
         links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
@@ -106,7 +106,7 @@ class OverviewView(WhileOpen, Container):
         self._draw()
 
     def _draw(self) -> None:
-        wanted = row_filter(self.query_one(Entry).value)
+        wanted = row_filter(self.query_one(TextInput).value)
         rows, table = wanted.accepted(self._rows), self.query_one(OverviewTable)
         table.show(rows)
         title = f"{_number(rows)}" if len(rows) == len(self._rows) else f"{_number(rows)} of {_number(self._rows)}"
@@ -118,7 +118,7 @@ class OverviewView(WhileOpen, Container):
         """Complaints about the filter come first: without them an empty table is a riddle."""
         view, row = self.query_one("#nic-facts", LineView), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
-        complaints = row_filter(self.query_one(Entry).value).complaints
+        complaints = row_filter(self.query_one(TextInput).value).complaints
         lines: list[SpanLine] = [((f" {part}", "warn"),) for said in complaints for part in self._wrapped(said, cells)]
         if row is not None and row.end.ifindex == NO_NIC:
             said = row.snapshot.message or ("no NIC" if row.snapshot.inventory is not None else "nothing heard yet")
@@ -144,18 +144,18 @@ class OverviewView(WhileOpen, Container):
     # --------------------------------------------------------------------------------------------------- filter
 
     def action_filter(self) -> None:
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         entry.display = True
         self.screen.set_focus(entry)  # at once: what is typed next belongs to it
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The key of the filter is handled before any other, so that what follows it is typed into the filter; there
         it is a character."""
-        return action != "filter" or not self.is_open or not self.query_one(Entry).has_focus
+        return action != "filter" or not self.is_open or not self.query_one(TextInput).has_focus
 
     def end_filter(self) -> bool:
         """Take the filter away; whether there was one."""
-        entry = self.query_one(Entry)
+        entry = self.query_one(TextInput)
         there = entry.display
         entry.value, entry.display = "", False
         self.screen.set_focus(self.query_one(OverviewTable))
@@ -168,7 +168,7 @@ class OverviewView(WhileOpen, Container):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The filter stays; an empty one goes."""
         event.stop()
-        self.query_one(Entry).display = bool(event.value.strip())
+        self.query_one(TextInput).display = bool(event.value.strip())
         self.screen.set_focus(self.query_one(OverviewTable))
 
 

@@ -30,7 +30,7 @@ GRAPH_WIDTHS = (24, 16, 10, 6)
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """How the width of the table is divided."""
 
     name: int
@@ -38,19 +38,19 @@ class Layout:
     graph: int
 
 
-def layout(width: int, *, packets: bool) -> Layout:
+def layout(width: int, *, packets: bool) -> TableLayout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
     columns = visible_columns(width - SMALLEST_NAME - GRAPH_WIDTHS[-1] - 2, packets=packets)
     without_graph = visible_columns(width - SMALLEST_NAME - 1, packets=packets)
     now = ("in_packets", "out_packets") if packets else ("in", "out")
     if any(column.key in now and column not in columns for column in without_graph):  # what is, before what was
         room = width - 1 - sum(column.width + 1 for column in without_graph)
-        return Layout(name=max(1, room), columns=without_graph, graph=0)
+        return TableLayout(name=max(1, room), columns=without_graph, graph=0)
     room = width - 1 - sum(column.width + 1 for column in columns)
     graph = next((cells for cells in GRAPH_WIDTHS if room - cells - 1 >= COMFORTABLE_NAME), GRAPH_WIDTHS[-1])
     if room - graph - 1 < SMALLEST_NAME:
         graph = 0
-    return Layout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
+    return TableLayout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
 
 
 class DeviceTable(ChoiceView):
@@ -141,14 +141,14 @@ class DeviceTable(ChoiceView):
             self.index,
         )
 
-    def _header_line(self, shape: Layout) -> SpanLine:
+    def _header_line(self, shape: TableLayout) -> SpanLine:
         cells = [" " + fit("DEVICE", shape.name)]
         cells += [fit(column.title, column.width, column.align) for column in shape.columns]
         if shape.graph:
             cells.append(fit("HISTORY" if shape.graph > 7 else "PAST", shape.graph))
         return ((" ".join(cells), ""),)
 
-    def _row_line(self, row: Row, shape: Layout, snapshot: Snapshot, history: History) -> SpanLine:
+    def _row_line(self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History) -> SpanLine:
         lead = guides(row, ascii_only=self.ascii_only)
         title = ascii_text(row.title) if self.ascii_only else row.title
         if row.kind in ("host", "group"):

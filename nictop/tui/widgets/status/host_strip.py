@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nictop.hosts.session import Followed, Standing
+from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width
 from nictop.tui.widgets.base.line_view import Span
@@ -28,13 +28,13 @@ MORE = 5
 """Cells for the number of hosts that have no room at one side."""
 
 
-def host_mark(standing: Standing, *, ascii_only: bool) -> Span:
+def host_mark(standing: ConnectionStatus, *, ascii_only: bool) -> Span:
     """The mark of a host, in its colour."""
     return MARKS[standing][ascii_only], STYLES[standing]
 
 
 def draw_hosts(
-    hosts: Sequence[Followed], chosen: str, cells: int, now: float, interval: float, *, ascii_only: bool
+    hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, ascii_only: bool
 ) -> list[Span]:
     """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
     both ends say how many are out of sight."""
@@ -57,7 +57,7 @@ def draw_hosts(
     return _cut([*before, *spans, *after], cells)
 
 
-def _item(host: Followed, is_chosen: bool, now: float, interval: float, ascii_only: bool) -> list[Span]:
+def _item(host: HostSession, is_chosen: bool, now: float, interval: float, ascii_only: bool) -> list[Span]:
     standing = host.standing(now, interval)
     mark, style = host_mark(standing, ascii_only=ascii_only)
     name = ascii_text(clean(host.name)) if ascii_only else clean(host.name)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from nictop.hosts.session import Followed
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.devices.rights import is_root, rights_words
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, platform_words, wrap
-from nictop.model.time_axis import Here, clock_words
+from nictop.model.time_axis import LocalClock, clock_words
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark
@@ -34,10 +34,10 @@ def address_words(host: Host) -> str:
 
 
 @dataclass(frozen=True)
-class Moment:
+class DrawTime:
     """When it is drawn: this machine's clocks, and how often hosts speak."""
 
-    here: Here
+    here: LocalClock
     interval: float
 
 
@@ -52,16 +52,16 @@ class HostTable(ChoiceView):
 
     def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
-        self._hosts: Sequence[Followed] = ()
+        self._hosts: Sequence[HostSession] = ()
         self._shown = ""
-        self._moment: Moment | None = None
+        self._moment: DrawTime | None = None
 
     @property
-    def chosen(self) -> Followed | None:
+    def chosen(self) -> HostSession | None:
         index = self.index
         return None if index is None else self._hosts[index]
 
-    def show(self, hosts: Sequence[Followed], shown: str, moment: Moment) -> None:
+    def show(self, hosts: Sequence[HostSession], shown: str, moment: DrawTime) -> None:
         """Draw these; `shown` is the one whose devices the live screen has."""
         self._hosts, self._shown, self._moment = hosts, shown, moment
         self.set_keys([host.name for host in hosts])
@@ -82,7 +82,7 @@ class HostTable(ChoiceView):
                 len(self._hosts), lambda index: self._line_for(index, columns, moment), ((header, ""),), self.index
             )
 
-    def _line_for(self, index: int, columns: Sequence[tuple[str, int]], moment: Moment) -> SpanLine:
+    def _line_for(self, index: int, columns: Sequence[tuple[str, int]], moment: DrawTime) -> SpanLine:
         host, now = self._hosts[index], moment.here.monotonic
         standing = host.standing(now, moment.interval)
         root = is_root(host.snapshot)
@@ -101,7 +101,7 @@ class HostTable(ChoiceView):
         return tuple(spans)
 
 
-def _user(host: Followed) -> str:
+def _user(host: HostSession) -> str:
     return f"user {host.snapshot.hello.euid}" if host.snapshot.hello is not None else "–"
 
 
@@ -116,7 +116,7 @@ def _columns(cells: int) -> list[tuple[str, int]]:
     return kept
 
 
-def draw_host(host: Followed, moment: Moment, cells: int) -> list[SpanLine]:
+def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]:
     """Everything about one host, each fact wrapped to `cells`."""
     now = moment.here.monotonic
     standing, snapshot = host.standing(now, moment.interval), host.snapshot

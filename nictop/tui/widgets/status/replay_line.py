@@ -11,7 +11,7 @@ from collections.abc import Callable
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, wrap
 from nictop.model.facts import width as cells
-from nictop.replay.position import Place, wall_words
+from nictop.replay.position import PlaybackPosition, wall_words
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
 MARKS = {"playing": ("▶", ">"), "paused": ("▮", "="), "end": ("■", "#"), "newest": ("●", "*")}
@@ -28,7 +28,7 @@ NARROW = 60
 """Cells below which there is no room for the name of the file."""
 
 
-def draw_place(place: Place, width: int, *, ascii_only: bool = False) -> SpanLine:
+def draw_place(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> SpanLine:
     """One line of at most `width` cells; what matters least is left out first."""
     mark = MARKS[place.state][ascii_only]
     left: list[Span] = [(f" {mark} ", "accent"), (wall_words(place.wall + place.now), "title")]
@@ -49,7 +49,7 @@ def draw_place(place: Place, width: int, *, ascii_only: bool = False) -> SpanLin
     return _fitted((*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim")), width)
 
 
-def draw_bar(place: Place, width: int, *, ascii_only: bool = False) -> SpanLine:
+def draw_bar(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> SpanLine:
     """The whole recording in `width` cells: what has been, what is to come, runs, and here."""
     past, future, run_past, run_future, here = BAR[ascii_only]
     span = max(place.end - place.begin, 1e-9)
@@ -84,7 +84,9 @@ class ReplayLine(LineView):
 
     can_focus = False
 
-    def __init__(self, *, ascii_only: bool, place: Callable[[], Place] | None, id: str | None = None) -> None:
+    def __init__(
+        self, *, ascii_only: bool, place: Callable[[], PlaybackPosition] | None, id: str | None = None
+    ) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
         self._place = place
 

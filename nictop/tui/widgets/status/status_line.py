@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from nictop.hosts.session import SILENCE, Followed, whole_seconds
+from nictop.hosts.session import SILENCE, HostSession, whole_seconds
 from nictop.model.facts import clean, fit, platform_words
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
@@ -78,7 +78,7 @@ def draw_status(
 
 
 def draw_several(
-    hosts: Sequence[Followed],
+    hosts: Sequence[HostSession],
     chosen: str,
     width: int,
     interval: float,
@@ -151,7 +151,7 @@ class StatusLine(LineView):
         self._cost: tuple[float, int] | None = None
         self._snapshot: Snapshot | None = None
         self._frozen = False
-        self._hosts: tuple[Followed, ...] = ()
+        self._hosts: tuple[HostSession, ...] = ()
         self._chosen = ""
         self._run = self._recording = ""
         self.pids: tuple[int, ...] = ()
@@ -187,7 +187,7 @@ class StatusLine(LineView):
         """What goes on, whichever host is shown."""
         return "  ".join(part for part in (self._recording, self._run) if part)
 
-    def show_hosts(self, hosts: tuple[Followed, ...], chosen: str) -> None:
+    def show_hosts(self, hosts: tuple[HostSession, ...], chosen: str) -> None:
         """These are watched, and the screen is about one of them; a single one is drawn from its snapshot."""
         others = hosts != self._hosts
         self._hosts, self._chosen = hosts, chosen

@@ -1,6 +1,6 @@
 """The chart of a run as a widget: draws what is new, keeps a cursor, stands still when it is told to.
 
-Takes a `RunPicture`; `run_drawing` draws it.
+Takes a `RunView`; `run_drawing` draws it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from textual.message import Message
 
-from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.traffic.chart_drawing import draw_run, ingredients, layout_of
 from nictop.tui.widgets.traffic.viewport import View, chosen_host, enlarged, sight_of
@@ -30,13 +30,13 @@ class RunChart(LineView):
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
-        self._newest: RunPicture | None = None
-        self._frozen: RunPicture | None = None
+        self._newest: RunView | None = None
+        self._frozen: RunView | None = None
         self.view = View()
         self._drawn_of: tuple[object, ...] | None = None
 
     @property
-    def shown(self) -> RunPicture | None:
+    def shown(self) -> RunView | None:
         """The picture that is drawn: the newest one, or that of the moment when it was frozen."""
         return self._frozen if self._frozen is not None else self._newest
 
@@ -49,7 +49,7 @@ class RunChart(LineView):
     def frozen(self) -> bool:
         return self._frozen is not None
 
-    def show(self, picture: RunPicture | None) -> None:
+    def show(self, picture: RunView | None) -> None:
         """Draw this run; another one than before is seen whole, without a cursor."""
         before = self._newest.result if self._newest is not None else None
         if picture is None or (before is not None and picture.result is not before):

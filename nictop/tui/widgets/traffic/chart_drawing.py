@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import width as cells
-from nictop.traffic.live.run_view import Moment, RunPicture, moment, whole
+from nictop.traffic.live.run_view import RunMoment, RunView, moment, whole
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import (
     Box,
@@ -40,7 +40,7 @@ from nictop.tui.widgets.traffic.legend import (
     draw_legend,
     shown,
 )
-from nictop.tui.widgets.traffic.viewport import Scale, Sight, View, chosen_host, cpu_line, scale_of, sight_of
+from nictop.tui.widgets.traffic.viewport import Scale, View, VisibleRange, chosen_host, cpu_line, scale_of, sight_of
 
 LEFT_AXIS, RIGHT_AXIS = 6, 5
 """Cells that the axes take."""
@@ -55,7 +55,7 @@ TWO_HEADS = 9
 
 
 @dataclass(frozen=True)
-class Layout:
+class ChartLayout:
     """Where everything stands in so many cells."""
 
     heads: int
@@ -71,7 +71,7 @@ class Layout:
         return Box(self.left, *self.plots[number][:1], self.columns, self.plots[number][1])
 
 
-def layout_of(flows: int, width: int, height: int) -> Layout:
+def layout_of(flows: int, width: int, height: int) -> ChartLayout:
     """The plots get what the words leave; as soon as there are too few rows for two of them there is one."""
     heads = 0 if height < 2 else 2 if height >= TWO_HEADS else 1
     foot = height - heads >= 3
@@ -84,10 +84,10 @@ def layout_of(flows: int, width: int, height: int) -> Layout:
         part = rows // count + (number < rows % count)
         plots.append((row, part))
         row += part
-    return Layout(heads, left, max(1, width - left - right), right, tuple(plots), foot)
+    return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), foot)
 
 
-def draw_run(picture: RunPicture, view: View, width: int, height: int, *, ascii_only: bool = False) -> list[SpanLine]:
+def draw_run(picture: RunView, view: View, width: int, height: int, *, ascii_only: bool = False) -> list[SpanLine]:
     """Exactly `height` lines, none wider than `width` cells."""
     if width < 1 or height < 1:
         return []
@@ -107,7 +107,7 @@ def draw_run(picture: RunPicture, view: View, width: int, height: int, *, ascii_
     return drawing.lines()
 
 
-def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
+def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
     """All that the drawing depends on: while it is the same there is nothing to draw anew."""
     host = chosen_host(picture, view)
     return (
@@ -122,7 +122,7 @@ def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
     )
 
 
-def columns_of(picture: RunPicture, sight: Sight, layout: Layout) -> list[list[float | None]]:
+def columns_of(picture: RunView, sight: VisibleRange, layout: ChartLayout) -> list[list[float | None]]:
     """Bits per second of each plot; with fewer plots than directions, of all directions together."""
     step = sight.span / layout.columns
     found = [
@@ -141,10 +141,10 @@ def columns_of(picture: RunPicture, sight: Sight, layout: Layout) -> list[list[f
 class Drawing:
     """One picture while it is drawn."""
 
-    picture: RunPicture
+    picture: RunView
     view: View
-    layout: Layout
-    sight: Sight
+    layout: ChartLayout
+    sight: VisibleRange
     scale: Scale
     canvas: Canvas
     ascii_only: bool
@@ -240,7 +240,7 @@ def _row_of(share: float, box: Box) -> int:
     return box.top + box.rows - 1 - round(share * (box.rows - 1))
 
 
-def values_of(picture: RunPicture, time: float | None) -> Moment:
+def values_of(picture: RunView, time: float | None) -> RunMoment:
     """Under the cursor; without one what counts of a run that is over, and the newest of one that goes on."""
     if time is None:
         over = whole(picture)

@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 from nictop.errors import NictopError
 from nictop.model.text.words import counted
 from nictop.traffic.plan.quantities import amount, bit_rate, cpu, dscp, seconds, whole_number
-from nictop.traffic.plan.request import Wish, values
+from nictop.traffic.plan.request import RunRequest, values
 from nictop.tui.widgets.base.form import Field, next_choice
 from nictop.tui.widgets.base.form import presets as presets_of
 
@@ -66,7 +66,9 @@ def presets() -> dict[str, str]:
     return presets_of(FIELDS)
 
 
-def wish_of(words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]) -> tuple[Wish, dict[str, str]]:
+def wish_of(
+    words: Mapping[str, str], client: str, server: str, others: tuple[str, ...]
+) -> tuple[RunRequest, dict[str, str]]:
     """The wish, without places but the hosts', and name of a field → what is wrong with its words. `others`: hosts that
     may observe."""
     found: dict[str, object] = {}
@@ -85,7 +87,7 @@ def wish_of(words: Mapping[str, str], client: str, server: str, others: tuple[st
     if isinstance(compared, tuple) and len(compared[1]) != 2:
         problems["compare"] = f"{counted(len(compared[1]), 'value')}, and a comparison is of exactly two"
         del found["compare"]
-    return replace(Wish(client, server), **found), problems  # type: ignore[arg-type]
+    return replace(RunRequest(client, server), **found), problems  # type: ignore[arg-type]
 
 
 def field_of(sentence: str) -> str | None:
@@ -97,4 +99,4 @@ def field_of(sentence: str) -> str | None:
     return first if first in BY_NAME else None
 
 
-assert {field.name for field in FIELDS} <= {field.name for field in fields(Wish)}
+assert {field.name for field in FIELDS} <= {field.name for field in fields(RunRequest)}

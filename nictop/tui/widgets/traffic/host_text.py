@@ -12,8 +12,8 @@ from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text import units
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
-from nictop.traffic.live.flow_view import Arrival, Sending
-from nictop.traffic.live.run_view import HostMoment, Moment
+from nictop.traffic.live.flow_view import Arrival, SenderState
+from nictop.traffic.live.run_view import HostMoment, RunMoment
 from nictop.traffic.results.result import MOST_STEAL
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.stacked_chart import shares
@@ -82,7 +82,7 @@ def split_words(busy: Busy | None, ascii_only: bool, *, brief: bool = False) -> 
     return spans
 
 
-def network_parts(one: HostMoment, values: Moment) -> list[Part]:
+def network_parts(one: HostMoment, values: RunMoment) -> list[Part]:
     """Connections that it sends by, its NIC, and what carries the packets: the most telling first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
@@ -92,7 +92,7 @@ def network_parts(one: HostMoment, values: Moment) -> list[Part]:
     return [part for part in parts if part] or [()]
 
 
-def sending_words(one: Sending) -> Part:
+def sending_words(one: SenderState) -> Part:
     spans: list[Span] = []
     if one.retransmits is not None:
         spans += [("retransmits ", "dim"), (units.count(one.retransmits), "warn" if one.retransmits else "")]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from nictop.model.facts import width as cells
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.run_view import HostMoment, Moment, RunPicture
+from nictop.traffic.live.run_view import HostMoment, RunMoment, RunView
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import spark
@@ -44,7 +44,7 @@ LONG_WORDS = 100
 """Cells from which on a single line says more of the busiest core than its number."""
 
 
-def draw_hosts(picture: RunPicture, view: View, width: int, rows: int, *, ascii_only: bool = False) -> list[SpanLine]:
+def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, ascii_only: bool = False) -> list[SpanLine]:
     """All hosts in order, each with as many of the rows as it can use, at least one; none wider than `width`."""
     if width < 1 or not picture.hosts:
         return []
@@ -64,7 +64,7 @@ def draw_hosts(picture: RunPicture, view: View, width: int, rows: int, *, ascii_
     return lines
 
 
-def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
+def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
     """All that the drawing depends on: while it is the same there is nothing to draw anew."""
     datagrams = picture.plan.protocol == "udp"
     return (
@@ -77,7 +77,7 @@ def ingredients(picture: RunPicture, view: View) -> tuple[object, ...]:
 
 
 def _line(
-    picture: RunPicture, view: View, one: HostMoment, values: Moment, size: tuple[int, int], *, ascii_only: bool
+    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int], *, ascii_only: bool
 ) -> SpanLine:
     """The few numbers that tell most, and the CPU over time in what is left. `size`: cells of the label, and of all."""
     label, width = size
@@ -102,7 +102,7 @@ def _line(
 
 
 def _block(
-    picture: RunPicture, view: View, one: HostMoment, values: Moment, size: tuple[int, int, int], *, ascii_only: bool
+    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int, int], *, ascii_only: bool
 ) -> list[SpanLine]:
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
@@ -159,11 +159,11 @@ class RunHosts(LineView):
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
-        self._picture: RunPicture | None = None
+        self._picture: RunView | None = None
         self._view = View()
         self._drawn_of: tuple[object, ...] | None = None
 
-    def show(self, picture: RunPicture | None, time: float | None = None, span: float | None = None) -> None:
+    def show(self, picture: RunView | None, time: float | None = None, span: float | None = None) -> None:
         """`time` and `span`: the cursor and the seconds in sight of the chart, so that both show the same."""
         self._picture, self._view = picture, View(cursor=time, span=span)
         self._draw()

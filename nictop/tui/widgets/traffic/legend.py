@@ -12,7 +12,7 @@ from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells
 from nictop.model.text import units
-from nictop.traffic.live.run_view import FlowMoment, Moment, RunPicture
+from nictop.traffic.live.run_view import FlowMoment, RunMoment, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.charts.plot import LINE_ASCII, time_words
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
@@ -26,7 +26,7 @@ WHOLE, UPPER, LOWER = ("█", "#"), ("▀", "^"), ("▄", "v")
 
 
 def draw_legend(
-    picture: RunPicture, view: View, values: Moment, scale: Scale, width: int, *, margin: int, ascii_only: bool
+    picture: RunView, view: View, values: RunMoment, scale: Scale, width: int, *, margin: int, ascii_only: bool
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
     unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
@@ -58,7 +58,7 @@ def _flows(flows: Sequence[FlowMoment], shortness: int, ascii_only: bool) -> lis
     return spans
 
 
-def _cpu(picture: RunPicture, view: View, values: Moment, shortness: int) -> list[Span]:
+def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int) -> list[Span]:
     host = chosen_host(picture, view)
     if host is None:
         return []
@@ -79,7 +79,7 @@ def _cpu(picture: RunPicture, view: View, values: Moment, shortness: int) -> lis
     return spans
 
 
-def draw_ceiling_words(picture: RunPicture, scale: Scale, width: int, *, margin: int, ascii_only: bool) -> SpanLine:
+def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: int, ascii_only: bool) -> SpanLine:
     """The ceiling with its number, or why there is none."""
     ceiling = picture.ceiling
     if ceiling is None:

@@ -16,7 +16,7 @@ from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
-from nictop.traffic.plan.plan import Offer, Place
+from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
@@ -30,7 +30,7 @@ UNKNOWN = "–"
 class OfferRow:
     """An offer in words, as the machines give them."""
 
-    offer: Offer
+    offer: EndpointPair
     cells: tuple[str, ...]
     """As `TITLES`."""
 
@@ -45,18 +45,18 @@ class OfferRow:
         return all(word in text for word in words)
 
 
-def offer_rows(offers: Sequence[Offer], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
+def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
     """In their order."""
     return tuple(OfferRow(offer, _cells(offer, snapshots)) for offer in offers)
 
 
-def link_of(place: Place, snapshots: Mapping[str, Snapshot]) -> Link | None:
+def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
     """The netdev of a place."""
     snapshot = snapshots.get(place.host)
     return snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
 
 
-def _cells(offer: Offer, snapshots: Mapping[str, Snapshot]) -> tuple[str, ...]:
+def _cells(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> tuple[str, ...]:
     client, server = (link_of(place, snapshots) for place in (offer.client, offer.server))
     speeds = dict.fromkeys(speed(link) or UNKNOWN for link in (client, server) if link is not None)
     return (

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width
 from nictop.model.text import units
-from nictop.report.runs.points import Point, points
+from nictop.report.runs.points import SetUpPoint, points
 from nictop.report.runs.sentences import moment_words
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
@@ -27,16 +27,16 @@ LONGEST = 40
 
 
 @dataclass(frozen=True)
-class SetUp:
+class ResultGroup:
     """Runs of one set-up of one experiment."""
 
     key: str
-    point: Point
-    experiment: tuple[Kept, ...]
+    point: SetUpPoint
+    experiment: tuple[StoredRun, ...]
     """All runs of the experiment, in order."""
 
     @property
-    def first(self) -> Kept:
+    def first(self) -> StoredRun:
         return self.point.runs[0]
 
     @property
@@ -64,15 +64,15 @@ class SetUp:
         )
 
 
-def set_ups(runs: Sequence[Kept]) -> tuple[SetUp, ...]:
+def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
     """Newest experiment first; within one, as they first came."""
-    experiments: dict[str, list[Kept]] = {}
+    experiments: dict[str, list[StoredRun]] = {}
     for one in runs:
         experiments.setdefault(one.experiment, []).append(one)
     found = []
     for identity, members in experiments.items():
         ordered = tuple(sorted(members, key=lambda one: one.number))
-        found += [SetUp(f"{identity} {one.group} {one.value}", one, ordered) for one in points(ordered)]
+        found += [ResultGroup(f"{identity} {one.group} {one.value}", one, ordered) for one in points(ordered)]
     return tuple(found)
 
 
@@ -81,17 +81,17 @@ class SetUpList(ChoiceView):
 
     def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
         super().__init__(ascii_only=ascii_only, id=id)
-        self._rows: tuple[SetUp, ...] = ()
+        self._rows: tuple[ResultGroup, ...] = ()
         self.marks: dict[str, str] = {}
         """A or B → key of its set-up."""
         self._empty: Sequence[str] = ()
 
     @property
-    def chosen(self) -> SetUp | None:
+    def chosen(self) -> ResultGroup | None:
         index = self.index
         return None if index is None or index >= len(self._rows) else self._rows[index]
 
-    def marked(self, letter: str) -> SetUp | None:
+    def marked(self, letter: str) -> ResultGroup | None:
         return next((row for row in self._rows if row.key == self.marks.get(letter)), None)
 
     def mark(self, letter: str) -> None:
@@ -105,7 +105,7 @@ class SetUpList(ChoiceView):
             self.marks = {one: key for one, key in self.marks.items() if key != row.key} | {letter: row.key}
         self.redraw()
 
-    def show(self, rows: Sequence[SetUp], empty: Sequence[str]) -> None:
+    def show(self, rows: Sequence[ResultGroup], empty: Sequence[str]) -> None:
         """Draw these; `empty`: what is said when there are none."""
         self._rows, self._empty = tuple(rows), empty
         self.set_keys([row.key for row in self._rows])

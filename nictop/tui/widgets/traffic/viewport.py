@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from nictop.model.text.units import SI_PREFIXES
 from nictop.traffic.analysis.cpu_load import Busy
-from nictop.traffic.live.host_view import HostPicture
-from nictop.traffic.live.run_view import RunPicture
+from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.charts.plot import Vertex
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 
@@ -42,7 +42,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Sight:
+class VisibleRange:
     """The part of the axis that is in sight."""
 
     begin: float
@@ -53,21 +53,21 @@ class Sight:
         return self.begin + self.span
 
 
-def sight_of(picture: RunPicture, view: View) -> Sight:
+def sight_of(picture: RunView, view: View) -> VisibleRange:
     """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
     begin = picture.begins
     end = min(max(picture.ends, begin + 1.0), begin + LONGEST_SIGHT)
     if view.span is None or view.span >= end - begin:
-        return Sight(begin, end - begin)
+        return VisibleRange(begin, end - begin)
     newest = max((flow.arrivals[-1].time for flow in picture.flows if flow.arrivals), default=begin)
     last = max(newest, begin + view.span)
     if view.cursor is not None and view.cursor < last - view.span:
         last = max(view.cursor, begin) + 0.75 * view.span
     last = min(end, max(last, begin + view.span))
-    return Sight(last - view.span, view.span)
+    return VisibleRange(last - view.span, view.span)
 
 
-def enlarged(picture: RunPicture, view: View, steps: int) -> float | None:
+def enlarged(picture: RunView, view: View, steps: int) -> float | None:
     """Seconds in sight after so many steps in (above 0) or out: halves of the whole run; None: all of it."""
     everything = sight_of(picture, View()).span
     now = math.log2(everything / view.span) if view.span else 0.0
@@ -98,7 +98,7 @@ class Scale:
         return f"{value / 1000.0**self.power:g}"
 
 
-def scale_of(picture: RunPicture, columns: Sequence[Sequence[float | None]]) -> Scale:
+def scale_of(picture: RunView, columns: Sequence[Sequence[float | None]]) -> Scale:
     """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
     most = max((value for one in columns for value in one if value is not None), default=0.0)
     ceiling = picture.ceiling.goodput if picture.ceiling is not None else None
@@ -107,7 +107,7 @@ def scale_of(picture: RunPicture, columns: Sequence[Sequence[float | None]]) -> 
     return Scale(nice_ceiling(min(HIGHEST, max(most, ceiling))), ceiling)
 
 
-def chosen_host(picture: RunPicture, view: View) -> HostPicture | None:
+def chosen_host(picture: RunView, view: View) -> HostLoadView | None:
     """The host whose CPU is drawn."""
     receiver = picture.flows[0].receiver if picture.flows else None
     by_name = {one.host: one for one in picture.hosts}

@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from nictop.probe.inventory.configuration import collect as link_configuration
 from nictop.probe.inventory.configuration import files as configuration_files
 from nictop.probe.inventory.configuration.collect import read_link_configuration
-from nictop.probe.inventory.configuration.ifupdown import Source, parse_assignments, parse_ifcfg, parse_interfaces
+from nictop.probe.inventory.configuration.ifupdown import (
+    SourceDirective,
+    parse_assignments,
+    parse_ifcfg,
+    parse_interfaces,
+)
 from nictop.probe.inventory.configuration.netplan import parse_cloud_init, parse_netplan
 from nictop.probe.inventory.configuration.networkd import parse_link, parse_network, parse_unit
-from nictop.probe.inventory.configuration.sriov import Asked, parse_modprobe, parse_numvfs, parse_numvfs_line
+from nictop.probe.inventory.configuration.sriov import VfRequest, parse_modprobe, parse_numvfs, parse_numvfs_line
 from nictop.probe.inventory.configuration.udev import parse_udev_rules
 from nictop.probe.inventory.configuration.yaml_subset import Node, parse_yaml
 from nictop.probe.records import ConfigurationEntry, Unreadable
@@ -168,7 +173,10 @@ def test_ifupdown() -> None:
         entry("ifupdown", 14, names=("vmbr0",)),
         entry("ifupdown", 16, names=("ppp0",), methods=("ppp",)),
     ]
-    assert sources == [Source("/etc/network/interfaces.d/*", False), Source("/etc/network/more", True)]
+    assert sources == [
+        SourceDirective("/etc/network/interfaces.d/*", False),
+        SourceDirective("/etc/network/more", True),
+    ]
 
 
 def test_ifcfg() -> None:
@@ -249,19 +257,19 @@ def test_udev_rules() -> None:
 @pytest.mark.parametrize(
     ("line", "asked"),
     [
-        ("echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs", Asked("ens1f0", "", 4)),
-        ("ExecStart=sh -c 'echo 8 > /sys/bus/pci/devices/0000:3B:00.1/sriov_numvfs'", Asked("", "0000:3b:00.1", 8)),
-        ("  echo 2 | sudo tee /sys/class/net/ens1f0/device/sriov_numvfs", Asked("ens1f0", "", 2)),
-        ("/sys/class/net/ens1f0/device/sriov_numvfs=16", Asked("ens1f0", "", 16)),
-        ("class/net/ens1f0/device/sriov_numvfs = 16", Asked("ens1f0", "", 16)),
-        ("w /sys/class/net/ens1f0/device/sriov_numvfs - - - - 6", Asked("ens1f0", "", 6)),
-        ('echo "$n" > "/sys/class/net/$i/device/sriov_numvfs"', Asked("", "", None)),
+        ("echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "", 4)),
+        ("ExecStart=sh -c 'echo 8 > /sys/bus/pci/devices/0000:3B:00.1/sriov_numvfs'", VfRequest("", "0000:3b:00.1", 8)),
+        ("  echo 2 | sudo tee /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "", 2)),
+        ("/sys/class/net/ens1f0/device/sriov_numvfs=16", VfRequest("ens1f0", "", 16)),
+        ("class/net/ens1f0/device/sriov_numvfs = 16", VfRequest("ens1f0", "", 16)),
+        ("w /sys/class/net/ens1f0/device/sriov_numvfs - - - - 6", VfRequest("ens1f0", "", 6)),
+        ('echo "$n" > "/sys/class/net/$i/device/sriov_numvfs"', VfRequest("", "", None)),
         ("cat /sys/class/net/ens1f0/device/sriov_numvfs", None),
         ("# echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs", None),
         ("echo 4 > /sys/class/net/ens1f0/mtu", None),
     ],
 )  # fmt: skip
-def test_who_writes_sriov_numvfs(line: str, asked: Asked | None) -> None:
+def test_who_writes_sriov_numvfs(line: str, asked: VfRequest | None) -> None:
     assert parse_numvfs_line(line) == asked
 
 

@@ -51,7 +51,7 @@ def captured(root: Path) -> Callable[[int], Ethtool]:
     strings = ethtool_messages.parse_string_sets(dict(iterate(bytes.fromhex(said.pop("strings")[0]))))
     answers = {}
     for part, bodies in said.items():
-        answers[part] = ethtool.Answers()
+        answers[part] = ethtool.CommandReplies()
         for body in bodies:
             ethtool.add(answers[part], bytes.fromhex(body))
 
@@ -221,7 +221,7 @@ def test_a_dump_that_one_device_breaks_is_asked_device_by_device() -> None:
 def test_a_command_this_kernel_does_not_know_is_missing_and_a_wedged_driver_ends_all() -> None:
     with NetlinkSocket(16) as real:
         unknown: Any = FailingDump(real, errno.EOPNOTSUPP)
-        assert ethtool.ask(unknown, 15, 1, [1]) == ethtool.Answers(known=False)
+        assert ethtool.ask(unknown, 15, 1, [1]) == ethtool.CommandReplies(known=False)
         wedged: Any = FailingDump(real, errno.ETIMEDOUT)
         with pytest.raises(NetlinkError):
             ethtool.ask(wedged, 15, 1, [1])
@@ -316,7 +316,7 @@ def test_a_feature_is_fixed_when_it_is_not_in_hardware_or_never_changes() -> Non
 def test_further_rss_contexts_do_not_replace_the_default_one() -> None:
     """A dump of RSS_GET sends context 0 first, then those that somebody has added."""
     device = pack(1, pack_u32(ethtool.HEADER_INDEX, 7))
-    answers = ethtool.Answers()
+    answers = ethtool.CommandReplies()
     ethtool.add(answers, device + pack(4, as_words(0, 4)))
     ethtool.add(answers, device + pack_u32(2, 1) + pack(4, as_words(5, 4)))
     assert ethtool_messages.parse_rss(answers.found[7], ()).indirection == (0, 0, 0, 0)
@@ -393,7 +393,7 @@ def test_any_bytes_are_ioctl_answers(data: bytes) -> None:
     assert len(ethtool_ioctl.parse_driver_counters(data)) <= len(data) // 8
     assert isinstance(ethtool_ioctl.parse_driver(data).driver, str)
     assert all("base" in mode or mode.startswith("bit ") for mode in ethtool_ioctl.parse_settings(data).supported)
-    answers = ethtool.Answers()
+    answers = ethtool.CommandReplies()
     ethtool.add(answers, data)
     assert answers.refused == {}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nictop.probe.inventory.machine.hosting import (
     AZURE_ASSET_TAG,
     Hosting,
-    Signs,
+    HostingHints,
     environment,
     is_container,
     own_environment,
@@ -32,44 +32,44 @@ MICROSOFT = "Microsoft Corporation"
 @pytest.mark.parametrize(
     ("signs", "hypervisor", "expected"),
     [
-        (Signs("VMware, Inc.", "VMware20,1", "No Asset Tag", "VMware, Inc."), "vmware", "esxi"),
-        (Signs("VMware, Inc.", "VMware Virtual Platform", "", "Phoenix Technologies LTD"), "vmware", "esxi"),
-        (Signs(MICROSOFT, "Virtual Machine", AZURE_ASSET_TAG), "microsoft", "azure"),
-        (Signs(MICROSOFT, "Virtual Machine", "1234-5678-9012-3456-7890-1234-56"), "microsoft", "hyperv"),
-        (Signs("QEMU", Q35, "", "SeaBIOS", "rel-1.16.3-0-ga6ed6b701f0a-prebuilt.qemu.org"), "kvm", None),
-        (Signs("QEMU", Q35, "", "Proxmox distribution of EDK II", "4.2025.02-4"), "kvm", "proxmox"),
-        (Signs("QEMU", Q35, "", "EFI Development Kit II / OVMF", "0.0.0"), "kvm", None),
-        (Signs("QEMU", "Standard PC (i440FX + PIIX, 1996)", "", "SeaBIOS"), "qemu", None),
-        (Signs("Bochs", "Bochs", "", "Bochs"), "kvm", None),
-        (Signs("Red Hat", "KVM", "", "SeaBIOS", "1.16.1-1.el9"), "kvm", "libvirt"),
-        (Signs("Red Hat", "RHEV Hypervisor", "", "SeaBIOS"), "kvm", "ovirt"),
-        (Signs("oVirt", "oVirt Node"), "kvm", "ovirt"),
-        (Signs("oVirt", "RHEL", "", "SeaBIOS"), "kvm", "ovirt"),
-        (Signs("Red Hat", "OpenStack Compute"), "kvm", "openstack"),
-        (Signs("OpenStack Foundation", "OpenStack Nova"), "kvm", "openstack"),
-        (Signs("Nutanix", "AHV"), "nutanix", "ahv"),
-        (Signs("Amazon EC2", "m5.large", "Amazon EC2", "Amazon EC2", "1.0"), "amazon", "aws"),
-        (Signs("Amazon EC2", "m5.metal", "Amazon EC2", "Amazon EC2", "1.0"), None, "aws"),
-        (Signs("Xen", "HVM domU", "", "Xen", "4.11.amazon"), "xen", "aws"),
-        (Signs("Xen", "HVM domU", "", "Xen", "4.17.5-13"), "xen", "xen"),
-        (Signs("Google", "Google Compute Engine", "", "Google"), "google", "gcp"),
-        (Signs("innotek GmbH", "VirtualBox", "", "innotek GmbH"), "virtualbox", "virtualbox"),
-        (Signs("KubeVirt", "None"), "kvm", "kubevirt"),
-        (Signs("QEMU", Q35, "OracleCloud.com", "SeaBIOS"), "kvm", "oci"),
-        (Signs("Dell Inc.", "PowerEdge R740", "", "Dell Inc."), None, None),
-        (Signs(MICROSOFT, "Surface Book"), None, None),
-        (Signs("Nutanix", "NX-3060-G5"), None, None),
-        (Signs(), "kvm", None),
-        (Signs(), "unknown", None),
-        (Signs(), None, None),
+        (HostingHints("VMware, Inc.", "VMware20,1", "No Asset Tag", "VMware, Inc."), "vmware", "esxi"),
+        (HostingHints("VMware, Inc.", "VMware Virtual Platform", "", "Phoenix Technologies LTD"), "vmware", "esxi"),
+        (HostingHints(MICROSOFT, "Virtual Machine", AZURE_ASSET_TAG), "microsoft", "azure"),
+        (HostingHints(MICROSOFT, "Virtual Machine", "1234-5678-9012-3456-7890-1234-56"), "microsoft", "hyperv"),
+        (HostingHints("QEMU", Q35, "", "SeaBIOS", "rel-1.16.3-0-ga6ed6b701f0a-prebuilt.qemu.org"), "kvm", None),
+        (HostingHints("QEMU", Q35, "", "Proxmox distribution of EDK II", "4.2025.02-4"), "kvm", "proxmox"),
+        (HostingHints("QEMU", Q35, "", "EFI Development Kit II / OVMF", "0.0.0"), "kvm", None),
+        (HostingHints("QEMU", "Standard PC (i440FX + PIIX, 1996)", "", "SeaBIOS"), "qemu", None),
+        (HostingHints("Bochs", "Bochs", "", "Bochs"), "kvm", None),
+        (HostingHints("Red Hat", "KVM", "", "SeaBIOS", "1.16.1-1.el9"), "kvm", "libvirt"),
+        (HostingHints("Red Hat", "RHEV Hypervisor", "", "SeaBIOS"), "kvm", "ovirt"),
+        (HostingHints("oVirt", "oVirt Node"), "kvm", "ovirt"),
+        (HostingHints("oVirt", "RHEL", "", "SeaBIOS"), "kvm", "ovirt"),
+        (HostingHints("Red Hat", "OpenStack Compute"), "kvm", "openstack"),
+        (HostingHints("OpenStack Foundation", "OpenStack Nova"), "kvm", "openstack"),
+        (HostingHints("Nutanix", "AHV"), "nutanix", "ahv"),
+        (HostingHints("Amazon EC2", "m5.large", "Amazon EC2", "Amazon EC2", "1.0"), "amazon", "aws"),
+        (HostingHints("Amazon EC2", "m5.metal", "Amazon EC2", "Amazon EC2", "1.0"), None, "aws"),
+        (HostingHints("Xen", "HVM domU", "", "Xen", "4.11.amazon"), "xen", "aws"),
+        (HostingHints("Xen", "HVM domU", "", "Xen", "4.17.5-13"), "xen", "xen"),
+        (HostingHints("Google", "Google Compute Engine", "", "Google"), "google", "gcp"),
+        (HostingHints("innotek GmbH", "VirtualBox", "", "innotek GmbH"), "virtualbox", "virtualbox"),
+        (HostingHints("KubeVirt", "None"), "kvm", "kubevirt"),
+        (HostingHints("QEMU", Q35, "OracleCloud.com", "SeaBIOS"), "kvm", "oci"),
+        (HostingHints("Dell Inc.", "PowerEdge R740", "", "Dell Inc."), None, None),
+        (HostingHints(MICROSOFT, "Surface Book"), None, None),
+        (HostingHints("Nutanix", "NX-3060-G5"), None, None),
+        (HostingHints(), "kvm", None),
+        (HostingHints(), "unknown", None),
+        (HostingHints(), None, None),
     ],
 )
-def test_the_product_around_a_guest(signs: Signs, hypervisor: str | None, expected: str | None) -> None:
+def test_the_product_around_a_guest(signs: HostingHints, hypervisor: str | None, expected: str | None) -> None:
     assert environment(signs, hypervisor) == expected
 
 
-@given(st.builds(Signs, st.text(), st.text(), st.text(), st.text(), st.text()), st.none() | st.text())
-def test_any_strings_are_signs(signs: Signs, hypervisor: str | None) -> None:
+@given(st.builds(HostingHints, st.text(), st.text(), st.text(), st.text(), st.text()), st.none() | st.text())
+def test_any_strings_are_signs(signs: HostingHints, hypervisor: str | None) -> None:
     found = environment(signs, hypervisor)
     assert found is None or (found.isascii() and found.islower())
 

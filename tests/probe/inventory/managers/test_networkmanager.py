@@ -34,7 +34,7 @@ from nictop.probe.inventory.managers.networkmanager import (
 )
 from nictop.probe.inventory.managers.networkmanager_profile import mac_address, parse_ip, parse_profile
 from nictop.probe.kernel import dbus_wire as bus
-from nictop.probe.kernel.dbus_calls import Answer, plain
+from nictop.probe.kernel.dbus_calls import DbusReply, plain
 from nictop.probe.records import Inventory, IpSettings, NetworkManager, Profile, Unreadable
 from tests.support import lines
 from tests.support.inside import inventory_inside
@@ -597,7 +597,7 @@ OBJECTS = st.dictionaries(
 @given(OBJECTS | VALUES, VALUES)
 def test_any_objects_make_a_record(tree: object, settings: object) -> None:
     links = (lines.link(7, "ens37"),)
-    answers = {f"{ROOT}/Settings/1": Answer((settings,))}
+    answers = {f"{ROOT}/Settings/1": DbusReply((settings,))}
     assert survives_the_wire(parse_objects(plain_objects(tree), answers, links))
 
 
@@ -616,7 +616,7 @@ def test_a_device_is_found_by_name_or_by_its_place_in_sysfs() -> None:
 
 def test_a_profile_that_has_gone_meanwhile_is_left_out() -> None:
     objects: dict[str, dict[str, dict[str, Any]]] = {ROOT: {SERVICE: {}}, "/1": {PROFILE: {}}, "/2": {PROFILE: {}}}
-    answers = {"/1": Answer((), f"{bus.BUS}.Error.UnknownMethod"), "/2": Answer((), "x.Failed", "why")}
+    answers = {"/1": DbusReply((), f"{bus.BUS}.Error.UnknownMethod"), "/2": DbusReply((), "x.Failed", "why")}
     (profile,) = parse_objects(objects, answers, ()).profiles
     assert profile.path == "/2" and profile.unreadable["settings"] == Unreadable("failed", "x.Failed: why")
 

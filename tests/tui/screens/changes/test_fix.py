@@ -16,7 +16,7 @@ from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.base.text_input import Entry
+from nictop.tui.widgets.base.text_input import TextInput
 from nictop.wire.source import SourceState
 from tests.support.change_screen import Changed, changed, in_namespace, mtu
 from tests.support.changes import LINK
@@ -137,7 +137,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
             assert "<ADDRESS/PREFIX>: an address with its prefix length" in screen.words()
             await screen.press(*"192.0.2.300/24", "enter")
             assert "'192.0.2.300/24' is not an address with its prefix length" in screen.words()
-            screen.app.screen.query_one(Entry).value = ""
+            screen.app.screen.query_one(TextInput).value = ""
             await screen.press(*"192.0.2.10/24", "enter")
             await screen.stage("prepared")
             words = screen.words()

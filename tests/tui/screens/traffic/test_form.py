@@ -14,8 +14,8 @@ from textual import events
 from textual.widgets import Static
 
 from nictop.probe.records import Address, Line
-from nictop.traffic.plan.request import Wish
-from nictop.traffic.results.selection import Kept, keep, kept_runs
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.results.selection import StoredRun, keep, kept_runs
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
@@ -245,7 +245,7 @@ async def test_a_host_that_is_removed_ends_the_run() -> None:
 
 @real
 async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None:
-    wish = Wish("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
+    wish = RunRequest("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
     async with two_hosts(wish=wish) as runs:
         await runs.until(lambda: bool(runs.app.traffic.ended))
         outcome = runs.app.outcome
@@ -425,7 +425,9 @@ def write_set_up(directory: Path, experiment: str, label: str, gigabits: float, 
     for number in range(runs):
         made = result(gigabits + number / 100, wall=1_790_000_000.0 + 60 * number)
         keep(
-            Kept(f"{experiment}{number:02d}", experiment, made, made.wall, "0", "repeat", label, number=number + 1),
+            StoredRun(
+                f"{experiment}{number:02d}", experiment, made, made.wall, "0", "repeat", label, number=number + 1
+            ),
             directory,
         )
 

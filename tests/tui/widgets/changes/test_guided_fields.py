@@ -19,7 +19,7 @@ from nictop.tui.widgets.changes.guided_fields import (
     VFS,
     YES,
     Missing,
-    Place,
+    NicRef,
     fields_of,
     names_shown,
     set_up_of,
@@ -28,10 +28,10 @@ from tests.support.findings import host_of_case
 from tests.support.rule_cases import watched
 
 
-def place() -> Place:
+def place() -> NicRef:
     """A guest whose ens224 is run by "Wired connection 1"."""
     host = watched(host_of_case("profiles", "profile_is_generated"))
-    return Place.of(host, host.links_by_name["ens224"])
+    return NicRef.of(host, host.links_by_name["ens224"])
 
 
 PLACE = place()

@@ -13,19 +13,19 @@ from nictop.changes.actions import Action
 from nictop.changes.events import (
     Applied,
     Applying,
-    Ended,
+    ChangeEnded,
+    ConnectionLost,
     Event,
     Outcome,
-    Parted,
     Prepared,
-    StillHeard,
-    Troubled,
+    ReadBack,
+    StepFailed,
     Undoing,
     Verdict,
 )
-from nictop.changes.guided import Proof
-from nictop.changes.job import Errand
-from nictop.changes.progress import Progress, Told
+from nictop.changes.guided import GoalCheck
+from nictop.changes.job import ChangeJob
+from nictop.changes.progress import ChangeProgress, PendingQuestion
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import PlannedAction
@@ -37,8 +37,8 @@ from tests.support.findings import RENAME, finding
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 PLAN = (PlannedAction(ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)),)
 LASTING = Fix("here", "keep it", ("nmcli con mod ens4 802-3-ethernet.mtu 9000",), True)
-ERRAND = Errand("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
-JOB = replace(ERRAND, finding=None, proof=lambda snapshot: Proof(True, "ens4 has MTU 9000"))
+ERRAND = ChangeJob("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
+JOB = replace(ERRAND, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000"))
 
 text = st.text(max_size=12)
 plans = st.builds(
@@ -56,34 +56,36 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Prepared, plan, st.booleans()),
     st.builds(Applying),
     st.builds(Applied, plan, st.floats(-1e6, 1e6)),
-    st.builds(StillHeard),
+    st.builds(ReadBack),
     st.builds(Verdict, st.booleans(), text),
-    st.builds(Troubled, text),
+    st.builds(StepFailed, text),
     st.builds(Undoing, text),
-    st.builds(Parted, text),
-    st.builds(Ended, st.sampled_from(sorted(ENDS)), text),
+    st.builds(ConnectionLost, text),
+    st.builds(ChangeEnded, st.sampled_from(sorted(ENDS)), text),
 )
-told: st.SearchStrategy[Told] = st.sampled_from(["", "apply", "keep", "undo"])
+told: st.SearchStrategy[PendingQuestion] = st.sampled_from(["", "apply", "keep", "undo"])
 
 
-def after(*heard: Event, told: Told = "apply", errand: Errand = ERRAND) -> Progress:
+def after(*heard: Event, told: PendingQuestion = "apply", errand: ChangeJob = ERRAND) -> ChangeProgress:
     """How far a change has come."""
-    progress = Progress(errand.wish((ACTION,))).decided(told)
+    progress = ChangeProgress(errand.wish((ACTION,))).decided(told)
     for event in heard:
         progress = progress.after(event)
     return progress
 
 
-def words(progress: Progress, *, now: float = 0.0, errand: Errand = ERRAND, asks_twice: bool = False) -> str:
+def words(progress: ChangeProgress, *, now: float = 0.0, errand: ChangeJob = ERRAND, asks_twice: bool = False) -> str:
     page = ChangePage(errand, progress, 100, ascii_only=False)
     lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
     return " ".join(" ".join(span for span, _ in line) for line in lines)
 
 
 @given(st.lists(st.tuples(told, events), max_size=5), st.integers(1, 130), st.booleans(), st.booleans())
-def test_whatever_is_heard_is_drawn(heard: list[tuple[Told, Event]], cells: int, ascii_only: bool, twice: bool) -> None:
+def test_whatever_is_heard_is_drawn(
+    heard: list[tuple[PendingQuestion, Event]], cells: int, ascii_only: bool, twice: bool
+) -> None:
     for errand in (ERRAND, JOB):
-        progress = Progress(errand.wish((ACTION,)))
+        progress = ChangeProgress(errand.wish((ACTION,)))
         for decision, event in heard:
             progress = progress.decided(decision).after(event)
             lines = ChangePage(errand, progress, cells, ascii_only=ascii_only).lines(
@@ -125,19 +127,19 @@ def test_whether_it_has_helped() -> None:
     assert "▲  the finding is still there" in words(applied.after(Verdict(False)))
     assert "cannot be told: needs root" in words(applied.after(Verdict(False, "needs root")))
     assert "·  the check looks" in words(applied, errand=JOB)
-    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=Proof(True, "ens4 has MTU 9000")), errand=JOB)
-    assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=Proof(False, "ens4 has MTU 1500")), errand=JOB)
+    assert "✓  ens4 has MTU 9000" in words(replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), errand=JOB)
+    assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), errand=JOB)
 
 
 @pytest.mark.parametrize("outcome", sorted(ENDS))
 def test_its_end_is_said(outcome: Outcome) -> None:
-    said = words(after(Prepared(PLAN, False), Ended(outcome, "for this reason")))
+    said = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in said
     assert ("It is in the log" in said) == (outcome in ("kept", "undone", "failed", "unknown"))
     assert ("to make it last" in said) == (outcome == "kept"), "what was taken back needs nothing to last"
 
 
 def test_why_it_is_undone_is_said_once() -> None:
-    progress = after(Applied(PLAN, 30.0), Troubled("no such device"), Undoing("no such device"), Undoing(""))
+    progress = after(Applied(PLAN, 30.0), StepFailed("no such device"), Undoing("no such device"), Undoing(""))
     assert words(progress).count("no such device") == 1
-    assert words(progress.after(Ended("undone", "no such device"))).count("no such device") == 1
+    assert words(progress.after(ChangeEnded("undone", "no such device"))).count("no such device") == 1

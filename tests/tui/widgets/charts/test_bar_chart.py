@@ -12,9 +12,9 @@ from textual.app import App, ComposeResult
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
-from nictop.report.runs.points import Point, points
+from nictop.report.runs.points import SetUpPoint, points
 from nictop.traffic.analysis.comparison import Spread
-from nictop.traffic.results.selection import Kept
+from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart, bar_cells, draw_points
@@ -22,16 +22,18 @@ from tests.support.screen import running
 from tests.traffic.runs import load, result
 
 
-def kept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> list[Kept]:
+def kept(value: str, *gigabits: float, cost: float = 0.2, **more: object) -> list[StoredRun]:
     """Runs of one value of a sweep; the server pays twice as much as the client."""
     hosts = (load("a", per_gigabit=cost), load("b", "server", per_gigabit=2 * cost))
     return [
-        Kept(f"{value}-{number}", "e", result(rate, hosts=hosts, **more), 0.0, "1", "sweep", "", value, "length", value)
+        StoredRun(
+            f"{value}-{number}", "e", result(rate, hosts=hosts, **more), 0.0, "1", "sweep", "", value, "length", value
+        )
         for number, rate in enumerate(gigabits)
     ]
 
 
-def sweep() -> tuple[Point, ...]:
+def sweep() -> tuple[SetUpPoint, ...]:
     return points([*kept("512", 1.8, 2.0, 2.5, cost=0.4), *kept("8K", 5.0, 5.0, 5.0, cost=0.1)])
 
 

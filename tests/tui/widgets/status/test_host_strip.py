@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.hosts.session import Followed
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.snapshot import with_state
 from nictop.tui.widgets.status.host_strip import draw_hosts
@@ -13,14 +13,14 @@ from nictop.wire.budget import OVERLOADED
 from tests.support.sources import ScriptedSource
 
 
-def host(name: str, state: str = "live") -> Followed:
-    one = Followed(Host(name, name), ScriptedSource(name))
+def host(name: str, state: str = "live") -> HostSession:
+    one = HostSession(Host(name, name), ScriptedSource(name))
     one.snapshot = with_state(one.snapshot, state, "")  # type: ignore[arg-type]
     one.heard = 100.0
     return one
 
 
-def text(hosts: list[Followed], chosen: str, cells: int, *, now: float = 101.0, ascii_only: bool = False) -> str:
+def text(hosts: list[HostSession], chosen: str, cells: int, *, now: float = 101.0, ascii_only: bool = False) -> str:
     return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, ascii_only=ascii_only))
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.facts import width as cells
-from nictop.replay.position import Place
+from nictop.replay.position import PlaybackPosition
 from nictop.tui.widgets.status.replay_line import draw_bar, draw_place
 
-PLACE = Place("/home/x/vm\x1b[1.nictop", True, 2.0, 150.0, 100.0, 200.0, 1.7e9, grows=False, runs=((120.0, 130.0),))
+PLACE = PlaybackPosition(
+    "/home/x/vm\x1b[1.nictop", True, 2.0, 150.0, 100.0, 200.0, 1.7e9, grows=False, runs=((120.0, 130.0),)
+)
 
 
-def text(place: Place, width: int, *, ascii_only: bool = False) -> str:
+def text(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> str:
     return "".join(part for part, _ in draw_place(place, width, ascii_only=ascii_only))
 
 
@@ -35,7 +37,7 @@ def test_it_fits(width: int, ascii_only: bool) -> None:
     ],
 )
 def test_it_says_what_it_does(change: dict[str, float | bool], words: str) -> None:
-    place = Place(**{**vars(PLACE), **change})
+    place = PlaybackPosition(**{**vars(PLACE), **change})
     assert words in text(place, 80)
     assert "×2" in text(place, 80)
 
@@ -47,10 +49,10 @@ def test_the_bar_has_runs_and_the_place_where_they_are() -> None:
 
 @pytest.mark.parametrize("now", [0.0, 100.0, 199.9, 200.0, 1e9])
 def test_the_place_is_always_in_the_bar(now: float) -> None:
-    place = Place(**{**vars(PLACE), "now": now})
+    place = PlaybackPosition(**{**vars(PLACE), "now": now})
     assert "".join(part for part, _ in draw_bar(place, 8)).count("●") == 1
 
 
 def test_a_recording_of_one_moment() -> None:
-    place = Place(**{**vars(PLACE), "begin": 100.0, "end": 100.0, "now": 100.0, "runs": ()})
+    place = PlaybackPosition(**{**vars(PLACE), "begin": 100.0, "end": 100.0, "now": 100.0, "runs": ()})
     assert "●" in text(place, 80)

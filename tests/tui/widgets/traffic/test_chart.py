@@ -13,8 +13,8 @@ from textual.app import App, ComposeResult
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
-from nictop.traffic.live.flow_view import Arrival, FlowPicture
-from nictop.traffic.live.run_view import RunPicture, picture_of
+from nictop.traffic.live.flow_view import Arrival, FlowView
+from nictop.traffic.live.run_view import RunView, picture_of
 from nictop.traffic.run.failures import Failure
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.traffic.chart import RunChart
@@ -32,7 +32,7 @@ def text(lines: Iterable[SpanLine]) -> list[str]:
     return ["".join(part for part, _ in line) for line in lines]
 
 
-def drawn(shown: RunPicture, width: int = 80, height: int = 12, **view: object) -> list[str]:
+def drawn(shown: RunView, width: int = 80, height: int = 12, **view: object) -> list[str]:
     return text(draw_run(shown, View(**view), width, height))  # type: ignore[arg-type]
 
 
@@ -41,7 +41,7 @@ def plot(rows: Sequence[str]) -> list[str]:
     return [row[6:75] for row in rows if row[5:6] in ("┤", "│")]
 
 
-def without_cpu(shown: RunPicture) -> RunPicture:
+def without_cpu(shown: RunView) -> RunView:
     return replace(shown, hosts=())
 
 
@@ -203,7 +203,7 @@ def test_without_block_characters_everything_is_ascii() -> None:
             assert all(line.isascii() and len(line) <= width for line in lines), lines
 
 
-def arbitrary_flow(values: list[tuple[float, float, float]], back: bool) -> FlowPicture:
+def arbitrary_flow(values: list[tuple[float, float, float]], back: bool) -> FlowView:
     arrivals = sorted((Arrival(*one) for one in values), key=lambda one: one.time)
     return replace(flow(steady(0), until=0, back=back), arrivals=tuple(arrivals))
 

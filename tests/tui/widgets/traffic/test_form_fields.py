@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.traffic.plan.request import Wish
+from nictop.traffic.plan.request import RunRequest
 from nictop.tui.widgets.traffic.form_fields import BY_NAME, FIELDS, NOBODY, field_of, next_choice, presets, wish_of
 
 WORDS = st.dictionaries(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=40))
@@ -15,7 +15,7 @@ WORDS = st.dictionaries(st.sampled_from([field.name for field in FIELDS]), st.te
 def test_what_stands_there_at_first_is_a_plain_run() -> None:
     wish, problems = wish_of(presets(), "a", "b", ("pve",))
     assert problems == {}
-    assert wish == Wish("a", "b", observers=("pve",))
+    assert wish == RunRequest("a", "b", observers=("pve",))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_is_wrong_is_said_of_its_field(field: str, word: str, said: str) ->
     wish, problems = wish_of({**presets(), field: word}, "a", "b", ())
     assert list(problems) == [field]
     assert said in problems[field]
-    assert getattr(wish, field) == getattr(Wish("a", "b"), field)
+    assert getattr(wish, field) == getattr(RunRequest("a", "b"), field)
 
 
 @given(WORDS)

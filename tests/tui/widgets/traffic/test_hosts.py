@@ -14,14 +14,14 @@ from nictop.model.facts import width as cells
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival
-from nictop.traffic.live.host_view import HostPicture
-from nictop.traffic.live.run_view import RunPicture, picture_of
+from nictop.traffic.live.host_view import HostLoadView
+from nictop.traffic.live.run_view import RunView, picture_of
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
 from nictop.tui.widgets.traffic.host_text import carrying_words, datagram_words, hottest_words, packet_words
 from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
-from nictop.tui.widgets.traffic.viewport import Sight, View
+from nictop.tui.widgets.traffic.viewport import View, VisibleRange
 from tests.support.screen import running
 from tests.traffic.pictures import busy, flow, host, picture, steady
 from tests.traffic.runs import load, result
@@ -84,7 +84,7 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
     assert hottest_words(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
     assert hottest_words(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == ("CPU1  60 %  ", "")
     taken = replace(FULL, steal=0.3)
-    lines = draw_hosts(picture(flow(steady(1e9)), hosts=(HostPicture("client", "a", "", (taken,)),)), View(), 120, 1)
+    lines = draw_hosts(picture(flow(steady(1e9)), hosts=(HostLoadView("client", "a", "", (taken,)),)), View(), 120, 1)
     assert styles(lines, "15 %") == {"warn"}
 
 
@@ -117,24 +117,24 @@ def test_the_cells_of_a_stack_are_the_kinds_that_fill_them() -> None:
 
 def test_columns_are_means_of_windows_or_the_window_in_which_they_lie() -> None:
     series = [replace(FULL, time=float(end), user=end / 5) for end in (1, 2, 3, 4)]
-    halves = [one[0] if one is not None else None for one in columns(series, Sight(0.0, 6.0), 3)]
+    halves = [one[0] if one is not None else None for one in columns(series, VisibleRange(0.0, 6.0), 3)]
     assert halves == [pytest.approx(0.15), pytest.approx(0.35), None]
-    fine = [one[0] if one is not None else None for one in columns(series, Sight(0.5, 1.0), 4)]
+    fine = [one[0] if one is not None else None for one in columns(series, VisibleRange(0.5, 1.0), 4)]
     assert fine == [pytest.approx(0.1)] * 2 + [pytest.approx(0.2)] * 2
     gap = [series[0], replace(series[3], time=9.0)]
-    assert columns(gap, Sight(4.0, 1.0), 2) == [None, None]
+    assert columns(gap, VisibleRange(4.0, 1.0), 2) == [None, None]
 
 
 def test_the_split_chart_has_a_scale_that_does_not_exaggerate() -> None:
     idle = replace(FULL, user=0.02, system=0.0, softirq=0.0)
     for series, words in (([FULL], " 100 %"), ([idle], "  10 %"), ([], "  10 %")):
         canvas = Canvas(20, 3)
-        draw_split(canvas, Box(0, 0, 20, 3), series, Sight(0.0, 1.0), ascii_only=False)
+        draw_split(canvas, Box(0, 0, 20, 3), series, VisibleRange(0.0, 1.0), ascii_only=False)
         assert text([canvas.row(0)])[0].startswith(f"{words[1:]}┤")
 
 
 def test_names_are_cleaned() -> None:
-    shown = picture(flow(steady(1e9)), hosts=(HostPicture("server", "b\x1b[2J\n", "", (FULL,)),))
+    shown = picture(flow(steady(1e9)), hosts=(HostLoadView("server", "b\x1b[2J\n", "", (FULL,)),))
     for rows in (1, 2, 5):
         assert not any("\x1b" in line or "\n" in line for line in text(draw_hosts(shown, View(), 120, rows)))
 
@@ -160,9 +160,9 @@ def test_any_hosts_fit_any_size(
     hosts: list[tuple[str, list[Busy]]], size: tuple[int, int], cursor: float | None, ascii_only: bool
 ) -> None:
     pictures = [
-        HostPicture("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
+        HostLoadView("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
     ]
-    shown: RunPicture = picture(flow(steady(1e9)), hosts=tuple(pictures))
+    shown: RunView = picture(flow(steady(1e9)), hosts=tuple(pictures))
     width, rows = size
     lines = draw_hosts(shown, View(cursor=cursor), width, rows, ascii_only=ascii_only)
     assert len(hosts) <= len(lines) <= max(rows, len(hosts))
