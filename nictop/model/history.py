@@ -29,8 +29,8 @@ LINGER = 60
 SHORTEST_STEP = 0.1
 """Seconds between two records at least: those that came late together say nothing about the interval."""
 
-MOST_VALUES = 700_000
-"""Of all series together, some 20 MiB: 100 links and 250 CPUs have their whole past. Of a host with more it is half as
+MOST_VALUES = 450_000
+"""Of all series together, some 14 MiB: 60 links and 160 CPUs have their whole past. Of a host with more it is half as
 long, or a quarter, and so on."""
 
 _Ring = deque[float | None]

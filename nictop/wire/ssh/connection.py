@@ -12,9 +12,10 @@ import contextlib
 import getpass
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from nictop.errors import HostUnreachable
 from nictop.wire.errors import PermanentError, TransientError, plain, unreachable
@@ -47,6 +48,12 @@ PLAIN_TYPES = (
     "rsa-sha2-256",
 )
 CERTIFICATE_TYPES = tuple(f"{kind}-cert-v01@openssh.com" for kind in PLAIN_TYPES)
+
+MAX_HANDSHAKES = 2
+"""SSH connections that are being opened at the same time: each costs some 20 ms of cryptography, in which no key is
+handled."""
+SLOT_SECONDS = 0.5
+"""Longest time for which one that is being opened keeps others waiting."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,28 @@ async def connect(target: SshTarget, answers: Credentials, policy: Policy, limit
         await asyncio.shield(connection.close())
         raise
     return connection
+
+
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+async def _handshake_slot() -> Callable[[], None]:
+    """Wait until fewer than `MAX_HANDSHAKES` connections are being opened; what gives the slot back. It is given back
+    after `SLOT_SECONDS` in any case, so that hosts that never answer do not hold up the others."""
+    loop = asyncio.get_running_loop()
+    slots = _slots.setdefault(loop, asyncio.Semaphore(MAX_HANDSHAKES))
+    await slots.acquire()
+    held = True
+
+    def release() -> None:
+        nonlocal held
+        if held:
+            held = False
+            timer.cancel()
+            slots.release()
+
+    timer = loop.call_later(SLOT_SECONDS, release)
+    return release
 
 
 class _Hop:
@@ -167,6 +196,7 @@ class _Hop:
         """Raises HostKeyNotVerifiable as it is, and HostUnreachable for everything else."""
         import asyncssh
 
+        release = await _handshake_slot()
         work = asyncio.ensure_future(
             asyncssh.connect(
                 **self._named(),
@@ -182,6 +212,7 @@ class _Hop:
                 agent_forwarding=False,
             )
         )
+        work.add_done_callback(lambda _: release())
         try:
             return await self._patiently(work)
         except asyncssh.HostKeyNotVerifiable:
