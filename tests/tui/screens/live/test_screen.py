@@ -328,7 +328,7 @@ async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
         for _ in range(3):
             await screen.press("question_mark", "escape")
             before = before or caches()
-        assert caches() == before
+        assert caches() <= before  # what tests before this one have left may be freed meanwhile
 
 
 async def test_help_lists_every_key() -> None:
