@@ -18,7 +18,7 @@ THREADS = (
     "import threading\n"
     "def spin():\n"
     "    while True: pass\n"
-    "for _ in range(3): threading.Thread(target=spin, daemon=True).start()\n"
+    "threading.Thread(target=spin, daemon=True).start()\n"
     'print("+", flush=True)\n'
     "spin()"
 )
@@ -169,18 +169,30 @@ def hog() -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def used(reader: BusyThreadReader, pid: int, threads: int = 1) -> list[dict[str, object]]:
-    """Read again and again, until that many threads of a process are told."""
-    while True:
-        found = [one for one in reader.read()[1] if one["pid"] == pid and one["cpu"] is not None]
-        if len({one["tid"] for one in found}) >= threads:
-            return found
+def ticks_used(pid: int) -> int:
+    """CPU time of a process until now, in USER_HZ ticks."""
+    return Task(Path(f"/proc/{pid}/stat").read_bytes()).total
+
+
+def used(reader: BusyThreadReader, pid: int, threads: int = 1) -> dict[object, dict[str, object]]:
+    """Thread id → what was reported, once that many threads of a process were.
+
+    Each reading waits until the process has used 0.2 s of CPU: with readings in between, no two threads may ever have
+    used a whole tick each.
+    """
+    found: dict[object, dict[str, object]] = {}
+    while len(found) < threads:
+        enough = ticks_used(pid) + TICKS // 5
+        while ticks_used(pid) < enough:
+            os.sched_yield()
+        found |= {one["tid"]: one for one in reader.read()[1] if one["pid"] == pid and one["cpu"] is not None}
+    return found
 
 
 def test_a_real_busy_loop(hog: subprocess.Popen[str]) -> None:
     reader = BusyThreadReader(os.getsid(0))
     reader.begin()
-    (told,) = used(reader, hog.pid)
+    (told,) = used(reader, hog.pid).values()
     assert str(told["name"]).startswith("python") and told["tid"] == hog.pid
     assert told["cpu"] == min(os.sched_getaffinity(0)) and isinstance(told["user"], int) and told["user"] > 0
 
@@ -192,6 +204,6 @@ def test_real_threads() -> None:
             assert process.stdout is not None and process.stdout.readline() == "+\n"
             reader = BusyThreadReader(process.pid)
             reader.begin()
-            assert len(used(reader, process.pid, 2)) >= 2
+            assert len(used(reader, process.pid, 2)) == 2
         finally:
             process.kill()
