@@ -307,6 +307,14 @@ async def test_a_probe_that_lies_is_cut_off(tmp_path: Path, act: Act, words: str
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KiB: this is both ends
 
 
+def earns_nothing(monkeypatch: pytest.MonkeyPatch) -> float:
+    """No host gets CPU time by waiting, which on a busy machine is all that this process does; the usual share."""
+    share = budget.SHARE
+    monkeypatch.setattr(budget, "SHARE", 1e-9)
+    monkeypatch.setattr(budget, "LEAST_SHARE", 1e-9)
+    return share
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -321,6 +329,7 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
 ) -> None:
     """Nothing is lost, nothing adds up here, and the connection stays."""
     monkeypatch.setattr(budget, "BURSTS", 0.0)
+    share = earns_nothing(monkeypatch)
     stop = asyncio.Event()
 
     async def act(process: Process) -> None:
@@ -338,6 +347,7 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             await until(items, says_overloaded(True))
+            monkeypatch.setattr(budget, "SHARE", share)
             stop.set()
             heard = await until(items, says_overloaded(False))
             assert [one.trouble.message for one in heard if isinstance(one, Line) and one.trouble][-1] == "last"
@@ -348,6 +358,7 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
 async def test_closing_does_not_wait_for_an_overloaded_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "BURSTS", 0.0)
     monkeypatch.setattr(budget, "OVERLOADED_PAUSE", 1e9)  # its next turn never comes
+    earns_nothing(monkeypatch)
 
     async def act(process: Process) -> None:
         process.stdout.write(mark(process) + greeting())
