@@ -383,7 +383,7 @@ def test_the_guard_has_left_the_session(host: Namespace) -> None:
         change.said("applied")
         probe = change.probe.process.pid
         session = os.getsid(probe)  # in which it makes inventories, too
-        (guard,) = (pid for pid in processes_in(host) if os.getsid(pid) != session)
+        (guard,) = (pid for pid, its_session in processes_in(host).items() if its_session != session)
         own, others = (
             {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, probe)
         )
