@@ -130,9 +130,9 @@ class Probe:
             elif descriptor == self._wakeup[0]:
                 raise EndOfWork
             elif self._generators is not None and self._generators.owns(descriptor):
-                self._generators.take(descriptor, time.monotonic())
+                self._generators.handle_readable(descriptor, time.monotonic())
             elif self._executor is not None and self._executor.owns(descriptor):
-                self._executor.take(descriptor, time.monotonic())
+                self._executor.handle_readable(descriptor, time.monotonic())
             else:
                 self._inventories.take(descriptor)
         now = time.monotonic()
@@ -153,9 +153,9 @@ class Probe:
     def _next_moment(self, now: float) -> float:
         moments = [self._schedule.next, self._end_by, self._inventories.next_moment(may_start=not self._out.behind)]
         if self._generators is not None:
-            moments.append(self._generators.next_moment(now))
+            moments.append(self._generators.next_deadline(now))
         if self._executor is not None:
-            moments.append(self._executor.next_moment())
+            moments.append(self._executor.next_deadline())
         return min(moment for moment in moments if moment is not None)
 
     def _tick(self, now: float) -> None:
@@ -223,7 +223,7 @@ class Probe:
             from nictop.probe.traffic.generators import Generators
 
             self._generators = Generators(self._say_traffic, self._poll, self._proc)
-        self._generators.obey(request, now)
+        self._generators.handle_request(request, now)
 
     def _make_change(self, request: dict[str, object], now: float) -> None:
         if not self._options.allow_changes:
@@ -235,7 +235,7 @@ class Probe:
             from nictop.probe.changes.executor import Executor
 
             self._executor = Executor(self._say_change, self._poll, sys=self._sys, proc=self._proc)
-        self._executor.obey(request, now)
+        self._executor.handle_request(request, now)
 
     def _say_change(self, fields: dict[str, object]) -> None:
         self._say("change", fields)

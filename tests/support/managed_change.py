@@ -1,5 +1,5 @@
-"""A change of a real NetworkManager in a namespace, step by step in a process inside, and what can be seen of it by
-nmcli, ip and cat."""
+"""A NetworkManager change, step by step in a process inside a namespace, and the host's state as nmcli, ip and cat show
+it."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from tests.support.networkmanager import PrivateNetworkManager
 CHILD = f"""
 import json, sys
 sys.path[:0] = [{str(SOURCES)!r}, *{library_directories()!r}]
-from nictop.probe.changes import apply as execute
-from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+from nictop.probe.changes import apply
+from nictop.probe.changes.networkmanager import checkpoint
 from nictop.probe.changes.grammar.actions import parse_action
 
-def through_json(kept):
-    return networkmanager.Checkpoint.of(json.loads(json.dumps(kept, default=vars)))
+def through_json(saved):
+    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(saved, default=vars)))
 
-execute.NMCLI_WAIT = "2"  # nmcli goes on waiting for a NetworkManager that has been killed
-kept = None
+apply.NMCLI_WAIT_SECONDS = "2"  # nmcli does not notice that NetworkManager was killed
+saved = None
 for line in sys.stdin:
     step, *words = json.loads(line)
-    said = ""
+    problem = ""
     if step == "begin":
-        places = networkmanager.NetworkManagerPaths(etc=words[2])
-        kept, said = networkmanager.begin([parse_action(action) for action in words[1]], words[0], places=places)
-        kept = kept and through_json(kept)
+        paths = checkpoint.NetworkManagerPaths(etc=words[2])
+        saved, problem = checkpoint.begin([parse_action(action) for action in words[1]], words[0], paths=paths)
+        saved = saved and through_json(saved)
     elif step == "do":
         try:
-            execute.run(parse_action(words[0]).words)
+            apply.run_program(parse_action(words[0]).words)
         except ValueError as error:
-            said = str(error) or "failed"
-    elif step == "settled":
-        after, said = networkmanager.settled(kept, *words)
-        kept = through_json(after) if after else kept
+            problem = str(error) or "failed"
+    elif step == "record_applied":
+        after, problem = checkpoint.record_applied(saved, *words)
+        saved = through_json(after) if after else saved
     else:
-        said = str(getattr(networkmanager, step)(kept, *words))
-    print(json.dumps(said), flush=True)
+        problem = str(getattr(checkpoint, step)(saved, *words))
+    print(json.dumps(problem), flush=True)
 """
 
 
 def start_child(manager: PrivateNetworkManager) -> subprocess.Popen[str]:
-    """A process inside that makes one `Change` after another."""
+    """A process in the namespace that carries out `Change`s, one after another."""
     return subprocess.Popen(
         [*manager.prefix, sys.executable, "-I", "-S", "-c", CHILD],
         stdin=subprocess.PIPE,
@@ -64,10 +64,11 @@ def end_child(process: subprocess.Popen[str]) -> None:
 
 
 class Change:
-    """One change, made by a process inside: each step returns its sentence, empty when it went well.
+    """One change, carried out by a process in the namespace: each step returns its error as a sentence, empty on
+    success.
 
-    A context manager that ends the process, unless it was given one as `process`; `start` and `answer` are for what
-    shall happen in the middle.
+    A context manager that ends the process, unless `process` was given; use `start` and `result` to do something while
+    a step runs.
     """
 
     def __init__(
@@ -80,86 +81,86 @@ class Change:
     ) -> None:
         self.actions = actions
         self.keep_within, self.etc = keep_within, etc
-        self._given = process is not None
+        self._is_shared = process is not None
         self.process = process or start_child(manager)
 
     def __enter__(self) -> Change:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._given:
+        if not self._is_shared:
             end_child(self.process)
 
     def start(self, step: str, *words: object) -> None:
         assert self.process.stdin is not None
         print(json.dumps([step, *words]), file=self.process.stdin, flush=True)
 
-    def answer(self) -> str:
+    def result(self) -> str:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert line, "the process inside has ended"
-        said: str = json.loads(line)
-        return said
+        assert line, "the process in the namespace has ended"
+        problem: str = json.loads(line)
+        return problem
 
     def begin(self) -> str:
         self.start("begin", self.keep_within, self.actions, self.etc)
-        return self.answer()
+        return self.result()
 
     def do(self) -> str:
-        """All actions; the first complaint ends it."""
+        """Apply all actions, up to the first that fails."""
         for action in self.actions:
             self.start("do", action)
-            said = self.answer()
-            if said:
-                return said
+            problem = self.result()
+            if problem:
+                return problem
         return ""
 
     def step(self, name: str, *words: object) -> str:
-        """Any function of a change that takes what was kept."""
+        """Any function of `checkpoint` that takes the saved checkpoint."""
         self.start(name, *words)
-        return self.answer()
+        return self.result()
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is there, in the words of other programs."""
+class HostState:
+    """The state of the host, as other programs show it."""
 
     profiles: dict[str, str]
-    """UUID → ``nmcli con show`` without what only the clock moves."""
+    """UUID → ``nmcli con show`` without timestamps."""
     files: dict[str, str]
-    """Path → contents, of profiles but that of lo."""
+    """Path → content of the profile files, without that of lo."""
     active: dict[str, str]
-    """Interface → UUID of what is up or coming up."""
+    """Interface → UUID of the profile that is active or being activated."""
     addresses: dict[str, list[str]]
     """Without those of scope link."""
     routes: list[str]
 
 
-def seen(manager: PrivateNetworkManager, *links: str) -> Seen:
-    """`links`: those that are looked at. Profiles that only describe them (made for what was set up by hand, with
-    another UUID each time) are left out."""
+def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
+    """`links`: interfaces to read. Profiles that only describe external connections (with another UUID each time) are
+    omitted."""
     found = profile_files(manager)
     files = {path: text for path, text in found.items() if "\nexternal=true" not in text}
-    described = {
+    external_uuids = {
         line[len("uuid=") :]
         for path in found.keys() - files.keys()
         for line in found[path].splitlines()
         if line.startswith("uuid=")
     }
     profiles: dict[str, str] = {}
-    uuids = [uuid for uuid in manager.profiles() if uuid not in described]
+    uuids = [uuid for uuid in manager.profiles() if uuid not in external_uuids]
     words = [word for uuid in uuids for word in ("uuid", uuid)]
-    whole = manager.nmcli("--show-secrets", "con", "show", *words) if words else ""
-    for text in re.split(r"^(?=connection\.id:)", whole, flags=re.MULTILINE)[1:]:
+    all_profiles = manager.nmcli("--show-secrets", "con", "show", *words) if words else ""
+    for text in re.split(r"^(?=connection\.id:)", all_profiles, flags=re.MULTILINE)[1:]:
         lines = [line for line in text.splitlines() if line[:1].islower() or line[:1].isdigit()]
         uuid = next(line.partition(":")[2] for line in lines if line.startswith("connection.uuid:"))
         profiles[uuid] = "\n".join(line for line in lines if not line.startswith("connection.timestamp"))
     assert profiles.keys() == set(uuids)
     active = {link: manager.active_profile(link) for link in links}
-    return Seen(
+    return HostState(
         profiles,
         {path: without_timestamp(text) for path, text in files.items()},
-        {link: "" if uuid in described else uuid for link, uuid in active.items()},
+        {link: "" if uuid in external_uuids else uuid for link, uuid in active.items()},
         {link: addresses(manager, link) for link in links},
         routes(manager),
     )
@@ -179,16 +180,16 @@ def without_timestamp(text: str) -> str:
 
 
 def addresses(manager: PrivateNetworkManager, link: str) -> list[str]:
-    said = json.loads(ip(manager, "-j", "address", "show", "dev", link))
-    entries = [entry for entry in said[0]["addr_info"] if entry["scope"] != "link"]
+    shown = json.loads(ip(manager, "-j", "address", "show", "dev", link))
+    entries = [entry for entry in shown[0]["addr_info"] if entry["scope"] != "link"]
     return sorted(f"{entry['local']}/{entry['prefixlen']}" for entry in entries)
 
 
 def routes(manager: PrivateNetworkManager) -> list[str]:
-    """Of IPv4: whether one of IPv6 is there depends on duplicate address detection."""
+    """Of IPv4 only: those of IPv6 depend on duplicate address detection."""
     return sorted(ip(manager, "-4", "route").splitlines())
 
 
 def ip(manager: PrivateNetworkManager, *words: str) -> str:
-    whole = ["ip", "-n", manager.namespace.name, *words]
-    return subprocess.run(whole, check=True, capture_output=True, text=True, timeout=60).stdout
+    command = ["ip", "-n", manager.namespace.name, *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout

@@ -1,8 +1,8 @@
-"""Does one action, and reads back whether it is done; takes actions back, as far as that goes.
+"""Apply one action and check the result by reading it back; roll actions back.
 
-Programs are found in a fixed list of directories and run by argument vector, with an environment of their own and a
-deadline; files are written with one write. What is already so is not done again, so that taking back may be tried as
-often as it needs. Failures are ValueErrors with a sentence.
+Programs are looked up in a fixed list of directories and run by argument vector, with a fixed environment and a
+timeout; files are written with one write. An action whose setting already has its value is skipped, so a rollback may
+be repeated. Errors are ValueErrors with a sentence.
 """
 
 from __future__ import annotations
@@ -16,78 +16,82 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
-from nictop.probe.changes.plan.current_state import Roots, State, read_state, same, text_of, wanted_state
-from nictop.probe.changes.plan.ifindexes import Numbers, as_called_now
-from nictop.probe.changes.plan.vfs_in_use import why_in_use
+from nictop.probe.changes.plan.current_state import Roots, State, read_state, state_text, states_equal, target_state
+from nictop.probe.changes.plan.ifindexes import Ifindexes, with_current_name
+from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
 from nictop.probe.kernel.pdeathsig import die_with
 
-DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
-DEADLINE = 20.0
-"""Seconds for one program of the kernel's settings: a driver that resets its device takes some."""
-NMCLI_DEADLINE = 75.0
-"""Seconds: to bring a profile up waits for DHCP, 45 s by default."""
-NMCLI_WAIT = "60"
-GLANCE = 0.2
-"""Seconds between two looks at whether it shall still go on."""
-KILLED = 5.0
-"""Seconds that a killed program may stay in the kernel."""
-LONGEST_COMPLAINT = 300
-PASSES, PAUSE = 4, 0.5
-"""How often taking back is tried, and seconds between two of them."""
+PROGRAM_DIRECTORIES = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
+PROGRAM_TIMEOUT = 20.0
+"""Seconds for a program that changes kernel settings; a driver that resets its device needs several."""
+NMCLI_TIMEOUT = 75.0
+"""Seconds: activating a profile waits for DHCP, 45 s by default."""
+NMCLI_WAIT_SECONDS = "60"
+"""For ``nmcli --wait``."""
+PROGRAM_POLL_SECONDS = 0.2
+"""Seconds between calls of `on_poll` while a program runs."""
+KILL_WAIT_SECONDS = 5.0
+"""Seconds for a killed program to end."""
+MAX_ERROR_CHARS = 300
+UNDO_ATTEMPTS, UNDO_RETRY_SECONDS = 4, 0.5
+"""Number of attempts of a rollback, and seconds between them."""
 
 
 def find_program(name: str) -> str:
-    """Its path. Raises ValueError."""
-    for directory in DIRECTORIES:
+    """Its path. Raises ValueError when it is not installed."""
+    for directory in PROGRAM_DIRECTORIES:
         path = os.path.join(directory, name)
         if os.access(path, os.X_OK):
             return path
     raise ValueError(f"{name} is not installed")
 
 
-def environment() -> dict[str, str]:
-    """Of the programs: nothing of the user's but which bus is the system's."""
-    kept = {name: os.environ[name] for name in ("DBUS_SYSTEM_BUS_ADDRESS",) if name in os.environ}
-    return {"LC_ALL": "C", "PATH": ":".join(DIRECTORIES), **kept}
+def program_environment() -> dict[str, str]:
+    """The environment of programs: of the user's only the address of the system bus."""
+    inherited = {name: os.environ[name] for name in ("DBUS_SYSTEM_BUS_ADDRESS",) if name in os.environ}
+    return {"LC_ALL": "C", "PATH": ":".join(PROGRAM_DIRECTORIES), **inherited}
 
 
-def do(
+def apply_operation(
     operation: Operation,
     roots: Roots,
-    wanted: State,
-    held: Sequence[int] = (),
-    glance: Callable[[], object] | None = None,
+    target: State,
+    lock_descriptors: Sequence[int] = (),
+    on_poll: Callable[[], object] | None = None,
 ) -> None:
-    """Make it so. `held`: descriptors of locks, which the program holds as well: who takes them after us finds it
-    ended. `glance` is called while it runs; what that raises ends it. Raises ValueError: it is not so."""
-    if not operation.is_networkmanagers and is_so(operation, roots, wanted):
+    """Apply an operation and read it back. `lock_descriptors` are inherited by the program, so that the locks stay held
+    until it ends. `on_poll` is called while it runs; an exception that it raises kills the program. Raises ValueError
+    when the settings are not `target` afterwards."""
+    if not operation.uses_networkmanager and is_applied(operation, roots, target):
         return
     problem = ""
     try:
         if operation.words[0] == "write":
-            write(roots.file(operation.words[1]), operation.words[2])
+            write_file(roots.path(operation.words[1]), operation.words[2])
         else:
-            run(operation.words, held, glance)
+            run_program(operation.words, lock_descriptors, on_poll)
     except ValueError as error:
         problem = str(error)
-    if operation.is_networkmanagers:
+    if operation.uses_networkmanager:
         if problem:
             raise ValueError(problem)
         return
-    now = read_state(operation, roots)
-    if not same(now, wanted):
-        raise ValueError(problem or f"{operation.subject}: {text_of(now)} is read back, not {text_of(wanted)}")
+    current = read_state(operation, roots)
+    if not states_equal(current, target):
+        raise ValueError(
+            problem or f"{operation.subject}: {state_text(current)} is read back, not {state_text(target)}"
+        )
 
 
-def is_so(operation: Operation, roots: Roots, wanted: State) -> bool:
-    """Whether there is nothing to do. What cannot be read now is not so."""
+def is_applied(operation: Operation, roots: Roots, target: State) -> bool:
+    """Whether all settings have their values already; False when they cannot be read."""
     with contextlib.suppress(ValueError):
-        return same(read_state(operation, roots), wanted)
+        return states_equal(read_state(operation, roots), target)
     return False
 
 
-def write(path: str, text: str) -> None:
-    """One write to a file that exists. Raises ValueError."""
+def write_file(path: str, text: str) -> None:
+    """One write to an existing file. Raises ValueError."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
         try:
@@ -98,15 +102,17 @@ def write(path: str, text: str) -> None:
         raise ValueError(f"{path}: {error.strerror}") from None
 
 
-def run(words: Sequence[str], held: Sequence[int] = (), glance: Callable[[], object] | None = None) -> None:
-    """Run a program to its end. It dies with this process. Raises ValueError with its last line, and what `glance`
-    raises."""
+def run_program(
+    words: Sequence[str], lock_descriptors: Sequence[int] = (), on_poll: Callable[[], object] | None = None
+) -> None:
+    """Run a program and wait for it; it is killed when this process ends. Raises ValueError with the last line of its
+    output, and what `on_poll` raises."""
     path = find_program(words[0])
-    wait = ("--wait", NMCLI_WAIT) if words[0] == "nmcli" else ()
+    wait = ("--wait", NMCLI_WAIT_SECONDS) if words[0] == "nmcli" else ()
     parent = os.getpid()
 
-    def bind() -> None:
-        with contextlib.suppress(OSError):  # without ctypes: the held locks are waited for all the same
+    def die_with_parent() -> None:
+        with contextlib.suppress(OSError):  # no ctypes: the next holder of the locks waits for the program
             die_with(parent)
 
     try:
@@ -115,66 +121,69 @@ def run(words: Sequence[str], held: Sequence[int] = (), glance: Callable[[], obj
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment(),
-            pass_fds=tuple(held),
-            preexec_fn=bind,  # noqa: PLW1509 (this process has one thread)
+            env=program_environment(),
+            pass_fds=tuple(lock_descriptors),
+            preexec_fn=die_with_parent,  # noqa: PLW1509 (this process has one thread)
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ValueError(f"{path} cannot be started: {error}") from None
-    said = output_of(process, NMCLI_DEADLINE if words[0] == "nmcli" else DEADLINE, glance)
+    output = wait_for_output(process, NMCLI_TIMEOUT if words[0] == "nmcli" else PROGRAM_TIMEOUT, on_poll)
     if process.returncode:
-        raise ValueError(f"{' '.join(words[:3])}: {complaint(said) or f'status {process.returncode}'}")
+        raise ValueError(f"{' '.join(words[:3])}: {last_line(output) or f'status {process.returncode}'}")
 
 
-def output_of(process: subprocess.Popen[bytes], limit: float, glance: Callable[[], object] | None) -> bytes:
-    """What it prints until its end, which comes after `limit` seconds at most. Raises ValueError then."""
-    end = time.monotonic() + limit
+def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: Callable[[], object] | None) -> bytes:
+    """The output of a process. Kills it after `timeout` seconds and raises ValueError."""
+    end = time.monotonic() + timeout
     try:
         while True:
             try:
-                return process.communicate(timeout=min(GLANCE, limit))[0]
+                return process.communicate(timeout=min(PROGRAM_POLL_SECONDS, timeout))[0]
             except subprocess.TimeoutExpired:
-                if glance is not None:
-                    glance()
+                if on_poll is not None:
+                    on_poll()
                 if time.monotonic() >= end:
                     name = os.path.basename(str(process.args[0]))  # type: ignore[index]
-                    raise ValueError(f"{name} took more than {limit:g} s and was ended") from None
+                    raise ValueError(f"{name} took more than {timeout:g} s and was ended") from None
     except BaseException:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=KILLED)
+            process.communicate(timeout=KILL_WAIT_SECONDS)
         raise
 
 
-def complaint(said: bytes) -> str:
-    """The last line of what a program printed, fit to be repeated."""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+def last_line(output: bytes) -> str:
+    """The last non-empty line of a program's output, without control characters."""
+    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
     text = "".join(character if character.isprintable() else " " for character in lines[-1]) if lines else ""
-    return text[:LONGEST_COMPLAINT]
+    return text[:MAX_ERROR_CHARS]
 
 
-def take_back(
-    undo: Sequence[Sequence[str]], roots: Roots, held: Sequence[int] = (), numbers: Numbers = MappingProxyType({})
+def roll_back(
+    undo: Sequence[Sequence[str]],
+    roots: Roots,
+    lock_descriptors: Sequence[int] = (),
+    ifindexes: Ifindexes = MappingProxyType({}),
 ) -> list[str]:
-    """Do actions that take back, in their order, however many of them are so already; what failed is tried again.
-    `numbers`: of the links that they name.
+    """Apply the actions of an undo in order, skipping those already done; failed ones are tried again. `ifindexes`: of
+    the links that they name.
 
-    Returns sentences about what stayed as it was made; empty: all is as before.
+    Returns sentences about what could not be restored; empty: everything is as before.
     """
     failures: list[str] = []
-    for attempt in range(PASSES):
+    for attempt in range(UNDO_ATTEMPTS):
         if attempt:
-            select.select([], [], [], PAUSE)
+            select.select([], [], [], UNDO_RETRY_SECONDS)
         failures = []
         for words in undo:
             try:
-                operation = as_called_now(parse_action(words, undoing=True), numbers)
-                wanted = wanted_state(operation, read_state(operation, roots))
-                if operation.kind == "virtual functions" and not is_so(operation, roots, wanted):
-                    why = why_in_use(roots.file(os.path.dirname(operation.words[1])), roots)
-                    if why:
-                        raise ValueError(f"{operation.subject} keeps its VFs: {why}")
-                do(operation, roots, wanted, held)
+                operation = with_current_name(parse_action(words, undoing=True), ifindexes)
+                target = target_state(operation, read_state(operation, roots))
+                if operation.kind == "virtual functions" and not is_applied(operation, roots, target):
+                    use = find_vf_in_use(roots.path(os.path.dirname(operation.words[1])), roots)
+                    if use:
+                        raise ValueError(f"{operation.subject} keeps its VFs: {use}")
+                apply_operation(operation, roots, target, lock_descriptors)
             except (ValueError, OSError) as error:
                 failures.append(str(error))
         if not failures:

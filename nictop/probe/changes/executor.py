@@ -1,8 +1,8 @@
-"""The one who changes the watched host, on behalf of a probe that was started with ``--allow-changes``.
+"""Carry out change requests in a probe that was started with ``--allow-changes``.
 
-Takes `records.ChangeRequest`s and answers with `records.ChangeLine`s; one change at a time. What is read is read by a
-child, because a driver may hang in any of its answers; what is changed is changed by a guard (`guard`), which outlives
-the probe. If the guard dies, another process takes the change back. Nothing here waits but `Executor.close`.
+Takes `records.ChangeRequest`s and sends `records.ChangeLine`s; one change at a time. A child reads the plan, because a
+driver may hang in any read; a guard process (`guard`), which outlives the probe, makes the change. When the guard dies,
+another process rolls the change back. Only `Executor.close` blocks.
 """
 
 from __future__ import annotations
@@ -14,268 +14,278 @@ import select
 import signal
 import time
 
-from nictop.probe.changes import daemonize as detached
-from nictop.probe.changes import locks
-from nictop.probe.changes.guard import KEEP, LONGEST_LINE, MOMENT, UNDO, Guard, UndoRecord, run_rescue
+from nictop.probe.changes import daemonize, locks
+from nictop.probe.changes.guard import (
+    KEEP_COMMAND,
+    LOCK_TIMEOUT,
+    MAX_MESSAGE_BYTES,
+    UNDO_COMMAND,
+    Guard,
+    UndoRecord,
+    run_rescue,
+)
 from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots
 from nictop.probe.changes.plan.plan import read_plan
 from nictop.probe.changes.requests import ChangeCommand
-from nictop.probe.traffic.requests import name_of
+from nictop.probe.traffic.requests import request_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Say = Callable[[dict[str, object]], None]
+    ReportChange = Callable[[dict[str, object]], None]
 
-READ = 64 * 1024
-LONGEST_LOOK = 20.0
-"""Seconds for what is on the host to be read before it is shown."""
-LAST_WATCH = 10.0
-"""Seconds that a probe which ends looks after its guard."""
-OVERDUE, BUSY = 5.0, 30.0
-"""Seconds after which a guard that should have begun to take its change back, and has not said so, is believed to hang
-or to be stopped: it is killed, and its change taken back in its place. `BUSY`: of one that has still been applying."""
-MOST_RESCUES = 5
-"""Processes that take back what a dead guard did, one after another: each may be killed as well."""
+REPORT_READ_BYTES = 64 * 1024
+PLAN_TIMEOUT = 20.0
+"""Seconds to read the plan of a change."""
+CLOSE_TIMEOUT = 10.0
+"""Seconds that a probe that is ending still supervises its guard."""
+UNDO_START_TIMEOUT, APPLY_STOP_TIMEOUT = 5.0, 30.0
+"""Seconds for a guard to report that it rolls back, when it should; then it counts as hanging or stopped, is killed,
+and another process rolls back. `APPLY_STOP_TIMEOUT`: while it was still applying."""
+MAX_RESCUES = 5
+"""Number of processes, one after another, that may roll back for a killed guard: each may be killed as well."""
 
 
 class Worker:
-    """A process that reads or changes. `pid`: of a guard, once it is known. `deadline`: it must have said something by
-    then. `back`: what takes the change back, once that is known."""
+    """A process that reads a plan or makes a change. `role`: "plan", "guard" or "rescue". `pid`: of a guard once it is
+    known. `deadline`: it must have reported by then (CLOCK_MONOTONIC). `undo_record`: known before anything is changed.
+    `is_waiting`: applied, and waiting for the decision to keep it."""
 
-    def __init__(self, name: str, what: str, pipes: detached.Pipes, pid: int, deadline: float | None) -> None:
-        self.name, self.what, self.pipes, self.pid, self.deadline = name, what, pipes, pid, deadline
+    def __init__(self, change_id: str, role: str, pipes: daemonize.Pipes, pid: int, deadline: float | None) -> None:
+        self.change_id, self.role, self.pipes, self.pid, self.deadline = change_id, role, pipes, pid, deadline
         self.is_child = pid != 0
-        self.back: UndoRecord | None = None
-        self.told_to_keep = self.waits = False
-        self.ended = False
+        self.undo_record: UndoRecord | None = None
+        self.keep_requested = self.is_waiting = False
+        self.finished = False
         self.rescues = 0
-        self.rest = b""
-        self.complaint = ""
+        self.buffer = b""
+        self.error = ""
 
 
 class Executor:
-    """Those of one probe. `say` takes the fields of one `records.ChangeLine`; descriptors are registered with `poll`
-    and their readiness is handed to `take`; `now` is CLOCK_MONOTONIC."""
+    """All changes of one probe. `report` takes the fields of one `records.ChangeLine`; descriptors are registered with
+    `poll`, and `handle_readable` must be called when they are readable; `now` is CLOCK_MONOTONIC."""
 
-    def __init__(self, say: Say, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
-        self._say, self._poll, self._roots = say, poll, Roots(sys, proc)
+    def __init__(self, report: ReportChange, poll: select.poll, *, sys: str = "/sys", proc: str = "/proc") -> None:
+        self._report, self._poll, self._roots = report, poll, Roots(sys, proc)
         self._worker: Worker | None = None
 
-    def obey(self, request: Mapping[str, object], now: float) -> None:
-        """Do what one `records.ChangeRequest` asks; a refusal is said."""
+    def handle_request(self, request: Mapping[str, object], now: float) -> None:
+        """Execute one `records.ChangeRequest`; a refusal is sent as a line."""
         try:
-            wish = ChangeCommand(request)
+            command = ChangeCommand(request)
         except ValueError as error:
-            name = ""
+            change_id = ""
             with contextlib.suppress(ValueError):
-                name = name_of(request)
-            self._refuse(name, str(error), now)
+                change_id = request_id(request)
+            self._refuse(change_id, str(error), now)
             return
         worker = self._worker
-        if worker is not None and worker.ended:  # it has said its last word, and is about to go
-            self._bury(worker, now)
+        if worker is not None and worker.finished:  # the process is about to exit
+            self._handle_exit(worker, now)
             worker = None
-        if wish.step in ("keep", "undo"):
-            if worker is None or worker.name != wish.id or worker.what == "look":
-                self._refuse(wish.id, "no change of this name is under way", now)
-            elif worker.what == "guard":
-                self._pass_on(worker, wish.step, now)
+        if command.step in ("keep", "undo"):
+            if worker is None or worker.change_id != command.id or worker.role == "plan":
+                self._refuse(command.id, "no change of this name is under way", now)
+            elif worker.role == "guard":
+                self._forward(worker, command.step, now)
             return
         if worker is not None:
-            self._refuse(wish.id, f"this probe has another change under way: {worker.name}", now)
+            self._refuse(command.id, f"this probe has another change under way: {worker.change_id}", now)
             return
         try:
-            self._start(wish, now)
+            self._start(command, now)
         except OSError as error:
-            self._refuse(wish.id, f"no process can be started for it: {error.strerror}", now)
+            self._refuse(command.id, f"no process can be started for it: {error.strerror}", now)
 
     def owns(self, descriptor: int) -> bool:
-        return self._worker is not None and self._worker.pipes.listen == descriptor
+        return self._worker is not None and self._worker.pipes.reports == descriptor
 
-    def take(self, descriptor: int, now: float) -> None:
-        """The worker has said something, or has gone."""
+    def handle_readable(self, descriptor: int, now: float) -> None:
+        """Read reports of the worker, or notice its end."""
         worker = self._worker
-        if worker is None or worker.pipes.listen != descriptor:
+        if worker is None or worker.pipes.reports != descriptor:
             return
         while True:
             try:
-                part = os.read(descriptor, READ)
+                data = os.read(descriptor, REPORT_READ_BYTES)
             except BlockingIOError:
                 return
-            if not part:
+            if not data:
                 break
-            *lines, worker.rest = (worker.rest + part).split(b"\n")
+            *lines, worker.buffer = (worker.buffer + data).split(b"\n")
             for line in lines:
-                self._hear(worker, line)
-            if len(worker.rest) > LONGEST_LINE:
+                self._handle_message(worker, line)
+            if len(worker.buffer) > MAX_MESSAGE_BYTES:
                 break
-        self._bury(worker, now)
+        self._handle_exit(worker, now)
 
-    def next_moment(self) -> float | None:
-        """When `advance` has something to do."""
+    def next_deadline(self) -> float | None:
+        """When `advance` has something to do; None: nothing is pending."""
         return self._worker.deadline if self._worker is not None else None
 
     def advance(self, now: float) -> None:
-        """End a reading that takes too long, and a guard that does not take its change back."""
+        """Kill a worker that reads for too long, or a guard that does not roll back in time."""
         worker = self._worker
         if worker is None or worker.deadline is None or now < worker.deadline:
             return
         worker.deadline = None
-        if worker.pid and not has_gone(worker.pipes.listen):
-            worker.complaint = f"it took more than {LONGEST_LOOK:g} s to read what is on the host"
-            if worker.what == "guard":
-                worker.complaint = "it hangs or was stopped"
+        if worker.pid and not is_pipe_closed(worker.pipes.reports):
+            worker.error = f"it took more than {PLAN_TIMEOUT:g} s to read what is on the host"
+            if worker.role == "guard":
+                worker.error = "it hangs or was stopped"
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """The probe ends. A guard notices by its pipe and takes its change back; that is watched for a while, so that
-        there is somebody in its place if it is killed at this very moment. Waits `LAST_WATCH` seconds at most."""
+        """Called when the probe ends. The guard notices the end of its pipe and rolls back; it is supervised for at
+        most `CLOSE_TIMEOUT` seconds, in case it is killed now."""
         worker = self._worker
         if worker is None:
             return
-        self._say = _say_nothing
-        if worker.what == "look":
+        self._report = _discard_line
+        if worker.role == "plan":
             os.kill(worker.pid, signal.SIGKILL)
-        elif worker.pipes.tell >= 0:
-            os.close(worker.pipes.tell)
-            worker.pipes.tell = -1
-            if worker.what == "guard" and not worker.told_to_keep:
-                worker.deadline = time.monotonic() + (OVERDUE if worker.waits else LAST_WATCH - 1.0)
-        end = time.monotonic() + LAST_WATCH
+        elif worker.pipes.commands >= 0:
+            os.close(worker.pipes.commands)
+            worker.pipes.commands = -1
+            if worker.role == "guard" and not worker.keep_requested:
+                worker.deadline = time.monotonic() + (UNDO_START_TIMEOUT if worker.is_waiting else CLOSE_TIMEOUT - 1.0)
+        end = time.monotonic() + CLOSE_TIMEOUT
         while self._worker is not None and time.monotonic() < end:
             poll = select.poll()
-            poll.register(self._worker.pipes.listen, select.POLLIN)
+            poll.register(self._worker.pipes.reports, select.POLLIN)
             until = end if self._worker.deadline is None else min(end, self._worker.deadline)
             if poll.poll(max(0.0, until - time.monotonic()) * 1000):
-                self.take(self._worker.pipes.listen, time.monotonic())
+                self.handle_readable(self._worker.pipes.reports, time.monotonic())
             self.advance(time.monotonic())
         if self._worker is not None:
-            self._forget(self._worker)
+            self._unregister(self._worker)
 
-    def _pass_on(self, worker: Worker, step: str, now: float) -> None:
-        """To the guard. One that was told to keep its change may take its time: NetworkManager may have to be asked."""
-        worker.told_to_keep = worker.told_to_keep or step == "keep"
-        patience = OVERDUE if worker.waits else BUSY
-        worker.deadline = now + patience if step == "undo" and not worker.told_to_keep else None
-        with contextlib.suppress(OSError):  # it has gone: the end of its voice says the rest
-            os.write(worker.pipes.tell, (KEEP if step == "keep" else UNDO) + b"\n")
+    def _forward(self, worker: Worker, step: str, now: float) -> None:
+        """Send a decision to the guard. After "keep" there is no deadline: NetworkManager may take long."""
+        worker.keep_requested = worker.keep_requested or step == "keep"
+        timeout = UNDO_START_TIMEOUT if worker.is_waiting else APPLY_STOP_TIMEOUT
+        worker.deadline = now + timeout if step == "undo" and not worker.keep_requested else None
+        with contextlib.suppress(OSError):  # it has ended: `_handle_exit` follows
+            os.write(worker.pipes.commands, (KEEP_COMMAND if step == "keep" else UNDO_COMMAND) + b"\n")
 
-    def _start(self, wish: ChangeCommand, now: float) -> None:
+    def _start(self, command: ChangeCommand, now: float) -> None:
         roots = self._roots
 
-        def look(voice: int, _: int) -> None:
-            say_plan(ReportPipe(voice, wish.id), wish, roots)
+        def plan(reports: int, _: int) -> None:
+            report_plan(ReportPipe(reports, command.id), command, roots)
 
-        def change(voice: int, control: int) -> None:
-            Guard(wish, ReportPipe(voice, wish.id), control, roots).run()
+        def guard(reports: int, commands: int) -> None:
+            Guard(command, ReportPipe(reports, command.id), commands, roots).run()
 
-        if wish.step == "prepare":
-            pipes, pid = detached.start(look, detached=False)
-            self._watch(Worker(wish.id, "look", pipes, pid, now + LONGEST_LOOK))
+        if command.step == "prepare":
+            pipes, pid = daemonize.start(plan, detached=False)
+            self._register(Worker(command.id, "plan", pipes, pid, now + PLAN_TIMEOUT))
         else:
-            pipes, pid = detached.start(change, sys=roots.sys)
-            self._watch(Worker(wish.id, "guard", pipes, pid, None))
+            pipes, pid = daemonize.start(guard, sys=roots.sys)
+            self._register(Worker(command.id, "guard", pipes, pid, None))
 
-    def _rescue(self, worker: Worker, now: float) -> None:
-        """Another process does what the guard cannot do any more."""
-        name, back, roots = worker.name, worker.back, self._roots
-        assert back is not None
+    def _start_rescue(self, worker: Worker, now: float) -> None:
+        """Start a process that rolls back for a guard that has died."""
+        change_id, undo_record, roots = worker.change_id, worker.undo_record, self._roots
+        assert undo_record is not None
 
-        def rescue(voice: int, _: int) -> None:
-            run_rescue(ReportPipe(voice, name), back, roots)
+        def rescue(reports: int, _: int) -> None:
+            run_rescue(ReportPipe(reports, change_id), undo_record, roots)
 
         try:
-            pipes, pid = detached.start(rescue, sys=roots.sys)
+            pipes, pid = daemonize.start(rescue, sys=roots.sys)
         except OSError as error:
-            self._line(name, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
+            self._send(change_id, "failed", f"the guard was killed, and its change stays: {error.strerror}", now)
             return
-        follower = Worker(name, "rescue", pipes, pid, None)
-        follower.back, follower.rescues = back, worker.rescues + 1
-        self._watch(follower)
+        rescuer = Worker(change_id, "rescue", pipes, pid, None)
+        rescuer.undo_record, rescuer.rescues = undo_record, worker.rescues + 1
+        self._register(rescuer)
 
-    def _watch(self, worker: Worker) -> None:
+    def _register(self, worker: Worker) -> None:
         self._worker = worker
-        self._poll.register(worker.pipes.listen, select.POLLIN)
+        self._poll.register(worker.pipes.reports, select.POLLIN)
 
-    def _hear(self, worker: Worker, line: bytes) -> None:
+    def _handle_message(self, worker: Worker, line: bytes) -> None:
         try:
             message = json.loads(line)
         except ValueError:
-            worker.complaint = line.decode("utf-8", "replace")[:300]
+            worker.error = line.decode("utf-8", "replace")[:300]
             return
-        worker.ended = worker.ended or "end" in message
-        if "say" in message:
-            due = message["say"].get("deadline")
-            worker.waits = due is not None and worker.what == "guard"
-            worker.deadline = due + OVERDUE if worker.waits else None
-            self._tell(message["say"])
+        worker.finished = worker.finished or "end" in message
+        if "line" in message:
+            due = message["line"].get("deadline")
+            worker.is_waiting = due is not None and worker.role == "guard"
+            worker.deadline = due + UNDO_START_TIMEOUT if worker.is_waiting else None
+            self._send_line(message["line"])
         if "undo" in message:
             worker.pid = message["pid"]
-            worker.back = UndoRecord(
-                message["undo"], message["networkmanager"], message["subjects"], message["numbers"]
+            worker.undo_record = UndoRecord(
+                message["undo"], message["networkmanager"], message["subjects"], message["ifindexes"]
             )
 
-    def _bury(self, worker: Worker, now: float) -> None:
-        """The worker has gone; if it had not come to its end, somebody else must."""
-        worker.complaint = worker.complaint or worker.rest.decode("utf-8", "replace").strip()[:300]
-        self._forget(worker)
+    def _handle_exit(self, worker: Worker, now: float) -> None:
+        """The worker has ended; if it was not finished, report it and roll back."""
+        worker.error = worker.error or worker.buffer.decode("utf-8", "replace").strip()[:300]
+        self._unregister(worker)
         if worker.is_child:
             os.waitpid(worker.pid, 0)
-        if worker.ended:
+        if worker.finished:
             return
-        if worker.what == "look":
-            self._refuse(worker.name, worker.complaint or "what is on the host could not be read", now)
-        elif worker.back is None:
-            because = worker.complaint or "it was killed"
-            self._line(worker.name, "failed", f"the guard ended before it changed anything: {because}", now)
-            self._line(worker.name, "undone", "nothing had been changed", now)
-        elif worker.rescues >= MOST_RESCUES:
-            self._line(worker.name, "failed", "whoever takes the change back is killed: it may stay", now)
+        if worker.role == "plan":
+            self._refuse(worker.change_id, worker.error or "what is on the host could not be read", now)
+        elif worker.undo_record is None:
+            reason = worker.error or "it was killed"
+            self._send(worker.change_id, "failed", f"the guard ended before it changed anything: {reason}", now)
+            self._send(worker.change_id, "undone", "nothing had been changed", now)
+        elif worker.rescues >= MAX_RESCUES:
+            self._send(worker.change_id, "failed", "whoever takes the change back is killed: it may stay", now)
         else:
             if not worker.rescues:
-                because = worker.complaint or "it was killed"
-                self._line(worker.name, "failed", f"the guard ended early: {because}", now)
-            self._rescue(worker, now)
+                reason = worker.error or "it was killed"
+                self._send(worker.change_id, "failed", f"the guard ended early: {reason}", now)
+            self._start_rescue(worker, now)
 
-    def _forget(self, worker: Worker) -> None:
-        self._poll.unregister(worker.pipes.listen)
+    def _unregister(self, worker: Worker) -> None:
+        self._poll.unregister(worker.pipes.reports)
         worker.pipes.close()
         self._worker = None
 
-    def _refuse(self, name: str, text: str, now: float) -> None:
-        self._line(name, "refused", text, now)
+    def _refuse(self, change_id: str, text: str, now: float) -> None:
+        self._send(change_id, "refused", text, now)
 
-    def _line(self, name: str, kind: str, text: str, now: float) -> None:
-        self._tell({"time": now, "id": name, "kind": kind, "text": text})
+    def _send(self, change_id: str, kind: str, text: str, now: float) -> None:
+        self._send_line({"time": now, "id": change_id, "kind": kind, "text": text})
 
-    def _tell(self, fields: dict[str, object]) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the probe sees that by itself; what is under way goes on
-            self._say(fields)
+    def _send_line(self, fields: dict[str, object]) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the probe's loop notices that; the change goes on
+            self._report(fields)
 
 
-def has_gone(descriptor: int) -> bool:
-    """Whether nobody has the other end of a pipe: whose process id it was may be somebody else's by now."""
+def is_pipe_closed(descriptor: int) -> bool:
+    """Whether the other end of a pipe is closed: then the process id may belong to another process by now."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
-def _say_nothing(_: dict[str, object]) -> None:
-    """There is nobody any more."""
+def _discard_line(_: dict[str, object]) -> None:
+    """Used once the probe is ending."""
 
 
-def say_plan(voice: ReportPipe, wish: ChangeCommand, roots: Roots) -> None:
-    """The answer to "prepare"."""
+def report_plan(pipe: ReportPipe, command: ChangeCommand, roots: Roots) -> None:
+    """Answer a "prepare" request."""
     try:
         if os.geteuid() != 0:
             raise ValueError("only root may change this host: the probe does not run as root")
-        plan = read_plan(wish.actions, roots)
-        locks.take(plan.subjects, MOMENT).close()  # who is refused now need not be asked first
+        plan = read_plan(command.actions, roots)
+        locks.acquire(plan.subjects, LOCK_TIMEOUT).close()  # refuse now what `apply` would refuse
     except ValueError as error:
-        voice.end("refused", str(error))
+        pipe.finish("refused", str(error))
     else:
-        voice.end("prepared", plan=plan.shown, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes)
+        pipe.finish(
+            "prepared", plan=plan.planned_actions, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes
+        )

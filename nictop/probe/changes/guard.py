@@ -1,9 +1,9 @@
-"""The process on the watched host that makes a change and takes it back, unless it is told to keep it.
+"""The process that makes a change on the watched host, and rolls it back unless it receives "keep".
 
-It holds the locks of what it changes, compares the host with what was shown, hands the list of what takes the change
-back to the probe, and only then begins. From then on the end of its pipe (the probe has gone, and so may the connection
-have), the deadline, SIGTERM, or anything that fails ends in the same place: everything is taken back, in reverse
-order, and read. The probe takes the change back if the guard dies (`run_rescue`).
+It takes the locks, compares the plan with the one that was confirmed, sends the undo record to the probe, and only then
+begins. The end of its pipe (the probe has ended, and perhaps the connection with it), the deadline, SIGTERM, or any
+error then lead to the same rollback, in reverse order and read back. When the guard dies, the probe starts another
+process to roll back (`run_rescue`).
 """
 
 from __future__ import annotations
@@ -16,34 +16,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.probe.changes import locks
-from nictop.probe.changes.apply import do, take_back
-from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager import guard as managed
+from nictop.probe.changes.apply import apply_operation, roll_back
+from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
 from nictop.probe.changes.pipe import ReportPipe
-from nictop.probe.changes.plan.current_state import Roots, State, read_state, wanted_state
-from nictop.probe.changes.plan.ifindexes import Numbers, refuse_another
+from nictop.probe.changes.plan.current_state import Roots, State, read_state, target_state
+from nictop.probe.changes.plan.ifindexes import Ifindexes, refuse_other_link
 from nictop.probe.changes.plan.plan import ChangePlan, read_plan
 from nictop.probe.changes.requests import ChangeCommand
 
-PATIENCE = 5.0
-"""Seconds that the probe may take to read what takes the change back; else nothing is begun."""
-MOMENT = 0.5
-"""Seconds for a guard that has said its last word to be gone."""
-LAST_LOCK = 60.0
-"""Seconds that whoever takes a dead guard's change back waits for the program that the guard was running."""
-LONGEST_LINE = 4 * 1024 * 1024
-KEEP, UNDO = b"keep", b"undo"
-GONE, LATE, ENDED = "the connection is gone", "nobody said in time that it shall stay", "the guard was told to end"
-ASKED, KILLED = "as asked", "the guard was killed"
+HANDOVER_TIMEOUT = 5.0
+"""Seconds for the probe to read the undo record; after that nothing is begun."""
+LOCK_TIMEOUT = 0.5
+"""Seconds to wait for locks of a guard that is just exiting."""
+RESCUE_LOCK_TIMEOUT = 60.0
+"""Seconds that a rescue waits for the program that the dead guard was running."""
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+KEEP_COMMAND, UNDO_COMMAND = b"keep", b"undo"
+REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
+    "the connection is gone",
+    "nobody said in time that it shall stay",
+    "the guard was told to end",
+)
+REASON_REQUESTED, REASON_GUARD_KILLED = "as asked", "the guard was killed"
 
 
 class Guard:
-    """One change, from its locks to its end. `control`: what the probe tells."""
+    """One change, from locks to result. `control`: descriptor with commands from the probe."""
 
-    def __init__(self, wish: ChangeCommand, voice: ReportPipe, control: int, roots: Roots) -> None:
-        self._wish, self._voice, self._control, self._roots = wish, voice, control, roots
-        self._told = b""
+    def __init__(self, command: ChangeCommand, pipe: ReportPipe, control: int, roots: Roots) -> None:
+        self._command, self._pipe, self._control, self._roots = command, pipe, control, roots
+        self._received = b""
         self._signals = os.pipe()
         self._poll = select.poll()
         for descriptor in self._signals:
@@ -52,145 +55,155 @@ class Guard:
             os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.POLLIN)
         signal.set_wakeup_fd(self._signals[1])
-        for number in (signal.SIGHUP, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: None)  # the byte in the pipe is what counts
+        for signal_number in (signal.SIGHUP, signal.SIGINT):
+            signal.signal(signal_number, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: None)  # set_wakeup_fd writes its number into the pipe
 
     def run(self) -> None:
-        """Say "refused" and change nothing, or change, and end in "kept" or "undone"."""
+        """Report "refused" and change nothing, or change and end with "kept" or "undone"."""
         try:
-            plan = agreed_plan(self._wish, self._roots)
-            held = locks.take(plan.subjects, MOMENT)
-            agreed_plan(self._wish, self._roots)  # nobody else could change it since
-            kept = managed.begin(plan, self._wish.keep_within)
+            plan = read_confirmed_plan(self._command, self._roots)
+            held_locks = locks.acquire(plan.subjects, LOCK_TIMEOUT)
+            read_confirmed_plan(self._command, self._roots)  # from here on the locks protect it
+            checkpoint = networkmanager_guard.begin(plan, self._command.keep_within)
         except ValueError as error:
-            self._voice.end("refused", str(error))
+            self._pipe.finish("refused", str(error))
             return
-        if not self._hand_over(plan, kept):
-            self._take_back(plan, kept, held, "the probe does not listen: nothing was begun")
+        if not self._send_undo_record(plan, checkpoint):
+            self._roll_back(plan, checkpoint, held_locks, "the probe does not listen: nothing was begun")
             return
         try:
-            kept = self._apply(plan, kept, held)
-            self._wait(plan)
-            complaint = managed.keep(kept)
-            if complaint:
-                raise RolledBack(complaint, failed=True)
-        except RolledBack as end:
-            if end.failed:
-                self._voice.say("failed", end.reason)
-            self._take_back(plan, kept, held, end.reason)
+            checkpoint = self._apply(plan, checkpoint, held_locks)
+            self._wait_for_decision(plan)
+            problem = networkmanager_guard.keep(checkpoint)
+            if problem:
+                raise RolledBack(problem, failed=True)
+        except RolledBack as rollback:
+            if rollback.failed:
+                self._pipe.report("failed", rollback.reason)
+            self._roll_back(plan, checkpoint, held_locks, rollback.reason)
             return
-        except Exception as error:  # a fault of our own must not leave a change behind
+        except Exception as error:  # a bug must not leave the change in place
             reason = f"{type(error).__name__}: {error}"
-            self._voice.say("failed", reason)
-            self._take_back(plan, kept, held, reason)
+            self._pipe.report("failed", reason)
+            self._roll_back(plan, checkpoint, held_locks, reason)
             return
-        self._voice.end("kept")
+        self._pipe.finish("kept")
 
-    def _hand_over(self, plan: ChangePlan, kept: CheckpointFields | None) -> bool:
-        message: dict[str, object] = {"undo": plan.undo, "networkmanager": kept, "subjects": plan.subjects}
-        return self._voice.tell({**message, "numbers": plan.numbers, "pid": os.getpid()}, PATIENCE)
+    def _send_undo_record(self, plan: ChangePlan, checkpoint: CheckpointFields | None) -> bool:
+        message: dict[str, object] = {"undo": plan.undo, "networkmanager": checkpoint, "subjects": plan.subjects}
+        return self._pipe.send({**message, "ifindexes": plan.ifindexes, "pid": os.getpid()}, HANDOVER_TIMEOUT)
 
-    def _apply(self, plan: ChangePlan, kept: CheckpointFields | None, held: locks.Locks) -> CheckpointFields | None:
-        """Do all actions. Raises RolledBack."""
-        self._voice.say("applying")
-        lookout = managed.NetworkManagerWatchdog(kept)
+    def _apply(
+        self, plan: ChangePlan, checkpoint: CheckpointFields | None, held_locks: locks.Locks
+    ) -> CheckpointFields | None:
+        """Apply all actions. Raises RolledBack."""
+        self._pipe.report("applying")
+        watchdog = networkmanager_guard.NetworkManagerWatchdog(checkpoint)
 
-        def glance() -> None:
-            self._listen(0.0)
-            lookout.look()
+        def on_poll() -> None:
+            self._poll_commands(0.0)
+            watchdog.check()
 
         for operation in plan.operations:
-            self._listen(0.0)
+            self._poll_commands(0.0)
             try:
-                refuse_another(operation.interface, plan.numbers)
-                wanted = {} if operation.is_networkmanagers else wanted_now(operation, self._roots)
-                do(operation, self._roots, wanted, held.descriptors, glance)
+                refuse_other_link(operation.interface, plan.ifindexes)
+                target: State = {}
+                if not operation.uses_networkmanager:  # read now: an earlier action may have created its object
+                    target = target_state(operation, read_state(operation, self._roots))
+                apply_operation(operation, self._roots, target, held_locks.descriptors, on_poll)
             except (ValueError, OSError) as error:
-                why = lookout.why(str(error)) if operation.is_networkmanagers else str(error)
-                raise RolledBack(why, failed=True) from None
-        kept = managed.settle(kept, self._wish.keep_within)
-        if kept is not None and not self._hand_over(plan, kept):
-            raise RolledBack(GONE)
-        return kept
+                reason = watchdog.failure_reason(str(error)) if operation.uses_networkmanager else str(error)
+                raise RolledBack(reason, failed=True) from None
+        checkpoint = networkmanager_guard.settle(checkpoint, self._command.keep_within)
+        if checkpoint is not None and not self._send_undo_record(plan, checkpoint):
+            raise RolledBack(REASON_DISCONNECTED)
+        return checkpoint
 
-    def _wait(self, plan: ChangePlan) -> None:
-        """Until it is told to keep the change; else raises RolledBack."""
-        deadline = time.monotonic() + self._wish.keep_within
-        self._voice.say("applied", plan=plan.shown, deadline=deadline)
+    def _wait_for_decision(self, plan: ChangePlan) -> None:
+        """Wait for "keep"; raises RolledBack for anything else, and at the deadline."""
+        deadline = time.monotonic() + self._command.keep_within
+        self._pipe.report("applied", plan=plan.planned_actions, deadline=deadline)
         while time.monotonic() < deadline:
-            if self._listen(deadline - time.monotonic()):
+            if self._poll_commands(deadline - time.monotonic()):
                 return
-        raise RolledBack(LATE)
+        raise RolledBack(REASON_TIMEOUT)
 
-    def _listen(self, seconds: float) -> bool:
-        """Whether it was told to keep the change; raises RolledBack for every other news."""
+    def _poll_commands(self, seconds: float) -> bool:
+        """Whether "keep" was received within `seconds`; raises RolledBack for any other event."""
         for descriptor, _ in self._poll.poll(max(0.0, seconds) * 1000):
             if descriptor == self._signals[0]:
-                raise RolledBack(ENDED)
+                raise RolledBack(REASON_TERMINATED)
             try:
-                part = os.read(self._control, 4096)
+                data = os.read(self._control, 4096)
             except BlockingIOError:
                 continue
-            if not part:
-                raise RolledBack(GONE)
-            self._told += part
-        *words, self._told = self._told.split(b"\n")
-        if UNDO in words:
-            raise RolledBack(ASKED)
-        return KEEP in words
+            if not data:
+                raise RolledBack(REASON_DISCONNECTED)
+            self._received += data
+        *commands, self._received = self._received.split(b"\n")
+        if UNDO_COMMAND in commands:
+            raise RolledBack(REASON_REQUESTED)
+        return KEEP_COMMAND in commands
 
-    def _take_back(self, plan: ChangePlan, kept: CheckpointFields | None, held: locks.Locks, reason: str) -> None:
+    def _roll_back(
+        self, plan: ChangePlan, checkpoint: CheckpointFields | None, held_locks: locks.Locks, reason: str
+    ) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        self._voice.say("undoing", reason)
-        finish(self._voice, UndoRecord(plan.undo, kept, plan.subjects, plan.numbers), held, self._roots, reason)
+        self._pipe.report("undoing", reason)
+        roll_back_all(
+            self._pipe,
+            UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes),
+            held_locks,
+            self._roots,
+            reason,
+        )
 
 
-def agreed_plan(wish: ChangeCommand, roots: Roots) -> ChangePlan:
-    """What is to be done, if that is still what was shown. Raises ValueError."""
+def read_confirmed_plan(command: ChangeCommand, roots: Roots) -> ChangePlan:
+    """The plan, if it is still the one that was confirmed. Raises ValueError."""
     if os.geteuid() != 0:
         raise ValueError("only root may change this host: the probe does not run as root")
-    plan = read_plan(wish.actions, roots)
-    if plan.fingerprint != wish.fingerprint:
+    plan = read_plan(command.actions, roots)
+    if plan.fingerprint != command.fingerprint:
         raise ValueError("the host has changed since this was shown: have it shown again")
-    if plan.needs_second_yes and not wish.twice:
+    if plan.needs_second_yes and not command.twice:
         raise ValueError("this may cut off the host, and was confirmed only once")
     return plan
 
 
-def wanted_now(operation: Operation, roots: Roots) -> State:
-    """What it shall be. An earlier action may have made what this one is about. Raises ValueError."""
-    return wanted_state(operation, read_state(operation, roots))
-
-
 @dataclass(frozen=True)
 class UndoRecord:
-    """All that takes a change back: `ChangePlan.undo`, what NetworkManager's part has kept, and whom it concerns."""
+    """Everything a rollback needs: `ChangePlan.undo`, NetworkManager's checkpoint, lock names, and interface name →
+    ifindex."""
 
     undo: Sequence[Sequence[str]]
-    kept: CheckpointFields | None
+    checkpoint: CheckpointFields | None
     subjects: Sequence[str]
-    numbers: Numbers
+    ifindexes: Ifindexes
 
 
-def finish(voice: ReportPipe, back: UndoRecord, held: locks.Locks, roots: Roots, reason: str) -> None:
-    """Take everything back, say what came of it, and that it is over."""
-    stayed = [complaint for complaint in (managed.undo(back.kept),) if complaint]
-    stayed += take_back(back.undo, roots, held.descriptors, back.numbers)
-    if stayed:
-        voice.end("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(stayed))}")
+def roll_back_all(
+    pipe: ReportPipe, undo_record: UndoRecord, held_locks: locks.Locks, roots: Roots, reason: str
+) -> None:
+    """Roll everything back and send the last report."""
+    problems = [problem for problem in (networkmanager_guard.undo(undo_record.checkpoint),) if problem]
+    problems += roll_back(undo_record.undo, roots, held_locks.descriptors, undo_record.ifindexes)
+    if problems:
+        pipe.finish("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(problems))}")
     else:
-        voice.end("undone", reason)
+        pipe.finish("undone", reason)
 
 
-def run_rescue(voice: ReportPipe, back: UndoRecord, roots: Roots) -> None:
-    """In the place of a guard that has died: wait until nobody holds its locks, then take its change back."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    voice.say("undoing", KILLED)
+def run_rescue(pipe: ReportPipe, undo_record: UndoRecord, roots: Roots) -> None:
+    """For a guard that has died: wait for its locks, then roll its change back."""
+    for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_IGN)
+    pipe.report("undoing", REASON_GUARD_KILLED)
     try:
-        held = locks.take(back.subjects, LAST_LOCK, despite_strangers=True)
+        held_locks = locks.acquire(undo_record.subjects, RESCUE_LOCK_TIMEOUT, ignore_other_users=True)
     except ValueError as error:
-        voice.end("failed", f"{KILLED}, and its change stays: {error}")
+        pipe.finish("failed", f"{REASON_GUARD_KILLED}, and its change stays: {error}")
         return
-    finish(voice, back, held, roots, KILLED)
+    roll_back_all(pipe, undo_record, held_locks, roots, REASON_GUARD_KILLED)

@@ -1,8 +1,7 @@
-"""Who may change a thing at this moment: listening sockets with abstract names, which vanish with their last holder.
+"""Locks of what is being changed: listening Unix sockets with abstract names, which disappear with their last holder.
 
-Takes names of subjects (``link 3``, ``irq 30``); a network namespace has its own. Whoever comes second learns from the
-kernel who was first (SO_PEERCRED of the listener). A program that is started with the descriptors holds the locks until
-it has ended, whatever becomes of who started it.
+Takes names of subjects (``link 3``, ``irq 30``); each network namespace has its own. The kernel reports the holder
+(SO_PEERCRED of a connection to the listener). A program that inherits the descriptors holds the locks until it ends.
 """
 
 from __future__ import annotations
@@ -17,92 +16,94 @@ import struct
 import time
 from collections.abc import Sequence
 
-PREFIX = "\0nictop-change "
-CREDENTIALS = struct.Struct("=iII")
+LOCK_NAME_PREFIX = "\0nictop-change "
+UCRED = struct.Struct("=iII")
 """struct ucred: pid, uid, gid."""
-MOST_QUESTIONS = 128
-"""Nobody accepts them: so often it is told who holds a lock."""
-LOOK = 0.02
-"""Seconds between two looks at locks that are waited for."""
+MAX_HOLDER_QUERIES = 128
+"""Connections are never accepted: the backlog is the number of times that the holder can be looked up."""
+LOCK_POLL_SECONDS = 0.02
+"""Seconds between attempts while waiting for a lock."""
 
 
 class Locks:
-    """Those of some subjects; free when closed, or when the process has gone."""
+    """Locks of some subjects; released by `close`, or when the process ends."""
 
     def __init__(self, sockets: Sequence[socket.socket]) -> None:
         self._sockets = sockets
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        return tuple(one.fileno() for one in self._sockets)
+        return tuple(lock.fileno() for lock in self._sockets)
 
     def close(self) -> None:
-        for one in self._sockets:
-            one.close()
+        for lock in self._sockets:
+            lock.close()
 
 
-def take(subjects: Sequence[str], patience: float = 0.0, *, despite_strangers: bool = False) -> Locks:
-    """All of them or none. Raises ValueError: another change is under way, and whose, after `patience` seconds.
+def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users: bool = False) -> Locks:
+    """All locks or none. Raises ValueError with the holder's process when a lock is still held after `timeout` seconds.
 
-    Anybody may give a socket such a name, but only root changes a host. `despite_strangers`: go on without a lock that
-    somebody else has, at once, and without one of which nobody says whose it is, in the end.
+    Any user may create a socket with such a name, but only root changes a host. `ignore_other_users`: proceed without a
+    lock that another user holds, at once, and without one whose holder is unknown, after the timeout.
     """
-    end = time.monotonic() + patience
-    taken: list[socket.socket] = []
+    end = time.monotonic() + timeout
+    acquired: list[socket.socket] = []
     for subject in sorted(subjects):
-        who = None
+        holder = None
         while True:
-            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+            lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
             try:
-                one.bind(PREFIX + subject)
-                one.listen(MOST_QUESTIONS)
-                taken.append(one)
+                lock.bind(LOCK_NAME_PREFIX + subject)
+                lock.listen(MAX_HOLDER_QUERIES)
+                acquired.append(lock)
                 break
             except OSError as error:
-                one.close()
-                is_held = error.errno == errno.EADDRINUSE
-                who = who or (credentials(subject) if is_held and despite_strangers else None)
-                if who is not None and who[1] != os.geteuid():
+                lock.close()
+                in_use = error.errno == errno.EADDRINUSE
+                holder = holder or (lock_holder(subject) if in_use and ignore_other_users else None)
+                if holder is not None and holder[1] != os.geteuid():
                     break
-                if is_held and time.monotonic() < end:
-                    select.select([], [], [], LOOK)
+                if in_use and time.monotonic() < end:
+                    select.select([], [], [], LOCK_POLL_SECONDS)
                     continue
-                if is_held and despite_strangers and who is None:
+                if in_use and ignore_other_users and holder is None:
                     break
-                Locks(taken).close()
-                if error.errno != errno.EADDRINUSE:
-                    raise ValueError(f"{named(subject)} cannot be locked: {error.strerror}") from None
-                raise ValueError(f"another change of {named(subject)} is under way{holder(subject)}") from None
-    return Locks(taken)
+                Locks(acquired).close()
+                if not in_use:
+                    raise ValueError(f"{subject_name(subject)} cannot be locked: {error.strerror}") from None
+                raise ValueError(
+                    f"another change of {subject_name(subject)} is under way{holder_text(subject)}"
+                ) from None
+    return Locks(acquired)
 
 
-def credentials(subject: str) -> tuple[int, int] | None:
-    """(Process, user id) of whoever holds a lock; None when it has just gone, or does not take a question."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
-        asking.setblocking(False)
+def lock_holder(subject: str) -> tuple[int, int] | None:
+    """(process, user id) of the holder of a lock; None when it was just released, or its backlog is full."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+        client.setblocking(False)
         try:
-            asking.connect(PREFIX + subject)
-            said = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+            client.connect(LOCK_NAME_PREFIX + subject)
+            ucred = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, UCRED.size)
         except OSError:
             return None
-    pid, uid, _ = CREDENTIALS.unpack(said)
+    pid, uid, _ = UCRED.unpack(ucred)
     return pid, uid
 
 
-def holder(subject: str) -> str:
-    """Who holds a lock, as the end of a sentence; "" when it has just gone."""
-    found = credentials(subject)
-    if found is None:
+def holder_text(subject: str) -> str:
+    """The holder of a lock, as the end of a sentence; "" when it is unknown."""
+    holder = lock_holder(subject)
+    if holder is None:
         return ""
-    pid, uid = found
+    pid, uid = holder
     user = str(uid)
     with contextlib.suppress(KeyError):
         user = pwd.getpwuid(uid).pw_name
     return f": process {pid} of {user}" + (", this one" if pid == os.getpid() else "")
 
 
-def named(subject: str) -> str:
-    """The subject, a link by its name."""
+def subject_name(subject: str) -> str:
+    """A subject as text; links by their interface name."""
     kind, _, number = subject.partition(" ")
     if kind == "link" and number.isdecimal():
         with contextlib.suppress(OSError, OverflowError):

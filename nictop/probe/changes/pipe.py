@@ -1,7 +1,8 @@
-"""What a process that changes the host says to its probe: JSON lines into a pipe.
+"""Reports from a process that changes the host to its probe: JSON lines in a pipe.
 
-``say`` is for the watching side (one `records.ChangeLine`), ``undo``, ``networkmanager`` and ``subjects`` are for the
-probe, ``end`` means that nothing is left to do. Whoever speaks never waits for long, and not for one who has gone.
+``line`` is one `records.ChangeLine` for the watching side; ``undo``, ``networkmanager``, ``subjects``, ``ifindexes``
+and ``pid`` are for the probe (`guard.UndoRecord`); ``end`` marks the last line. Writing never blocks for long, and
+errors are ignored when the probe has ended.
 """
 
 from __future__ import annotations
@@ -11,49 +12,49 @@ import os
 import select
 import time
 
-LONGEST_TEXT = 500
-"""Characters of a sentence that is written in one piece (PIPE_BUF, 4096 bytes)."""
+MAX_FINAL_TEXT_CHARS = 500
+"""Characters, so that the last line is written atomically (PIPE_BUF, 4096 bytes)."""
 
 
 class ReportPipe:
-    """Lines to the probe, if it is still there. A line that it does not take is given up after a moment."""
+    """Lines to the probe, if it still runs. A line that cannot be written within the timeout is dropped."""
 
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor, self._name = descriptor, name
-        self._torn = b""
+        self._unfinished = b""
         os.set_blocking(descriptor, False)
 
-    def say(self, kind: str, text: str = "", **fields: object) -> None:
-        """One `records.ChangeLine`."""
-        self.tell({"say": self._line(kind, text, fields)})
+    def report(self, kind: str, text: str = "", **fields: object) -> None:
+        """Send one `records.ChangeLine`."""
+        self.send({"line": self._line(kind, text, fields)})
 
-    def end(self, kind: str, text: str = "", **fields: object) -> None:
-        """The last one. In one piece with the word that nothing is left to do: who is killed in between has either
-        not kept a change, or has said that it is kept."""
-        self.tell({"end": True, "say": self._line(kind, text[:LONGEST_TEXT], fields)})
+    def finish(self, kind: str, text: str = "", **fields: object) -> None:
+        """Send the last line. Its text and ``end`` are one atomic write: a process killed before it has not kept the
+        change, one killed after it has reported so."""
+        self.send({"end": True, "line": self._line(kind, text[:MAX_FINAL_TEXT_CHARS], fields)})
 
     def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:
         return {"time": time.monotonic(), "id": self._name, "kind": kind, "text": text, **fields}
 
-    def tell(self, message: dict[str, object], patience: float = 0.5) -> bool:
-        """Whether the probe has it."""
+    def send(self, message: dict[str, object], timeout: float = 0.5) -> bool:
+        """Whether the whole line was written within `timeout` seconds."""
         line = json.dumps(message, default=vars, separators=(",", ":")).encode("utf-8", "replace")
-        data = memoryview(self._torn + line + b"\n")
+        data = memoryview(self._unfinished + line + b"\n")
         size = len(data)
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         while data:
             try:
                 data = data[os.write(self._descriptor, data) :]
             except BlockingIOError:
-                left = end - time.monotonic()
-                if left <= 0:
+                remaining = end - time.monotonic()
+                if remaining <= 0:
                     if len(data) < size:
-                        self._torn = b"\n"  # the next line must not become the rest of this one
+                        self._unfinished = b"\n"  # ends the partial line before the next one
                     return False
-                poll.poll(left * 1000)
+                poll.poll(remaining * 1000)
             except OSError:
                 return False
-        self._torn = b""
+        self._unfinished = b""
         return True

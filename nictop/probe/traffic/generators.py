@@ -17,7 +17,7 @@ from nictop.probe.traffic.busy_threads import BusyThreadReader
 from nictop.probe.traffic.child import TrafficChild, end_now
 from nictop.probe.traffic.iperf3 import find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import read_listening
-from nictop.probe.traffic.requests import TrafficCommand, name_of
+from nictop.probe.traffic.requests import TrafficCommand, request_id
 from nictop.probe.traffic.sock_diag import SocketDiagnosis
 
 TYPE_CHECKING = False
@@ -84,10 +84,10 @@ class Generators:
             pass
         os.close(descriptor)
 
-    def obey(self, request: dict[str, Any], now: float) -> None:
+    def handle_request(self, request: dict[str, Any], now: float) -> None:
         """Do what a request asks for; what cannot be done is said in a "failed" line."""
         try:
-            name = name_of(request)
+            name = request_id(request)
         except ValueError as error:
             self._line("?", "failed", now, text=f"request not understood: {error}")
             return
@@ -104,10 +104,10 @@ class Generators:
             self._line(name, "failed", now, text=text)
 
     def owns(self, descriptor: int) -> bool:
-        """Whether an event of `poll` is to be given to `take`."""
+        """Whether an event of `poll` is to be given to `handle_readable`."""
         return descriptor in self._descriptors
 
-    def take(self, descriptor: int, now: float) -> None:
+    def handle_readable(self, descriptor: int, now: float) -> None:
         """Something can be read from a child."""
         generator = self._descriptors[descriptor]
         child = generator.child
@@ -146,7 +146,7 @@ class Generators:
             if ended:
                 self._finish(generator, now)
 
-    def next_moment(self, now: float) -> float | None:
+    def next_deadline(self, now: float) -> float | None:
         """When `advance` has something to do; None: no generator runs."""
         moments = []
         for generator in [*self._running.values(), *self._lookups.values()]:

@@ -26,7 +26,7 @@ class TrafficCommand:
 
     def __init__(self, request: Mapping[str, object]) -> None:
         """Raises ValueError with a sentence."""
-        self.id = name_of(request)
+        self.id = request_id(request)
         self.action = _one_of(request, "action", ("check", "start", "stop", "path"))
         self.role = self.generator = ""
         self.arguments: list[str] = []
@@ -75,7 +75,7 @@ class TrafficCommand:
         self.threads = threads
 
 
-def name_of(request: Mapping[str, object]) -> str:
+def request_id(request: Mapping[str, object]) -> str:
     """Its id; ValueError when it has none that may be repeated in an answer."""
     name = request.get("id")
     if not isinstance(name, str) or not NAME.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Changing a host and taking it back, with real probes in network namespaces; what is there is read by other tools."""
+"""Changes and their undo with real probes in network namespaces; results are read by other tools."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def refused(change: Changing, step: str, **fields: object) -> str:
     return change.said("refused").text
 
 
-# ------------------------------------------------------------------------------------------- the gate
+# ------------------------------------------------------------------------------------------- permissions
 
 
-def test_a_probe_that_only_reads(host: Namespace) -> None:
-    """Whatever it is asked. Over SSH it has nothing that could change anything (tests/wire/ssh/test_bundle.py)."""
+def test_probe_without_allow_changes(host: Namespace) -> None:
+    """Every request is refused. Over SSH the code for changes is not even sent (tests/wire/ssh/test_bundle.py)."""
     old = state_of(host)
     with Probe("--interval", "60", namespace=host) as probe:
         change = Changing(probe)
@@ -71,13 +71,13 @@ def test_a_probe_that_only_reads(host: Namespace) -> None:
     assert state_of(host) == old
 
 
-def test_what_crosses_the_wire_is_what_the_probe_takes() -> None:
-    wish = ChangeRequest("a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True)
-    taken = ChangeCommand(json.loads(encode_request(Request(change=wish)))["change"])
-    assert vars(taken) == vars(wish)
+def test_encoded_request_equals_the_parsed_command() -> None:
+    request = ChangeRequest("a", "apply", (("ip", "link", "set", "dev", "x", "up"),), 7.5, "f" * 32, True)
+    command = ChangeCommand(json.loads(encode_request(Request(change=request)))["change"])
+    assert vars(command) == vars(request)
 
 
-def test_only_root_changes_anything(host: Namespace) -> None:
+def test_changes_need_root(host: Namespace) -> None:
     for python in ("/usr/bin/python3", sys.executable):
         try:
             with Probe("--interval", "60", "--allow-changes", python=python, user=65534) as probe:
@@ -93,8 +93,8 @@ def test_only_root_changes_anything(host: Namespace) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_change_is_shown_made_and_kept_or_taken_back(host: Namespace, kind: str) -> None:
-    """Nothing is changed by showing it; what was shown is what ip, ethtool and cat see then."""
+def test_prepare_apply_then_keep_or_undo(host: Namespace, kind: str) -> None:
+    """ "prepare" changes nothing; the plan matches what ip, ethtool and cat read after "apply"."""
     actions = KINDS[kind]
     old = state_of(host)
     other_tools(host, actions)
@@ -117,12 +117,14 @@ def test_a_change_is_shown_made_and_kept_or_taken_back(host: Namespace, kind: st
         kinds = [line.kind for line in change.heard]
         assert kinds == ["prepared", "applying", "applied", "undoing", "undone", "applying", "applied", "kept"]
         again = change.prepared(actions)
-        assert all(one.before == one.after and not one.undo for one in again.plan), "nothing is left to do"
+        assert all(one.before == one.after and not one.undo for one in again.plan), (
+            "all settings have their values already"
+        )
         wait_for_no_process_left(host, change.probe.process.pid)
 
 
-def test_nobody_confirms(host: Namespace) -> None:
-    """The host takes it back by itself when its time is over; a wish that comes too late changes nothing."""
+def test_change_is_undone_at_the_deadline(host: Namespace) -> None:
+    """The host rolls back by itself; a later "keep" is refused and changes nothing."""
     old = state_of(host)
     with changing(host) as change:
         change.apply(SEVERAL, keep_within=5)
@@ -134,10 +136,10 @@ def test_nobody_confirms(host: Namespace) -> None:
         assert state_of(host) == old
 
 
-def test_something_fails_in_the_middle(host: Namespace) -> None:
-    """What had been done before is taken back; the kernel's refusal is said."""
+def test_failed_action_undoes_earlier_actions(host: Namespace) -> None:
+    """The kernel's error is reported."""
     old = state_of(host)
-    beyond = "1" + 100 * ",00000000"  # a CPU that there is not, which shows only when it is tried
+    beyond = "1" + 100 * ",00000000"  # a CPU that does not exist: fails only when written
     with changing(host) as change:
         change.apply([*MTU, ["write", f"{QUEUES}/rx-0/rps_cpus", beyond], *ADDRESS])
         failed = change.said("failed")
@@ -147,8 +149,8 @@ def test_something_fails_in_the_middle(host: Namespace) -> None:
         assert "applied" not in [line.kind for line in change.heard]
 
 
-def test_steering_of_queues_that_go_comes_back_with_them(host: Namespace) -> None:
-    """The kernel forgets the masks of queues that it removes."""
+def test_steering_of_removed_queues_is_restored(host: Namespace) -> None:
+    """The kernel drops the masks of queues that it removes."""
     old = state_of(host)
     assert "rx-2/rps_cpus\n3" in old
     with changing(host) as change:
@@ -161,7 +163,7 @@ def test_steering_of_queues_that_go_comes_back_with_them(host: Namespace) -> Non
     assert state_of(host) == old
 
 
-def test_a_queue_that_comes_with_its_channels_can_be_steered(host: Namespace) -> None:
+def test_queue_created_by_the_same_change_can_be_steered(host: Namespace) -> None:
     host.run(["ethtool", "-L", LINK, "rx", "1", "tx", "1"])
     old = state_of(host)
     actions = [["ethtool", "-L", LINK, "rx", "4"], ["write", f"{QUEUES}/rx-3/rps_cpus", "1"]]
@@ -180,7 +182,7 @@ def test_a_queue_that_comes_with_its_channels_can_be_steered(host: Namespace) ->
 # ------------------------------------------------------------------------------------------- refusals
 
 
-def test_the_host_has_changed_since(host: Namespace) -> None:
+def test_apply_is_refused_after_the_host_has_changed(host: Namespace) -> None:
     with changing(host) as change:
         fingerprint = change.prepared(MTU).fingerprint
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
@@ -192,20 +194,21 @@ def test_the_host_has_changed_since(host: Namespace) -> None:
     assert json.loads(host.run(["ip", "-j", "link", "show", "dev", LINK]))[0]["mtu"] == 1400
 
 
-def test_two_probes_and_one_link(host: Namespace) -> None:
-    """The second one is refused, shown before or not, and told who was first; another link is nobody's business."""
+def test_two_probes_cannot_change_one_link(host: Namespace) -> None:
+    """The second is refused, prepared before or not, and receives the process of the first; other links are not
+    locked."""
     old = state_of(host)
     with changing(host) as first, changing(host) as second:
         shown = second.prepared(ADDRESS)
         first.apply(MTU)
         first.said("applied")
-        holders = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
+        guards = set(processes_in(host)) - {first.probe.process.pid, second.probe.process.pid}
         for step in ("prepare", "apply"):
-            said = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
-            assert any(f"another change of {LINK} is under way: process {pid} of " in said for pid in holders), said
+            text = refused(second, step, actions=ADDRESS, fingerprint=shown.fingerprint, keep_within=5)
+            assert any(f"another change of {LINK} is under way: process {pid} of " in text for pid in guards), text
         assert "another change under way" in refused(first, "prepare", actions=ADDRESS)
-        elsewhere = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
-        second.apply(elsewhere)
+        other_link = [["ip", "link", "set", "dev", PEER, "mtu", "1400"]]
+        second.apply(other_link)
         second.said("applied")
         second.ask("keep")
         assert second.end() == "kept"
@@ -217,10 +220,10 @@ def test_two_probes_and_one_link(host: Namespace) -> None:
     assert state_of(host) == old
 
 
-def test_what_makes_no_sense_here(host: Namespace) -> None:
+def test_impossible_actions_are_refused(host: Namespace) -> None:
     host.run(["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.1", "dev", LINK])
     with changing(host) as change:
-        for words, why in (
+        for words, reason in (
             ("ip link set dev nic9 mtu 1400", "no interface nic9"),
             (f"ip link set dev {LINK} mtu 67", "from 68 to"),
             (f"ethtool -L {LINK} combined 2", "no combined"),
@@ -234,7 +237,7 @@ def test_what_makes_no_sense_here(host: Namespace) -> None:
             (f"ip address del 192.0.2.7/24 dev {LINK}", "take a route"),
             ("reboot now", "nothing else"),
         ):
-            assert why in refused(change, "prepare", actions=[words.split()]), words
+            assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert "two actions set mtu" in refused(change, "prepare", actions=[*MTU, *MTU])
         assert "no change of this name" in refused(change, "keep")
         assert "step" in refused(change, "nonsense")
@@ -244,28 +247,28 @@ def test_what_makes_no_sense_here(host: Namespace) -> None:
         assert answer is not None and answer.kind == "refused" and "id" in answer.text and not answer.id
 
 
-def test_the_default_route_asks_twice(host: Namespace) -> None:
+def test_default_route_needs_second_confirmation(host: Namespace) -> None:
     host.run(["ip", "route", "add", "default", "via", "192.0.2.1", "dev", LINK])
     old = state_of(host)
     with changing(host) as change:
         shown = change.prepared(MTU)
         assert shown.needs_second_yes and f"the default route goes over {LINK}" in shown.plan[0].disturbs
-        wish = {"actions": MTU, "fingerprint": shown.fingerprint, "keep_within": 5}
-        assert "only once" in refused(change, "apply", **wish)
+        fields = {"actions": MTU, "fingerprint": shown.fingerprint, "keep_within": 5}
+        assert "only once" in refused(change, "apply", **fields)
         assert state_of(host) == old
         assert not change.prepared([["write", f"{QUEUES}/rx-0/rps_cpus", "1"]]).needs_second_yes
-        change.ask("apply", twice=True, **wish)
+        change.ask("apply", twice=True, **fields)
         change.said("applied")
     wait_for_no_process_left(host)
     assert state_of(host) == old
 
 
-# ------------------------------------------------------------------------------------------- over the very link
+# ------------------------------------------------------------------------------------------- over SSH
 
 
 @pytest.fixture
-def door(namespace: Namespace, tmp_path: Path) -> Iterator[tuple[Namespace, Sshd]]:
-    """Another namespace, and an sshd in `namespace` that it reaches over a veth pair."""
+def ssh_server(namespace: Namespace, tmp_path: Path) -> Iterator[tuple[Namespace, Sshd]]:
+    """A client namespace, and an sshd in `namespace` that it reaches over a veth pair."""
     skip_without_sshd()
     if shutil.which("ssh") is None:
         pytest.skip("openssh-client is not installed")
@@ -294,56 +297,54 @@ def addresses(namespace: Namespace, name: str) -> list[str]:
 
 @pytest.fixture
 def address_events(namespace: Namespace) -> Iterator[socket.socket]:
-    """What the kernel says of IPv4 addresses in the namespace, as `until_address` takes it."""
-    heard = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
-    with heard:
-        heard.settimeout(LIMIT)
-        heard.bind((0, RTMGRP_IPV4_IFADDR))
-        yield heard
+    """A netlink socket with the IPv4 address events of the namespace, for `wait_for_address_message`."""
+    messages = namespace.inside(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE))
+    with messages:
+        messages.settimeout(LIMIT)
+        messages.bind((0, RTMGRP_IPV4_IFADDR))
+        yield messages
 
 
-def until_address(heard: socket.socket, kind: int, address: str) -> None:
-    """Wait for a message of this kind about the address."""
+def wait_for_address_message(messages: socket.socket, kind: int, address: str) -> None:
+    """Wait for a message of the type `kind` about the address."""
     while True:
-        message = heard.recv(65536)
+        message = messages.recv(65536)
         if int.from_bytes(message[4:6], sys.byteorder) == kind and socket.inet_aton(address) in message:
             return
 
 
 @contextmanager
 def pinging(probe: Probe) -> Iterator[None]:
-    """The probe hears something all the time, as long as there is a way to it."""
-    over = threading.Event()
+    """The probe receives requests all the time, as long as it is reachable."""
+    stop = threading.Event()
 
     def ping() -> None:
         with suppress(OSError):
-            while not over.wait(0.1):
+            while not stop.wait(0.1):
                 probe.ask({"ping": 1})
 
-    pinger = threading.Thread(target=ping)
-    pinger.start()
+    thread = threading.Thread(target=ping)
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        pinger.join()
+        stop.set()
+        thread.join()
 
 
-@pytest.mark.parametrize(
-    ("heartbeat", "keep_within"), [("4", 300), ("60", 5)], ids=["the probe gives up", "the deadline comes"]
-)
-def test_the_address_that_the_connection_uses(
-    door: tuple[Namespace, Sshd],
+@pytest.mark.parametrize(("heartbeat", "keep_within"), [("4", 300), ("60", 5)], ids=["heartbeat", "deadline"])
+def test_deleting_the_address_of_the_ssh_connection(
+    ssh_server: tuple[Namespace, Sshd],
     namespace: Namespace,
     address_events: socket.socket,
     heartbeat: str,
     keep_within: float,
 ) -> None:
-    """It is gone, the connection with it, and back by itself: at the deadline, or as soon as the probe has given up."""
-    client, server = door
+    """The address is restored at the deadline, or as soon as the probe ends by its heartbeat."""
+    client, server = ssh_server
     ssh = ["ip", "netns", "exec", client.name]
     ssh += ssh_command(server.address, server.port, server.user, server.key, server.known_hosts)
-    wrong = [
+    actions = [
         ["ip", "address", "add", "198.51.100.2/24", "dev", "far"],
         ["ip", "address", "del", "192.0.2.2/24", "dev", "far"],
     ]
@@ -351,22 +352,22 @@ def test_the_address_that_the_connection_uses(
     with ProbeBySsh(ssh, arguments) as probe:
         change = Changing(probe)
         with pinging(probe):
-            shown = change.prepared(wrong)
+            shown = change.prepared(actions)
             assert shown.needs_second_yes and "this very SSH connection goes over far" in shown.plan[1].disturbs
-            change.ask("apply", actions=wrong, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
-            until_address(address_events, RTM_DELADDR, "192.0.2.2")
-            until_address(address_events, RTM_NEWADDR, "192.0.2.2")
-            until_address(address_events, RTM_DELADDR, "198.51.100.2")
+            change.ask("apply", actions=actions, fingerprint=shown.fingerprint, keep_within=keep_within, twice=True)
+            wait_for_address_message(address_events, RTM_DELADDR, "192.0.2.2")
+            wait_for_address_message(address_events, RTM_NEWADDR, "192.0.2.2")
+            wait_for_address_message(address_events, RTM_DELADDR, "198.51.100.2")
         assert addresses(namespace, "far") == ["192.0.2.2"]
         if heartbeat == "60":
-            assert change.end() == "undone", "the connection has outlived it, and says so"
+            assert change.end() == "undone", "the connection still works and reports it"
     wait_until(lambda: not server.sessions())
 
 
 @pytest.mark.parametrize(
     "python", interpreters(("python3.9", "python3.13")) or [pytest.param("", marks=pytest.mark.skip("no such Python"))]
 )
-def test_every_python_changes_and_takes_back(host: Namespace, python: str) -> None:
+def test_every_python_applies_and_undoes(host: Namespace, python: str) -> None:
     old = state_of(host)
     with changing(host, python=python) as change:
         change.apply(SEVERAL)
@@ -376,13 +377,13 @@ def test_every_python_changes_and_takes_back(host: Namespace, python: str) -> No
     assert state_of(host) == old
 
 
-def test_the_guard_has_left_the_session(host: Namespace) -> None:
-    """None of the probe's descriptors, another session, and init or a reaper as its parent."""
+def test_guard_is_detached_from_the_session(host: Namespace) -> None:
+    """None of the probe's descriptors, another session, and not a child of the probe."""
     with changing(host) as change:
         change.apply(MTU)
         change.said("applied")
         probe = change.probe.process.pid
-        session = os.getsid(probe)  # in which it makes inventories, too
+        session = os.getsid(probe)  # shared with its inventory processes
         (guard,) = (pid for pid, its_session in processes_in(host).items() if its_session != session)
         own, others = (
             {os.readlink(f"/proc/{pid}/fd/{name}") for name in os.listdir(f"/proc/{pid}/fd")} for pid in (guard, probe)
@@ -395,8 +396,8 @@ def test_the_guard_has_left_the_session(host: Namespace) -> None:
         assert parent != probe
 
 
-def test_links_on_top_grow_again(host: Namespace) -> None:
-    """The kernel shrinks them with the link below, and leaves them small."""
+def test_mtu_of_upper_links_is_restored(host: Namespace) -> None:
+    """The kernel reduces their MTU with that of the lower link, and does not raise it again."""
     if not host.try_link("link", LINK, "name", "top0", "type", "macvlan", "mode", "bridge"):
         pytest.skip("this kernel has no macvlan")
 
@@ -412,19 +413,20 @@ def test_links_on_top_grow_again(host: Namespace) -> None:
     assert mtu() == "1500"
 
 
-def test_what_could_not_be_taken_back_is_not_done(host: Namespace) -> None:
-    """IPv6 addresses go with an MTU below 1280, secondary addresses with the first, and lent ones have their time."""
+def test_actions_without_undo_are_refused(host: Namespace) -> None:
+    """Removed with no undo: IPv6 addresses by an MTU below 1280, secondary addresses with their primary one,
+    lifetimes."""
     host.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
     host.run(["ip", "address", "add", "2001:db8::7/64", "dev", LINK, "nodad"])
     host.run(["ip", "address", "add", "192.0.2.8/24", "dev", LINK])
-    lent = ["valid_lft", "600", "preferred_lft", "600"]
-    host.run(["ip", "address", "add", "203.0.113.7/24", "dev", LINK, *lent])
+    lifetime = ["valid_lft", "600", "preferred_lft", "600"]
+    host.run(["ip", "address", "add", "203.0.113.7/24", "dev", LINK, *lifetime])
     with changing(host) as change:
-        for words, why in (
+        for words, reason in (
             (f"ip link set dev {LINK} mtu 1279", "IPv6 addresses"),
             (f"ip address del 192.0.2.7/24 dev {LINK}", "192.0.2.8 along, which is secondary"),
             (f"ip address del 203.0.113.7/24 dev {LINK}", "was lent"),
         ):
-            assert why in refused(change, "prepare", actions=[words.split()]), words
+            assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepared([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
         assert change.prepared([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])

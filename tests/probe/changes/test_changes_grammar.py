@@ -1,4 +1,4 @@
-"""The allow-list: what is understood, and that nothing else is, whatever words come."""
+"""The allow-list: which actions are accepted, and that no other words are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.grammar.actions import LONGEST_WORD, Operation, parse_action
+from nictop.probe.changes.grammar.actions import MAX_WORD_CHARS, Operation, parse_action
 from nictop.probe.changes.requests import ChangeCommand
 
 UUID = "3d5e1b3a-0c4f-4c22-9df5-0e7b4b0a4f10"
@@ -111,14 +111,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("line", "kind", "subject"), ALLOWED, ids=[line for line, *_ in ALLOWED])
-def test_what_is_allowed(line: str, kind: str, subject: str) -> None:
+def test_allowed_actions(line: str, kind: str, subject: str) -> None:
     operation = parse_action(line.split(" "))
     assert (operation.kind, operation.subject) == (kind, subject)
-    assert parse_action(operation.words) == operation, "what is run means the same when it is asked for"
+    assert parse_action(operation.words) == operation, "the words of an operation parse to the same operation"
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_what_is_refused(line: str) -> None:
+def test_refused_actions(line: str) -> None:
     with pytest.raises(ValueError, match=r"\w \w"):
         parse_action(line.split(" ") if line else [])
 
@@ -126,65 +126,67 @@ def test_what_is_refused(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["ip link set dev ens4 down", "write /sys/class/net/ens4/device/sriov_numvfs 0"], ids=["link", "VFs"]
 )
-def test_what_only_takes_back(line: str) -> None:
-    """Nobody can ask for it, but a change that brought a link up or made VFs needs it."""
+def test_actions_only_for_undo(line: str) -> None:
+    """Refused as a request; needed to undo a link set up, or created VFs."""
     with pytest.raises(ValueError, match=" "):
         parse_action(line.split())
     assert parse_action(line.split(), undoing=True).words == tuple(line.split())
 
 
-def test_names_are_words_and_nothing_more() -> None:
-    """Quotes, blanks and dollars of a profile's name are part of the one word that nmcli is given."""
+def test_names_are_single_words() -> None:
+    """Quotes, blanks and dollar signs in a profile's name stay part of one argument of nmcli."""
     name = 'it\'s "mine" $(reboot) `x` ; & | é'
     assert parse_action(["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]).words[4] == name
     assert parse_action(["nmcli", "con", "mod", "ens4", "ipv4.gateway", ""]).settings == (("ipv4.gateway", ""),)
 
 
 @pytest.mark.parametrize("hostile", ["a\nb", "a\x1b[31m", "a\x00", "a\x9b", "\ud800"], ids=ascii)
-def test_names_that_a_terminal_would_obey_are_refused(hostile: str) -> None:
+def test_names_with_control_characters_are_refused(hostile: str) -> None:
     with pytest.raises(ValueError, match="control characters"):
         parse_action(["nmcli", "con", "mod", "id", hostile, "ipv4.method", "auto"])
 
 
-DIGITS = [str.maketrans("0123456789", digits) for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")]
+NON_ASCII_DIGITS = [
+    str.maketrans("0123456789", digits) for digits in ("٠١٢٣٤٥٦٧٨٩", "０１２３４５６７８９", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+]
 
 
 @pytest.mark.parametrize("line", [line for line, *_ in ALLOWED])
-def test_no_word_becomes_an_option_or_hides_another_word(line: str) -> None:
-    """Each word in turn with a dash, blanks, line ends or digits that are not ASCII: only where any name may stand it
-    is taken, as one word and as it is."""
-    words, tried = line.split(" "), 0
-    for place, word in enumerate(words):
+def test_changed_words_are_refused_or_names(line: str) -> None:
+    """Each word in turn becomes an option, or gets blanks, line ends or non-ASCII digits: accepted only where any name
+    is allowed, as one unchanged word."""
+    words, attempts = line.split(" "), 0
+    for index, word in enumerate(words):
         options = [f"-{word}", f"--{word}", "-", "--"]
         blanks = [f" {word}", f"{word} ", f"{word}\n", f"\n{word}", f"\r{word}", f"{word}\0", f"{word}\x85"]
         wide = [f"{word}\xa0", f"\u2003{word}", f"{word}\u3000", f"{word}\u2028"]
-        digits = [found for table in DIGITS if (found := word.translate(table)) != word]
+        digits = [found for table in NON_ASCII_DIGITS if (found := word.translate(table)) != word]
         for changed in (*options, *blanks, *wide, *digits):
-            tried += 1
+            attempts += 1
             try:
-                operation = parse_action([*words[:place], changed, *words[place + 1 :]])
+                operation = parse_action([*words[:index], changed, *words[index + 1 :]])
             except ValueError:
                 continue
             check_allowed(operation)
-            free = {operation.interface, f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
+            free_texts = {operation.interface, f"/sys/class/net/{operation.interface}/device/sriov_numvfs"}
             if words[0] == "nmcli":
-                free |= {operation.profile, *(part for pair in operation.settings for part in pair)}
-            assert changed in free and changed in operation.words, changed
-    assert tried >= 15 * len(words)
+                free_texts |= {operation.profile, *(part for pair in operation.settings for part in pair)}
+            assert changed in free_texts and changed in operation.words, changed
+    assert attempts >= 15 * len(words)
 
 
-# ------------------------------------------------------------------------------------------- any words
+# ------------------------------------------------------------------------------------------- arbitrary words
 
-PIECES = sorted(
+KNOWN_WORDS = sorted(
     {word for line, *_ in ALLOWED for word in line.split()} | {word for line in REFUSED for word in line.split()}
 )
-WORDS = st.one_of(
-    st.sampled_from(PIECES),
+WORD_STRATEGY = st.one_of(
+    st.sampled_from(KNOWN_WORDS),
     st.text(max_size=20),
-    st.sampled_from(["..", "/", ".", "-", "", "\n", "-x", "a" * (LONGEST_WORD + 1), "0" * 40, "/sys/class/net/"]),
-    st.builds("".join, st.lists(st.sampled_from([*PIECES, "/", "..", ",", ":", "-"]), max_size=4)),
+    st.sampled_from(["..", "/", ".", "-", "", "\n", "-x", "a" * (MAX_WORD_CHARS + 1), "0" * 40, "/sys/class/net/"]),
+    st.builds("".join, st.lists(st.sampled_from([*KNOWN_WORDS, "/", "..", ",", ":", "-"]), max_size=4)),
 )
-FILES = re.compile(
+ALLOWED_FILES = re.compile(
     r"/proc/irq/[0-9]+/smp_affinity_list"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/queues/(rx-[0-9]+/rps_(cpus|flow_cnt)|tx-[0-9]+/xps_cpus)"
     r"|/sys/class/net/(?!\.{1,2}/)[^/\s]+/device/sriov_numvfs"
@@ -195,14 +197,14 @@ FILES = re.compile(
 
 
 def check_allowed(operation: Operation) -> None:
-    """The rules once more, in other words than those of the grammar."""
+    """The rules of the grammar, written independently of it."""
     words = operation.words
     assert all(isinstance(word, str) and not set(word) & set(map(chr, range(32))) for word in words)
     if operation.interface:
         assert 0 < len(operation.interface.encode()) <= 15 and not set(operation.interface) & set("/: \t\n")
         assert operation.interface[0] != "-" and operation.interface not in (".", "..")
     if words[0] == "write":
-        assert len(words) == 3 and FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
+        assert len(words) == 3 and ALLOWED_FILES.fullmatch(words[1]) and os.path.normpath(words[1]) == words[1]
         assert re.fullmatch(r"[0-9a-f,-]+", words[2])
     elif words[0] == "ethtool":
         assert words[1] in ("-L", "-G", "-K", "-C") and words[2] == operation.interface
@@ -224,8 +226,8 @@ def check_allowed(operation: Operation) -> None:
         assert not words[3].startswith("-")
 
 
-@given(st.lists(WORDS, max_size=12), st.booleans())
-def test_any_words(words: list[str], undoing: bool) -> None:
+@given(st.lists(WORD_STRATEGY, max_size=12), st.booleans())
+def test_arbitrary_words(words: list[str], undoing: bool) -> None:
     try:
         operation = parse_action(words, undoing=undoing)
     except ValueError as error:
@@ -235,10 +237,10 @@ def test_any_words(words: list[str], undoing: bool) -> None:
 
 
 @given(st.sampled_from([line.split() for line, *_ in ALLOWED]), st.data())
-def test_any_small_change_of_allowed_words(words: list[str], data: st.DataObject) -> None:
-    """One word replaced, left out or added: most are refused, and what is not keeps to the rules."""
-    place = data.draw(st.integers(0, len(words) - 1))
-    changed = [*words[:place], *data.draw(st.lists(WORDS, max_size=2)), *words[place + 1 :]]
+def test_mutated_allowed_actions(words: list[str], data: st.DataObject) -> None:
+    """One word replaced, omitted or added."""
+    index = data.draw(st.integers(0, len(words) - 1))
+    changed = [*words[:index], *data.draw(st.lists(WORD_STRATEGY, max_size=2)), *words[index + 1 :]]
     try:
         operation = parse_action(changed)
     except ValueError:
@@ -247,7 +249,7 @@ def test_any_small_change_of_allowed_words(words: list[str], data: st.DataObject
 
 
 @given(st.text(max_size=30), st.text(max_size=10))
-def test_no_path_escapes(middle: str, text: str) -> None:
+def test_arbitrary_paths(middle: str, text: str) -> None:
     for path in (
         f"/sys/class/net/{middle}/queues/rx-0/rps_cpus",
         f"/sys/class/net/ens4/queues/{middle}/rps_cpus",
@@ -268,7 +270,7 @@ def test_no_path_escapes(middle: str, text: str) -> None:
 
 # ------------------------------------------------------------------------------------------- requests
 
-ANYTHING = st.recursive(
+JSON_VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=2)),
     max_leaves=6,
@@ -276,9 +278,9 @@ ANYTHING = st.recursive(
 FIELDS = ["id", "step", "actions", "keep_within", "fingerprint", "twice"]
 
 
-def test_a_request() -> None:
-    wish = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
-    assert (wish.actions, wish.keep_within, wish.twice) == ((("x",),), 5.0, False)
+def test_valid_request() -> None:
+    command = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "keep_within": 5, "fingerprint": "f"})
+    assert (command.actions, command.keep_within, command.twice) == ((("x",),), 5.0, False)
 
 
 @pytest.mark.parametrize(
@@ -293,17 +295,17 @@ def test_a_request() -> None:
         ("id", "a b"),
     ],
 )
-def test_a_request_that_makes_no_sense(field: str, value: object) -> None:
+def test_invalid_request(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
         ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", field: value})
 
 
-@given(st.dictionaries(st.sampled_from(FIELDS), ANYTHING))
-def test_any_request(request: dict[str, object]) -> None:
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON_VALUES))
+def test_arbitrary_request(request: dict[str, object]) -> None:
     try:
-        wish = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
+        command = ChangeCommand({"id": "a", "step": "apply", "actions": [["x"]], "fingerprint": "f", **request})
     except ValueError as error:
         assert str(error)
         return
-    assert 5 <= wish.keep_within <= 600 and isinstance(wish.twice, bool)
-    assert all(isinstance(word, str) for words in wish.actions for word in words)
+    assert 5 <= command.keep_within <= 600 and isinstance(command.twice, bool)
+    assert all(isinstance(word, str) for words in command.actions for word in words)

@@ -1,5 +1,5 @@
-"""A process that takes part in a change is killed at each stage: the host ends as it was, or with the change that was
-confirmed, as ip, ethtool and grep see it; and no process is left."""
+"""A process that takes part in a change is killed at each stage: the host ends as before, or with the confirmed change,
+as ip, ethtool and grep read it; and no process is left."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from tests.support.namespaces import Namespace, why_impossible
 from tests.support.probe import Probe, alive, wait_until
 from tests.support.sshd import Sshd, why_no_sshd
 
-STAGES = ("asked", "applying", "half", "applied", "keep", "undo", "undoing")
+STAGES = ("requested", "applying", "half", "applied", "keep", "undo", "undoing")
 PROCESSES = ("client", "probe", "guard", "guard-by-sigterm")
 CONNECTIONS = ("ssh", "sshd-session")
-REPLACEMENTS = 3
-"""Processes that are killed one after another: the guard, and those that take the change back in its place."""
-PROBE = ["--interval", "60", "--heartbeat", "60", "--allow-changes"]
+RESCUES_KILLED = 3
+"""Processes that are killed one after another: the guard, and those that roll back for it."""
+PROBE_ARGUMENTS = ["--interval", "60", "--heartbeat", "60", "--allow-changes"]
 
 
 class Host:
-    """A namespace that one test after another uses, as long as each leaves it as it was."""
+    """A namespace shared by tests, as long as each leaves it unchanged."""
 
     def __init__(self) -> None:
         self.namespace = Namespace()
@@ -49,83 +49,86 @@ class Host:
         self.old = state_of(self.namespace)
         self._new: dict[str, str] = {}
 
-    def is_as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         return not processes_in(self.namespace) and state_of(self.namespace) == self.old
 
-    def new(self, kind: str) -> str:
-        """Its state with one kind of change, made by other tools."""
+    def changed_state(self, kind: str) -> str:
+        """Its state after one kind of change, made by other tools."""
         if kind not in self._new:
             self._new[kind] = state_after(self.namespace, kind)
         return self._new[kind]
 
-    def check_end(self, stage: str, kind: str, said: str) -> None:
-        """Old, or confirmed and new; and what was said is true. A change that stayed is removed for the next test."""
+    def check_final_state(self, stage: str, kind: str, reported: str) -> None:
+        """The old state, or the new one after "keep"; and the reports agree with it. A kept change is removed for the
+        next test."""
         wait_for_no_process_left(self.namespace)
         now = state_of(self.namespace)
         if now == self.old:
-            assert said in ("", "undone", "refused")
+            assert reported in ("", "undone", "refused")
             return
-        assert stage == "keep" and said in ("", "kept")
+        assert stage == "keep" and reported in ("", "kept")
         make_links_anew(self.namespace)
-        assert now == self.new(kind)
+        assert now == self.changed_state(kind)
 
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[list[Host]]:
-    """The one that was used last comes last."""
+    """The host in use comes last."""
     reason = why_impossible()
     if reason is not None or shutil.which("ethtool") is None:
         pytest.skip(reason or "ethtool is not installed")
-    made: list[Host] = []
-    yield made
-    for host in made:
+    created: list[Host] = []
+    yield created
+    for host in created:
         host.namespace.remove()
 
 
 @pytest.fixture
 def host(hosts: list[Host]) -> Host:
-    """A new one where the last test has not left the old one as it was."""
-    if not hosts or not hosts[-1].is_as_it_was():
+    """A new one when the last test has not left it unchanged."""
+    if not hosts or not hosts[-1].is_unchanged():
         hosts.append(Host())
     return hosts[-1]
 
 
-class Server:
-    """An sshd whose sessions are in the namespace that is named in a file."""
+class NamespaceSshd:
+    """An sshd whose sessions run in the namespace that is named in a file."""
 
     def __init__(self, folder: Path) -> None:
         self._name = folder / "namespace"
-        inside = f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c "$SSH_ORIGINAL_COMMAND"'
-        self.sshd = Sshd(folder, options=(f"ForceCommand {inside}",))
+        command = f'exec {shutil.which("ip")} netns exec "$(cat {self._name})" sh -c "$SSH_ORIGINAL_COMMAND"'
+        self.sshd = Sshd(folder, options=(f"ForceCommand {command}",))
         self.sshd.python(sys.executable)
 
     @contextmanager
     def changing(self, host: Host) -> Iterator[Changing]:
-        """A probe that ssh brings there."""
+        """A probe started there over ssh."""
         self._name.write_text(host.namespace.name)
-        end = self.sshd
-        with ProbeBySsh(ssh_command(end.address, end.port, end.user, end.key, end.known_hosts), PROBE) as probe:
+        sshd = self.sshd
+        with ProbeBySsh(
+            ssh_command(sshd.address, sshd.port, sshd.user, sshd.key, sshd.known_hosts), PROBE_ARGUMENTS
+        ) as probe:
             yield Changing(probe)
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NamespaceSshd]:
     reason = why_no_sshd() or (None if shutil.which("ssh") else "openssh-client is not installed")
     if reason is not None:
         pytest.skip(reason)
-    server = Server(tmp_path_factory.mktemp("sshd"))
+    server = NamespaceSshd(tmp_path_factory.mktemp("sshd"))
     yield server
     server.sshd.stop()
 
 
-def reach(change: Changing, stage: str, host: Host) -> None:
-    """Go on with a change that was just asked for, up to a stage of its life."""
+def advance_to(change: Changing, stage: str, host: Host) -> None:
+    """Continue a change that was just requested up to a stage."""
     namespace = host.namespace
     if stage == "half":
         wait_until(lambda: state_of(namespace) != host.old or not guards_in(namespace))
     elif stage == "applying":
         change.said("applying")
-    elif stage != "asked":
+    elif stage != "requested":
         change.said("applied")
     if stage in ("keep", "undo", "undoing"):
         change.ask("keep" if stage == "keep" else "undo")
@@ -133,18 +136,18 @@ def reach(change: Changing, stage: str, host: Host) -> None:
         change.said("undoing")
 
 
-def kill_guard(change: Changing, host: Host, number: signal.Signals, killed: Sequence[int] = ()) -> list[int]:
-    """The one that is there or comes, but for those `killed` already; returns its pid, or nothing when the change has
-    ended before one came."""
+def kill_guard(change: Changing, host: Host, signal_number: signal.Signals, killed: Sequence[int] = ()) -> list[int]:
+    """Kill the guard that runs now or next, except those already `killed`; returns its pid, or nothing when the change
+    ends first."""
 
-    def guards() -> list[int]:
+    def remaining_guards() -> list[int]:
         return [pid for pid in guards_in(host.namespace) if pid not in killed]
 
     while True:
         ended = change.has_ended()
-        for pid in guards()[:1]:
+        for pid in remaining_guards()[:1]:
             with suppress(ProcessLookupError):
-                os.kill(pid, number)
+                os.kill(pid, signal_number)
             return [pid]
         if ended:
             return []
@@ -156,16 +159,16 @@ def close_stdin(probe: Probe) -> None:
 
 
 def kill_process(change: Changing, victim: str, host: Host) -> str:
-    """What is said then, as far as anybody is there to say it."""
+    """Kill one process of the change; returns the final report, if the probe is still there to receive it."""
     if victim == "client":
         close_stdin(change.probe)
     elif victim == "probe":
         change.probe.process.kill()
     else:
         kill_guard(change, host, signal.SIGKILL if victim == "guard" else signal.SIGTERM)
-        said = change.end()
+        reported = change.end()
         assert alive(change.probe.process.pid)
-        return said
+        return reported
     return ""
 
 
@@ -173,41 +176,41 @@ def kill_process(change: Changing, victim: str, host: Host) -> str:
 def test_process_killed(host: Host, *, stage: str, kill: int, victim: str, variant: str) -> None:
     with changing(host.namespace) as change:
         change.apply(KINDS[variant])
-        reach(change, stage, host)
-        said = kill_process(change, victim, host)
-    host.check_end(stage, variant, said)
+        advance_to(change, stage, host)
+        reported = kill_process(change, victim, host)
+    host.check_final_state(stage, variant, reported)
 
 
 @kill_matrix(STAGES, tuple(KINDS), victims=CONNECTIONS)
-def test_connection_killed(host: Host, server: Server, *, stage: str, kill: int, victim: str, variant: str) -> None:
+def test_connection_killed(
+    host: Host, server: NamespaceSshd, *, stage: str, kill: int, victim: str, variant: str
+) -> None:
     with server.changing(host) as change:
         change.apply(KINDS[variant])
-        reach(change, stage, host)
+        advance_to(change, stage, host)
         session = server.sshd.sessions()[0]
         os.kill(session if victim == "sshd-session" else change.probe.process.pid, signal.SIGKILL)
-    host.check_end(stage, variant, "")
+    host.check_final_state(stage, variant, "")
     wait_until(lambda: not server.sshd.sessions())
 
 
 @kill_matrix(("applied",), tuple(KINDS))
-def test_replacements_of_the_guard_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
-    """The guard, and then those that take the change back in its place, as long as one is found: the next one goes
-    on."""
+def test_rescues_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
+    """The guard and then each process that rolls back for it are killed; the next one continues."""
     killed: list[int] = []
     with changing(host.namespace) as change:
         change.apply(KINDS[variant])
         change.said(stage)
-        for _ in range(REPLACEMENTS):
+        for _ in range(RESCUES_KILLED):
             killed += kill_guard(change, host, signal.SIGKILL, killed)
-        said = change.end()
-        assert said == "undone" and killed
-    host.check_end(stage, variant, said)
+        reported = change.end()
+        assert reported == "undone" and killed
+    host.check_final_state(stage, variant, reported)
 
 
 @kill_matrix(("applied",), tuple(KINDS))
-def test_probe_ends_when_its_guard_has_just_been_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
-    """Stopped first, so that it sees both at the same time: it must still leave a process that takes the change
-    back."""
+def test_probe_ends_right_after_its_guard_was_killed(host: Host, *, stage: str, kill: int, variant: str) -> None:
+    """The probe is stopped, so that it notices both at once: it must still start a process that rolls back."""
     with changing(host.namespace) as change:
         change.apply(KINDS[variant])
         change.said(stage)
@@ -216,4 +219,4 @@ def test_probe_ends_when_its_guard_has_just_been_killed(host: Host, *, stage: st
         kill_guard(change, host, signal.SIGKILL)
         close_stdin(change.probe)
         process.send_signal(signal.SIGCONT)
-    host.check_end(stage, variant, "")
+    host.check_final_state(stage, variant, "")

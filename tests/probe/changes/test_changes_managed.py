@@ -1,5 +1,5 @@
-"""A change of NetworkManager's made by the guard itself, together with one of the kernel's: shown, kept, taken back,
-and with the guard, the probe, its client or NetworkManager killed at each stage."""
+"""A change of NetworkManager and of the kernel, made by the guard: prepared, kept, undone, and with the guard, the
+probe, its client or NetworkManager killed at each stage."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ import pytest
 
 from tests.support.changes import Changing, guards_in
 from tests.support.kills import kill_matrix
-from tests.support.managed_change import Seen, ip, seen
+from tests.support.managed_change import HostState, ip, read_host_state
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import Probe, wait_until
 
-Looks = tuple[Seen, int]
-"""What NetworkManager has set up, and the MTU."""
+ManagedState = tuple[HostState, int]
+"""NetworkManager's state and the MTU."""
 NIC = "ens37"
-MADE_UP = "Wired connection 1"
-RENAMED = ["nmcli", "con", "mod", "id", MADE_UP, "connection.id", NIC, "connection.interface-name", NIC]
+GENERATED_PROFILE = "Wired connection 1"
+RENAMED = ["nmcli", "con", "mod", "id", GENERATED_PROFILE, "connection.id", NIC, "connection.interface-name", NIC]
 STATIC = ["ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled"]
 ACTIONS = [[*RENAMED, *STATIC], ["nmcli", "con", "up", "id", NIC], ["ip", "link", "set", "dev", NIC, "mtu", "1400"]]
 VICTIMS = ("guard", "probe", "client", "networkmanager")
-ACTIVATING = 40
-"""NM_DEVICE_STATE_PREPARE: something comes up, or is up."""
+NM_DEVICE_STATE_PREPARE = 40
+"""From here on a profile is active or being activated."""
 
 pytestmark = pytest.mark.skipif(why_no_networkmanager() is not None, reason=str(why_no_networkmanager()))
 
 
 @contextmanager
 def managed_host() -> Iterator[PrivateNetworkManager]:
-    """One that has made up a profile for the NIC, and asks for addresses in vain."""
+    """A NetworkManager that has generated a profile for the NIC, which gets no DHCP answer."""
     with private_networkmanager(NIC) as one:
-        one.wait_for(lambda: one.active_profile(NIC, "Id") == MADE_UP)
+        one.wait_for(lambda: one.active_profile(NIC, "Id") == GENERATED_PROFILE)
         yield one
 
 
 class Host:
-    """The one that all tests use: each leaves it as it was, else the next one gets another."""
+    """Shared by all tests: each leaves it unchanged, else the next test gets a new one."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
         self.manager = self._stack.enter_context(managed_host())
-        self.before, self.settings = looks(self.manager), kernel_settings(self.manager)
+        self.before, self.settings = read_managed_state(self.manager), kernel_settings(self.manager)
 
-    def is_as_it_was(self) -> bool:
+    def is_unchanged(self) -> bool:
         manager = self.manager
         if manager.daemon is None or guards_in(manager.namespace):
             return False
-        return (looks(manager), kernel_settings(manager)) == (self.before, self.settings)
+        return (read_managed_state(manager), kernel_settings(manager)) == (self.before, self.settings)
 
     def close(self) -> None:
         self._stack.close()
@@ -59,16 +59,16 @@ class Host:
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[list[Host]]:
-    """The one that is used comes last."""
-    made: list[Host] = []
-    yield made
-    for host in made:
+    """The host in use comes last."""
+    created: list[Host] = []
+    yield created
+    for host in created:
         host.close()
 
 
 @pytest.fixture
 def host(hosts: list[Host]) -> Host:
-    if not hosts or not hosts[-1].is_as_it_was():
+    if not hosts or not hosts[-1].is_unchanged():
         hosts.append(Host())
     return hosts[-1]
 
@@ -79,26 +79,26 @@ def manager(host: Host) -> PrivateNetworkManager:
 
 
 @pytest.fixture
-def old(host: Host) -> Looks:
-    """What it looks like before a test."""
+def old(host: Host) -> ManagedState:
+    """The state before a test."""
     return host.before
 
 
 @contextmanager
-def probe_in(manager: PrivateNetworkManager) -> Iterator[Changing]:
+def start_probe(manager: PrivateNetworkManager) -> Iterator[Changing]:
     arguments = ("--interval", "60", "--allow-changes")
     with Probe(*arguments, prefix=manager.prefix) as probe:
         yield Changing(probe)
 
 
-def activation(manager: PrivateNetworkManager) -> str:
-    """Its path: another one each time something is brought up, whatever its profile is called."""
+def activation_path(manager: PrivateNetworkManager) -> str:
+    """Object path, which differs for each activation."""
     return str(manager.device(NIC, "ActiveConnection") or "").strip("/")
 
 
 @contextmanager
-def ended(manager: PrivateNetworkManager) -> Iterator[None]:
-    """It is killed, and started anew in any case: other tests go on with it."""
+def stopped_networkmanager(manager: PrivateNetworkManager) -> Iterator[None]:
+    """NetworkManager is killed, and started again in any case, because other tests use it."""
     manager.stop()
     try:
         yield
@@ -106,19 +106,19 @@ def ended(manager: PrivateNetworkManager) -> Iterator[None]:
         manager.start()
 
 
-def looks(manager: PrivateNetworkManager) -> Looks:
-    manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
-    return seen(manager, NIC), json.loads(ip(manager, "-j", "link", "show", "dev", NIC))[0]["mtu"]
+def read_managed_state(manager: PrivateNetworkManager) -> ManagedState:
+    manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
+    return read_host_state(manager, NIC), json.loads(ip(manager, "-j", "link", "show", "dev", NIC))[0]["mtu"]
 
 
-def test_shown_made_and_taken_back(manager: PrivateNetworkManager, old: Looks) -> None:
-    with probe_in(manager) as change:
+def test_prepare_apply_undo(manager: PrivateNetworkManager, old: ManagedState) -> None:
+    with start_probe(manager) as change:
         shown = change.prepared(ACTIONS)
-        assert looks(manager) == old
+        assert read_managed_state(manager) == old
         modify, up, mtu = shown.plan
-        assert modify.subject == MADE_UP and modify.persistent and not modify.undo
+        assert modify.subject == GENERATED_PROFILE and modify.persistent and not modify.undo
         assert modify.before == (
-            f"connection.id {MADE_UP} connection.interface-name {NIC} ipv4.method auto ipv4.addresses (none) "
+            f"connection.id {GENERATED_PROFILE} connection.interface-name {NIC} ipv4.method auto ipv4.addresses (none) "
             "ipv6.method auto"
         )
         assert modify.after.startswith(f"connection.id {NIC} ")
@@ -126,19 +126,19 @@ def test_shown_made_and_taken_back(manager: PrivateNetworkManager, old: Looks) -
         assert mtu.undo
         change.ask("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
         change.said("applied")
-        made, mtu_now = looks(manager)
-        assert (made.addresses[NIC], mtu_now) == (["192.0.2.9/24"], 1400)
+        applied, mtu_now = read_managed_state(manager)
+        assert (applied.addresses[NIC], mtu_now) == (["192.0.2.9/24"], 1400)
         change.ask("undo")
         assert change.end() == "undone"
-        assert looks(manager) == old
+        assert read_managed_state(manager) == old
     wait_until(lambda: not guards_in(manager.namespace))
 
 
 @kill_matrix(("applying", "applied"), victims=VICTIMS)
-def test_killed_before_it_is_kept(
-    manager: PrivateNetworkManager, old: Looks, *, stage: str, kill: int, victim: str
+def test_killed_before_keep(
+    manager: PrivateNetworkManager, old: ManagedState, *, stage: str, kill: int, victim: str
 ) -> None:
-    with probe_in(manager) as change:
+    with start_probe(manager) as change:
         change.apply(ACTIONS)
         change.said(stage)
         if victim == "guard":
@@ -156,18 +156,18 @@ def test_killed_before_it_is_kept(
             change.ask("undo")
             assert change.end() == "undone"
     wait_until(lambda: not guards_in(manager.namespace), 90.0)
-    assert looks(manager) == old
+    assert read_managed_state(manager) == old
 
 
 @pytest.mark.parametrize("undone_by", ["networkmanager", "nictop"])
-def test_what_a_profile_sets_in_the_kernel_comes_back(
-    manager: PrivateNetworkManager, old: Looks, undone_by: str
+def test_kernel_settings_of_a_profile_are_restored(
+    manager: PrivateNetworkManager, old: ManagedState, undone_by: str
 ) -> None:
-    """Queues and offloads by ethtool.* settings; a NetworkManager that was killed does not know any more what was."""
+    """Queues and offloads in ethtool.* settings; a restarted NetworkManager does not know the old values."""
     before = kernel_settings(manager)
     settings = ["ethtool.feature-gro", "off" if "generic-receive-offload: on" in before else "on"]
     actions = [[*RENAMED, *STATIC, *settings], ["nmcli", "con", "up", "id", NIC]]
-    with probe_in(manager) as change:
+    with start_probe(manager) as change:
         change.apply(actions)
         change.said("applied")
         assert kernel_settings(manager) != before
@@ -176,19 +176,19 @@ def test_what_a_profile_sets_in_the_kernel_comes_back(
             manager.start()
         change.ask("undo")
         assert change.end() == "undone"
-    assert (looks(manager), kernel_settings(manager)) == (old, before)
+    assert (read_managed_state(manager), kernel_settings(manager)) == (old, before)
 
 
 def kernel_settings(manager: PrivateNetworkManager) -> str:
     return "".join(manager.namespace.run(["ethtool", option, NIC]) for option in ("-l", "-k"))
 
 
-def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager, old: Looks) -> None:
-    """Pause, EEE and FEC: set by an action, or by a profile that is brought up, unless that is how it is already."""
+def test_settings_that_cannot_be_restored_are_refused(manager: PrivateNetworkManager, old: ManagedState) -> None:
+    """Pause, EEE and FEC: set by an action, or by an activated profile, unless they are so already."""
     up = [["nmcli", "con", "up", "id", "paused"]]
-    with probe_in(manager) as change:
+    with start_probe(manager) as change:
         for setting in ("ethtool.pause-autoneg", "ethtool.eee-enabled", "ethtool.fec-mode"):
-            change.ask("prepare", actions=[["nmcli", "con", "mod", "id", MADE_UP, setting, "off"]])
+            change.ask("prepare", actions=[["nmcli", "con", "mod", "id", GENERATED_PROFILE, setting, "off"]])
             assert change.said("refused").text.startswith(f"{setting} is not set by nictop: ")
         pause = ["ethtool.pause-autoneg", "off"]
         manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "paused", *STATIC, *pause)
@@ -196,28 +196,28 @@ def test_what_would_not_come_back_does_not_begin(manager: PrivateNetworkManager,
             change.ask("prepare", actions=up)
             assert change.said("refused").text.startswith("ethtool.pause-autoneg is not set by nictop: ")
             manager.nmcli("con", "mod", "paused", "ethtool.pause-autoneg", "", "ethtool.feature-gro", "off")
-            assert change.prepared(up).plan[0].before == f"{NIC}: {MADE_UP}"
+            assert change.prepared(up).plan[0].before == f"{NIC}: {GENERATED_PROFILE}"
         finally:
             manager.nmcli("con", "delete", "paused")
-    manager.wait_for(lambda: looks(manager) == old)
+    manager.wait_for(lambda: read_managed_state(manager) == old)
 
 
-def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, old: Looks) -> None:
-    """nmcli would wait for another minute; the change is taken back as soon as NetworkManager is there again."""
-    earlier = activation(manager)
-    with probe_in(manager) as change:
+def test_networkmanager_ends_while_nmcli_waits(manager: PrivateNetworkManager, old: ManagedState) -> None:
+    """nmcli would wait for another minute; the change is undone as soon as NetworkManager runs again."""
+    earlier = activation_path(manager)
+    with start_probe(manager) as change:
         change.apply([[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]])
         change.said("applying")
-        manager.wait_for(lambda: activation(manager) not in ("", earlier))
-        with ended(manager):
+        manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
+        with stopped_networkmanager(manager):
             assert change.said("failed").text == "NetworkManager has ended in the middle of the change"
         assert change.end() == "undone"
-    assert looks(manager) == old
+    assert read_managed_state(manager) == old
 
 
-def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNetworkManager) -> None:
+def test_new_profile_of_the_same_name_changes_the_plan(manager: PrivateNetworkManager) -> None:
     add = [["nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC]]
-    with probe_in(manager) as change:
+    with start_probe(manager) as change:
         shown = change.prepared(add)
         assert shown.plan[0].before == "no such profile"
         manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "added")
@@ -230,35 +230,35 @@ def test_a_profile_of_the_same_name_is_part_of_what_was_shown(manager: PrivateNe
             manager.nmcli("con", "delete", "added")
 
 
-def test_the_connection_goes_while_dhcp_is_waited_for(manager: PrivateNetworkManager, old: Looks) -> None:
-    """Without waiting for the three quarters of a minute that DHCP may take."""
-    earlier = activation(manager)
+def test_connection_ends_while_dhcp_is_pending(manager: PrivateNetworkManager, old: ManagedState) -> None:
+    """The guard does not wait for the DHCP timeout of 45 s."""
+    earlier = activation_path(manager)
     actions = [[*RENAMED, "ipv4.may-fail", "no"], ["nmcli", "con", "up", "id", NIC]]
-    with probe_in(manager) as change:
+    with start_probe(manager) as change:
         change.apply(actions)
         change.said("applying")
-        manager.wait_for(lambda: activation(manager) not in ("", earlier))
+        manager.wait_for(lambda: activation_path(manager) not in ("", earlier))
         assert change.probe.process.stdin is not None
         change.probe.process.stdin.close()
         wait_until(lambda: not guards_in(manager.namespace))
-    assert looks(manager) == old
+    assert read_managed_state(manager) == old
 
 
-def test_kept() -> None:
+def test_keep() -> None:
     with managed_host() as manager:
-        with probe_in(manager) as change:
+        with start_probe(manager) as change:
             change.apply(ACTIONS)
             change.said("applied")
-            made = looks(manager)
+            applied = read_managed_state(manager)
             change.ask("keep")
             assert change.end() == "kept"
         wait_until(lambda: not guards_in(manager.namespace))
-        now = looks(manager)
-        assert now == made and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
+        now = read_managed_state(manager)
+        assert now == applied and list(now[0].files) and now[0].addresses[NIC] == ["192.0.2.9/24"]
 
 
-def test_a_profile_that_does_not_exist(manager: PrivateNetworkManager) -> None:
-    with probe_in(manager) as change:
+def test_unknown_profile(manager: PrivateNetworkManager) -> None:
+    with start_probe(manager) as change:
         for name in ("nothing", 'it\'s $(reboot) "mine"'):
             change.ask("prepare", actions=[["nmcli", "con", "mod", "id", name, "ipv4.method", "auto"]])
             assert "profiles of NetworkManager are called" in change.said("refused").text

@@ -1,5 +1,5 @@
-"""A change of NetworkManager taken back or kept, with a real NetworkManager in a namespace, killed at each stage: the
-host ends as it was or as it was confirmed, never between, as nmcli, ip and the files say."""
+"""A change of NetworkManager that is undone or kept, with a real NetworkManager in a namespace that is killed at each
+stage: the host ends as before or as confirmed, as nmcli, ip and the files show."""
 
 from __future__ import annotations
 
@@ -18,35 +18,41 @@ from typing import IO
 import pytest
 
 from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.networkmanager.activation import Wanted, is_so, is_to_be_held
+from nictop.probe.changes.networkmanager.activation import DeviceTarget, is_reached, must_block_autoconnect
 from nictop.probe.changes.networkmanager.affected import AffectedProfiles
-from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, why_not_the_same
-from nictop.probe.changes.networkmanager.kernel_settings import refuse_what_would_stay, settings_of
-from nictop.probe.changes.networkmanager.state import EXTERNAL, Asking, BusProfile, Device, NetworkManagerNow
+from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_since
+from nictop.probe.changes.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
+from nictop.probe.changes.networkmanager.state import (
+    NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
+    BusProfile,
+    Device,
+    NetworkManagerClient,
+    NetworkManagerState,
+)
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from tests.support.kills import kill_matrix, moment_of
 from tests.support.managed_change import (
     Change,
-    Seen,
+    HostState,
     addresses,
     end_child,
     profile_files,
+    read_host_state,
     routes,
-    seen,
     start_child,
     without_timestamp,
 )
 from tests.support.networkmanager import Bus, PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 
 NIC = "ens37"
-MADE_UP = "Wired connection 1"
-ACTIVATING, ACTIVATED = 40, 100
-PROFILES = {"added": 0, "described": EXTERNAL}
+GENERATED_PROFILE = "Wired connection 1"
+NM_DEVICE_STATE_PREPARE, NM_DEVICE_STATE_ACTIVATED = 40, 100
+PROFILE_FLAGS = {"added": 0, "described": NM_SETTINGS_CONNECTION_FLAG_EXTERNAL}
 """UUID → flags."""
-ABSENCES = (0.0, 0.6, 1.2, 1.8)
-"""Seconds until a NetworkManager that has been killed is started anew."""
-STATIC = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
-HOSTILE = {
+RESTART_DELAYS = (0.0, 0.6, 1.2, 1.8)
+"""Seconds until a killed NetworkManager is started again."""
+STATIC_ADDRESS = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24", "ipv6.method", "disabled")
+DIFFICULT_NAMES = {
     "quotes": "a 'b' \"c\"",
     "shell-syntax": "$(touch /tmp/x) `id`; & | > x",
     "not-ascii": "名前 [red]",
@@ -59,87 +65,95 @@ HOSTILE = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is on the host, and what is done to it."""
+    """The state of a host, and the actions of a change."""
 
     prepare: Callable[[PrivateNetworkManager], None]
     actions: tuple[tuple[str, ...], ...]
 
 
-def nothing(_: PrivateNetworkManager) -> None:
-    """The made-up profile waits for DHCP."""
+def generated_profile(_: PrivateNetworkManager) -> None:
+    """The generated profile waits for DHCP."""
 
 
 def own_profile(manager: PrivateNetworkManager) -> None:
-    """One's own, saved, with an address and a default route; and a second one that is not up."""
-    way = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.1/24", "ipv4.gateway", "192.0.2.254")
-    manager.nmcli("con", "mod", MADE_UP, "con.id", "mine", *way, "ipv6.method", "disabled")
+    """A saved profile with an address and a default route, active; and a second one that is not."""
+    settings = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.1/24", "ipv4.gateway", "192.0.2.254")
+    manager.nmcli("con", "mod", GENERATED_PROFILE, "con.id", "mine", *settings, "ipv6.method", "disabled")
     manager.nmcli("con", "up", "mine")
     other = ("ipv4.method", "manual", "ipv4.addresses", "198.51.100.5/24", "802-3-ethernet.mtu", "1400")
     manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "second", "autoconnect", "no", *other)
 
 
-def set_up_by_hand(manager: PrivateNetworkManager) -> None:
-    """An address and a route that no profile knows: NetworkManager only looks on."""
+def configured_by_hand(manager: PrivateNetworkManager) -> None:
+    """An address and a route without a profile: an external connection of NetworkManager."""
     manager.nmcli("device", "disconnect", NIC)
     manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
     manager.namespace.run(["ip", "route", "add", "203.0.113.0/24", "via", "198.51.100.1"])
-    manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
+    manager.wait_for(lambda: manager.device_state(NIC) == NM_DEVICE_STATE_ACTIVATED)
 
 
-RENAMED = (("nmcli", "con", "mod", MADE_UP, "connection.id", NIC, *STATIC), ("nmcli", "con", "up", "id", NIC))
-WRONG = ("ipv4.addresses", "203.0.113.9/24", "ipv4.gateway", "203.0.113.1")
-ADDED = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC)
+RENAME = (
+    ("nmcli", "con", "mod", GENERATED_PROFILE, "connection.id", NIC, *STATIC_ADDRESS),
+    ("nmcli", "con", "up", "id", NIC),
+)
+WRONG_ADDRESS = ("ipv4.addresses", "203.0.113.9/24", "ipv4.gateway", "203.0.113.1")
+ADD = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", "added", *STATIC_ADDRESS)
 CASES = {
-    "renamed": Case(nothing, RENAMED),
-    "wrong-address": Case(own_profile, (("nmcli", "con", "mod", "mine", *WRONG), ("nmcli", "con", "up", "mine"))),
-    "added-profile": Case(nothing, (ADDED, ("nmcli", "con", "up", "added"))),
+    "renamed": Case(generated_profile, RENAME),
+    "wrong-address": Case(
+        own_profile, (("nmcli", "con", "mod", "mine", *WRONG_ADDRESS), ("nmcli", "con", "up", "mine"))
+    ),
+    "added-profile": Case(generated_profile, (ADD, ("nmcli", "con", "up", "added"))),
     "another-profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
-    "set-up-by-hand": Case(set_up_by_hand, (ADDED, ("nmcli", "con", "up", "added"))),
+    "set-up-by-hand": Case(configured_by_hand, (ADD, ("nmcli", "con", "up", "added"))),
 }
-REAPPLIED = Case(
+REAPPLY = Case(
     own_profile, (("nmcli", "con", "mod", "mine", "+ipv4.addresses", "192.0.2.2/24"), ("nmcli", "dev", "reapply", NIC))
 )
-UNCHANGED = Case(nothing, ())
+NO_ACTIONS = Case(generated_profile, ())
 
 
 @contextmanager
-def prepared(case: Case) -> Iterator[PrivateNetworkManager]:
-    """One with ens37, as the case wants it."""
+def prepared_networkmanager(case: Case) -> Iterator[PrivateNetworkManager]:
+    """A NetworkManager with ens37, in the state of the case."""
     reason = why_no_networkmanager()
     if reason is not None:
         pytest.skip(f"no real NetworkManager: {reason}")
     with private_networkmanager(NIC) as manager:
-        manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
+        manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
         case.prepare(manager)
         yield manager
 
 
 class Host:
-    """A prepared one that several tests use, each of which leaves it as it was; `close` ends it."""
+    """A prepared host that several tests use, each of which leaves it unchanged; `close` ends it."""
 
     def __init__(self, case: Case) -> None:
         with ExitStack() as stack:
-            self.manager = stack.enter_context(prepared(case))
-            self.before, self.may_connect = seen(self.manager, NIC), may_connect(self.manager)
+            self.manager = stack.enter_context(prepared_networkmanager(case))
+            self.before, self.autoconnect_allowed = (
+                read_host_state(self.manager, NIC),
+                autoconnect_allowed(self.manager),
+            )
             self._child = start_child(self.manager)
             stack.callback(end_child, self._child)
             self.close = stack.pop_all().close
         self._durations: dict[Case, dict[str, float]] = {}
 
     def change(self, *actions: Sequence[str], keep_within: float = 60.0) -> Change:
-        """One at a time: they share a process, which takes a tenth of a second to start."""
+        """One at a time: they share a process, which takes 0.1 s to start."""
         return Change(self.manager, *actions, keep_within=keep_within, process=self._child)
 
     def durations(self, case: Case) -> dict[str, float]:
-        """Seconds that each stage of a change takes when nothing is killed; measured once."""
+        """Seconds of each stage of a change without kills; measured once."""
         if case not in self._durations:
             self._durations[case] = measured_durations(self.change(*case.actions))
-            assert rested(self.manager) == self.before
+            assert state_after_restart(self.manager) == self.before
         return self._durations[case]
 
 
 class Hosts:
-    """Those of this module. A host that a test has failed with, or has not left as it was, is not used again."""
+    """The hosts of this module. A host is not used again after a failed test, or when it was not left unchanged."""
 
     def __init__(self) -> None:
         self._free: dict[Callable[[PrivateNetworkManager], None], Host] = {}
@@ -149,7 +163,10 @@ class Hosts:
         host = self._free.pop(case.prepare, None) or Host(case)
         try:
             yield host
-            assert (seen(host.manager, NIC), may_connect(host.manager)) == (host.before, host.may_connect)
+            assert (read_host_state(host.manager, NIC), autoconnect_allowed(host.manager)) == (
+                host.before,
+                host.autoconnect_allowed,
+            )
         except BaseException:
             host.close()
             raise
@@ -162,82 +179,85 @@ class Hosts:
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
-    made = Hosts()
-    yield made
-    made.close()
+    created = Hosts()
+    yield created
+    created.close()
 
 
-def rested(manager: PrivateNetworkManager) -> Seen:
-    """What is there when a NetworkManager that has been killed is back and something is up again."""
-    manager.wait_for(lambda: manager.device_state(NIC) >= ACTIVATING)
-    return seen(manager, NIC)
+def state_after_restart(manager: PrivateNetworkManager) -> HostState:
+    """The state once a killed NetworkManager runs again and a profile is active or being activated."""
+    manager.wait_for(lambda: manager.device_state(NIC) >= NM_DEVICE_STATE_PREPARE)
+    return read_host_state(manager, NIC)
 
 
-def may_connect(manager: PrivateNetworkManager) -> bool:
-    """Whether the device may connect by itself."""
+def autoconnect_allowed(manager: PrivateNetworkManager) -> bool:
+    """The device's property Autoconnect."""
     return bool(manager.device(NIC, "Autoconnect"))
 
 
-# ------------------------------------------------------------------------------------ nothing is killed
+# ------------------------------------------------------------------------------------ without kills
 
 
 @pytest.mark.parametrize("name", [*CASES, "reapplied"])
-def test_taken_back(hosts: Hosts, name: str) -> None:
-    case = CASES.get(name, REAPPLIED)
+def test_undo(hosts: Hosts, name: str) -> None:
+    case = CASES.get(name, REAPPLY)
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
-        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-        changed = seen(host.manager, NIC)
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        changed = read_host_state(host.manager, NIC)
         assert changed.addresses != host.before.addresses
-        assert (change.step("undo"), seen(host.manager, NIC)) == ("", host.before)
-        # once more changes nothing
-        assert (change.step("undo"), seen(host.manager, NIC)) == ("", host.before)
+        assert (change.step("undo"), read_host_state(host.manager, NIC)) == ("", host.before)
+        # a second undo changes nothing
+        assert (change.step("undo"), read_host_state(host.manager, NIC)) == ("", host.before)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_kept(name: str) -> None:
-    """No checkpoint is left that would take it back later, or be in the way of another change."""
-    with prepared(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
-        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-        changed = seen(manager, NIC)
-        assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
+def test_keep(name: str) -> None:
+    """No checkpoint is left that would roll it back later, or exclude another change."""
+    with prepared_networkmanager(CASES[name]) as manager, Change(manager, *CASES[name].actions) as change:
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        changed = read_host_state(manager, NIC)
+        assert (change.step("keep"), read_host_state(manager, NIC)) == ("", changed)
         with Change(manager, ("nmcli", "dev", "reapply", NIC)) as another:
-            assert (another.begin(), another.step("undo"), seen(manager, NIC)) == ("", "", changed)
+            assert (another.begin(), another.step("undo"), read_host_state(manager, NIC)) == ("", "", changed)
 
 
-def test_a_device_that_was_disconnected_is_disconnected_again() -> None:
-    with prepared(UNCHANGED) as manager, Change(manager, ADDED, ("nmcli", "con", "up", "added")) as change:
+def test_disconnected_device_is_disconnected_again() -> None:
+    with (
+        prepared_networkmanager(NO_ACTIONS) as manager,
+        Change(manager, ADD, ("nmcli", "con", "up", "added")) as change,
+    ):
         manager.nmcli("device", "disconnect", NIC)
-        before = seen(manager, NIC)
+        before = read_host_state(manager, NIC)
         assert (change.begin(), change.do()) == ("", "")
-        assert seen(manager, NIC).active != before.active
-        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        assert read_host_state(manager, NIC).active != before.active
+        assert (change.step("undo"), read_host_state(manager, NIC)) == ("", before)
         assert before.active == {NIC: ""}
 
 
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
-def test_names_that_are_hard_to_write_down(hosts: Hosts, name: str) -> None:
-    """A profile renamed to it, and one added under it: nothing is left of either."""
-    rename = ("nmcli", "con", "mod", MADE_UP, "connection.id", name)
-    add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC)
-    with hosts.prepared(UNCHANGED) as host, host.change(rename, add) as change:
+@pytest.mark.parametrize("name", DIFFICULT_NAMES.values(), ids=DIFFICULT_NAMES)
+def test_difficult_profile_names(hosts: Hosts, name: str) -> None:
+    """A profile is renamed to it, and another added with it: after the undo neither is left."""
+    rename = ("nmcli", "con", "mod", GENERATED_PROFILE, "connection.id", name)
+    add = ("nmcli", "con", "add", "type", "ethernet", "ifname", NIC, "con-name", f"{name}+", *STATIC_ADDRESS)
+    with hosts.prepared(NO_ACTIONS) as host, host.change(rename, add) as change:
         assert (change.begin(), change.do()) == ("", "")
         assert name in host.manager.nmcli("-e", "no", "-f", "NAME", "con", "show").splitlines()
-        assert (change.step("undo"), rested(host.manager)) == ("", host.before)
+        assert (change.step("undo"), state_after_restart(host.manager)) == ("", host.before)
 
 
-def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
-    """As for ifcfg files: the ones below /etc are not seen. Secrets come back as well."""
+def test_profiles_without_files_are_restored_over_dbus() -> None:
+    """As for ifcfg files: files below /etc are not visible. Secrets are restored as well."""
     secret = ("802-1x.eap", "md5", "802-1x.identity", "me", "802-1x.password", "it's a secret")
-    rename = ("nmcli", "con", "mod", "mine", "connection.id", "renamed", *WRONG)
-    with prepared(Case(own_profile, ())) as manager:
+    rename = ("nmcli", "con", "mod", "mine", "connection.id", "renamed", *WRONG_ADDRESS)
+    with prepared_networkmanager(Case(own_profile, ())) as manager:
         manager.nmcli("con", "mod", "second", *secret)
-        before = seen(manager, NIC)
+        before = read_host_state(manager, NIC)
         second = ("nmcli", "con", "mod", "second", "ipv4.addresses", "192.0.2.77/24")
-        with Change(manager, rename, second, ADDED, etc="/nowhere") as change:
+        with Change(manager, rename, second, ADD, etc="/nowhere") as change:
             assert (change.begin(), change.do()) == ("", "")
             manager.nmcli("con", "delete", "second")
             assert change.step("undo") == ""
-            after = seen(manager, NIC)
+            after = read_host_state(manager, NIC)
     assert after.profiles.keys() == before.profiles.keys()
     for uuid, text in before.profiles.items():
         assert after.profiles[uuid].splitlines() == text.splitlines()
@@ -245,10 +265,10 @@ def test_profiles_that_are_no_files_are_given_back_over_the_bus() -> None:
     assert any("it's a secret" in text for text in after.profiles.values())
 
 
-def test_what_others_do_meanwhile_stays() -> None:
-    """A profile that is added by hand, and one that is edited, while a change waits."""
+def test_changes_of_others_are_preserved() -> None:
+    """A profile is added by hand, and another one edited, before the undo."""
     case = CASES["wrong-address"]
-    with prepared(case) as manager:
+    with prepared_networkmanager(case) as manager:
         with Change(manager, *case.actions) as change:
             assert (change.begin(), change.do()) == ("", "")
             manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "theirs")
@@ -258,32 +278,32 @@ def test_what_others_do_meanwhile_stays() -> None:
         assert "theirs" in manager.nmcli("-f", "NAME", "con", "show").splitlines()
 
 
-# ------------------------------------------------------------------------------------ it does not begin
+# ------------------------------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("action", "error_text"),
     [
         (("nmcli", "con", "up", "no such"), "no profiles of NetworkManager are called no such"),
         (("nmcli", "con", "mod", "twice", "ipv4.method", "auto"), "2 profiles of NetworkManager are called twice"),
     ],
-    ids=["none", "two"],
+    ids=["unknown", "ambiguous"],
 )
-def test_a_profile_that_is_not_the_one(hosts: Hosts, words: tuple[str, ...], sentence: str) -> None:
-    with hosts.prepared(UNCHANGED) as host, host.change(words) as change:
+def test_unknown_and_ambiguous_profiles(hosts: Hosts, action: tuple[str, ...], error_text: str) -> None:
+    with hosts.prepared(NO_ACTIONS) as host, host.change(action) as change:
         for _ in range(2):
             host.manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "twice")
-        assert change.begin() == sentence
+        assert change.begin() == error_text
         added = set(host.manager.profiles()) - set(host.before.profiles)
         host.manager.nmcli("con", "delete", *(word for uuid in added for word in ("uuid", uuid)))
 
 
-def test_two_changes_of_one_device(hosts: Hosts) -> None:
-    """The second is refused as long as the first waits."""
+def test_second_change_of_a_device_is_refused(hosts: Hosts) -> None:
+    """As long as the first is not finished."""
     reapply = ("nmcli", "dev", "reapply", NIC)
     with (
-        hosts.prepared(UNCHANGED) as host,
-        host.change(*RENAMED) as change,
+        hosts.prepared(NO_ACTIONS) as host,
+        host.change(*RENAME) as change,
         Change(host.manager, reapply) as second,
     ):
         assert change.begin() == ""
@@ -293,10 +313,10 @@ def test_two_changes_of_one_device(hosts: Hosts) -> None:
 
 
 def test_without_networkmanager() -> None:
-    with prepared(UNCHANGED) as manager, Change(manager, *RENAMED) as change:
-        assert (change.begin(), change.step("is_still_there")) == ("", "True")
+    with prepared_networkmanager(NO_ACTIONS) as manager, Change(manager, *RENAME) as change:
+        assert (change.begin(), change.step("is_same_networkmanager")) == ("", "True")
         manager.stop()
-        assert change.step("is_still_there") == "False"
+        assert change.step("is_same_networkmanager") == "False"
         assert change.begin() == "NetworkManager does not run"
         manager.bus.end()
         assert change.begin() != ""
@@ -306,11 +326,11 @@ def test_without_networkmanager() -> None:
 
 
 class Kill:
-    """NetworkManager is killed after `kill_after` seconds and started anew `start_after` seconds later; a context
+    """Kills NetworkManager after `kill_after` seconds and starts it again `start_after` seconds later; a context
     manager that waits for both."""
 
     def __init__(self, manager: PrivateNetworkManager, kill_after: float, start_after: float) -> None:
-        self._trouble: list[BaseException] = []
+        self._errors: list[BaseException] = []
         self._manager, self._start_after = manager, start_after
         self._thread = threading.Timer(kill_after, self._work)
 
@@ -320,7 +340,7 @@ class Kill:
             threading.Event().wait(self._start_after)
             self._manager.start()
         except BaseException as error:
-            self._trouble.append(error)
+            self._errors.append(error)
 
     def __enter__(self) -> Kill:
         self._thread.start()
@@ -328,68 +348,67 @@ class Kill:
 
     def __exit__(self, *_: object) -> None:
         self._thread.join()
-        if self._trouble:
-            raise self._trouble[0]
+        if self._errors:
+            raise self._errors[0]
 
 
-def begin_and_do(change: Change) -> None:
-    """As far as it goes; like the guard, which takes back what went wrong."""
+def apply_actions(change: Change) -> None:
+    """Up to the first error, like the guard, which then rolls back."""
     if not change.do():
-        change.step("settled")
+        change.step("record_applied")
 
 
 def measured_durations(change: Change) -> dict[str, float]:
-    """Seconds that each stage takes when nothing is killed: they only say where in a stage a kill falls."""
+    """Seconds of each stage without kills; they only determine where in a stage a kill falls."""
     times = [time.monotonic()]
-    for stage in (change.begin, lambda: begin_and_do(change), lambda: change.step("undo")):
+    for stage in (change.begin, lambda: apply_actions(change), lambda: change.step("undo")):
         stage()
         times.append(time.monotonic())
     return {name: times[place + 1] - times[place] for place, name in enumerate(("begin", "do", "undo"))}
 
 
-def absence_of(kill: int) -> float:
-    """Seconds until NetworkManager is back: longer with each round of the cases."""
-    return ABSENCES[kill // len(CASES) % len(ABSENCES)]
+def restart_delay(kill: int) -> float:
+    """Seconds until NetworkManager is started again: longer with each round of the cases."""
+    return RESTART_DELAYS[kill // len(CASES) % len(RESTART_DELAYS)]
 
 
-@kill_matrix(("begin", "begun", "do", "waiting", "undo"), tuple(CASES))
-def test_killed_and_taken_back(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
+@kill_matrix(("begin", "after-begin", "do", "waiting", "undo"), tuple(CASES))
+def test_killed_and_undone(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
     case = CASES[variant]
     with hosts.prepared(case) as host:
         length = host.durations(case)[stage] if stage in ("begin", "do", "undo") else 0.0
         with host.change(*case.actions) as change:
-            killing = Kill(host.manager, length * moment_of(kill), absence_of(kill))
+            killer = Kill(host.manager, length * moment_of(kill), restart_delay(kill))
             if stage == "begin":
-                with killing:
+                with killer:
                     refusal = change.begin()
                 assert refusal or change.step("undo") == ""
             else:
                 assert change.begin() == ""
-                assert end_in(stage, killing, change) == ""
-        assert rested(host.manager) == host.before
+                assert undo_with_kill(stage, killer, change) == ""
+        assert state_after_restart(host.manager) == host.before
 
 
-def end_in(stage: str, killing: Kill, change: Change) -> str:
-    """From "begun" to the end of the undo, killed in one stage; what the undo says. NetworkManager may be away still
-    when it is asked to undo."""
-    if stage == "begun":
-        with killing:
+def undo_with_kill(stage: str, killer: Kill, change: Change) -> str:
+    """From after "begin" to the end of the undo, with a kill in one stage; returns the error of the undo.
+    NetworkManager may still be gone when the undo begins."""
+    if stage == "after-begin":
+        with killer:
             return change.step("undo")
     if stage == "do":
-        with killing:
-            begin_and_do(change)
+        with killer:
+            apply_actions(change)
             return change.step("undo")
-    begin_and_do(change)
-    with killing:
+    apply_actions(change)
+    with killer:
         return change.step("undo")
 
 
 @pytest.mark.parametrize("allowed", ["yes", "no"])
 @kill_matrix(("starting", "at-rest"))
-def test_another_networkmanager_brings_up_nothing_by_itself(hosts: Hosts, stage: str, kill: int, allowed: str) -> None:
-    """One that has been started anew while the change was there would prefer any profile to none, and has no reason yet
-    not to: neither while it is only starting, nor when the new profile is taken away from under it. `allowed`: whether
-    the device may connect by itself as soon as it is not set up otherwise."""
+def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, kill: int, allowed: str) -> None:
+    """A restarted NetworkManager would activate any profile that fits, while it starts as well as when the new profile
+    is removed. `allowed`: whether the device may connect by itself."""
     case = CASES["set-up-by-hand"]
     with hosts.prepared(case) as host:
         manager = host.manager
@@ -403,36 +422,38 @@ def test_another_networkmanager_brings_up_nothing_by_itself(hosts: Hosts, stage:
             if stage == "at-rest":
                 manager.wait_for(manager.is_at_rest)
                 change.start("undo")
-            assert change.answer() == ""
-            assert (seen(manager, NIC), may_connect(manager)) == (host.before, allowed == "yes")
-        manager.nmcli("device", "set", NIC, "autoconnect", "yes" if host.may_connect else "no")
+            assert change.result() == ""
+            assert (read_host_state(manager, NIC), autoconnect_allowed(manager)) == (host.before, allowed == "yes")
+        manager.nmcli("device", "set", NIC, "autoconnect", "yes" if host.autoconnect_allowed else "no")
 
 
 @pytest.mark.parametrize(
     ("state", "active", "expected"),
     [
-        (100, "added", False),  # up
-        (110, "gone", False),  # its profile has been deleted: it is on its way down
+        (100, "added", False),  # active
+        (110, "gone", False),  # deactivating: its profile was deleted
         (110, "", False),
         (20, "", True),
         (30, "", True),
         (100, "described", True),
     ],
 )
-def test_when_nothing_is_up(state: int, active: str, expected: bool) -> None:
-    """And only then NetworkManager may connect by itself again."""
-    wanted = Wanted(NIC, "", ACTIVATED, True, True, True)
+def test_device_without_active_profile(state: int, active: str, expected: bool) -> None:
+    """Only then may NetworkManager connect by itself again."""
+    wanted = DeviceTarget(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
     device = Device(NIC, "/d", state, True, True, active, "/a" if active else "/", (), (), ())
-    added, described = (BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILES.items())
-    now = NetworkManagerNow(":1.1", {NIC: device}, {"added": added, "described": described})
-    assert is_so(wanted, device, now, None) is expected
-    assert is_to_be_held(wanted, device, now, False) is not expected
-    assert is_to_be_held(wanted, device, now, True)
-    assert not is_to_be_held(replace(wanted, uuid="added"), device, now, True)
+    added, described = (
+        BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILE_FLAGS.items()
+    )
+    now = NetworkManagerState(":1.1", {NIC: device}, {"added": added, "described": described})
+    assert is_reached(wanted, device, now, None) is expected
+    assert must_block_autoconnect(wanted, device, now, False) is not expected
+    assert must_block_autoconnect(wanted, device, now, True)
+    assert not must_block_autoconnect(replace(wanted, uuid="added"), device, now, True)
 
 
 @pytest.mark.parametrize(
-    ("active", "words", "expected"),
+    ("active", "action", "expected"),
     [
         ("plain", "con up paused", {"ethtool.pause-rx", "ethtool.feature-gro"}),
         ("paused", "con up paused", set()),
@@ -443,153 +464,159 @@ def test_when_nothing_is_up(state: int, active: str, expected: bool) -> None:
         ("plain", "con mod paused +ethtool.eee-enabled on ipv4.method auto", {"ethtool.eee-enabled", "ipv4.method"}),
     ],
 )
-def test_what_a_profile_would_set_that_is_not_so_already(active: str, words: str, expected: set[str]) -> None:
+def test_changed_ethtool_settings_of_a_profile(active: str, action: str, expected: set[str]) -> None:
     paused = {"pause-rx": ("b", False), "feature-gro": ("b", False)}
     settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
-    device = Device(NIC, "/d", ACTIVATED, True, True, active, "/a", (), (), ())
-    now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
+    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, active, "/a", (), (), ())
+    now = NetworkManagerState(":1.1", {NIC: device}, profiles)
     earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
-    operation = parse_action(["nmcli", *words.split()])
-    assert settings_of(operation, earlier, now) == expected
+    operation = parse_action(["nmcli", *action.split()])
+    assert changed_settings(operation, earlier, now) == expected
     refused = next((name for name in sorted(expected) if name.startswith(("ethtool.pause", "ethtool.eee"))), None)
     with pytest.raises(ValueError, match=refused) if refused else nullcontext():
-        refuse_what_would_stay(operation, earlier, now)
+        refuse_lasting_settings(operation, earlier, now)
 
 
-def test_refused_while_networkmanager_is_only_starting(hosts: Hosts) -> None:
-    """Which must not be taken for what was before: a change that begins then would be taken back to a link that is
-    down for good. Without a carrier NetworkManager goes on starting for some seconds."""
+def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
+    """That state must not be saved: the undo would leave the link down. Without a carrier NetworkManager takes several
+    seconds to start."""
     peer = f"far{NIC}"
-    with hosts.prepared(UNCHANGED) as host, host.change(*RENAMED) as change:
+    with hosts.prepared(NO_ACTIONS) as host, host.change(*RENAME) as change:
         manager, before = host.manager, host.before
         manager.stop()
         manager.namespace.run(["ip", "link", "set", "dev", peer, "down"])
         manager.start()
         assert change.begin() == f"NetworkManager is only starting, and nothing is up on {NIC} yet: try again"
         manager.namespace.run(["ip", "link", "set", "dev", peer, "up"])
-        assert rested(manager) == before
-        assert (change.begin(), change.do(), change.step("undo"), seen(manager, NIC)) == ("", "", "", before)
+        assert state_after_restart(manager) == before
+        assert (change.begin(), change.do(), change.step("undo"), read_host_state(manager, NIC)) == ("", "", "", before)
 
 
-def test_what_comes_up_while_a_change_begins() -> None:
-    device = Device(NIC, "/d", ACTIVATED, True, True, "one", "/a", (), (), ())
+def test_activation_while_a_change_begins() -> None:
+    device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, "one", "/a", (), (), ())
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
-    now = NetworkManagerNow(":1.1", {NIC: device}, profiles)
-    kept = Checkpoint(":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (Wanted.of(device, now),), (), (), ())
-    assert why_not_the_same(kept, now) == ""
+    now = NetworkManagerState(":1.1", {NIC: device}, profiles)
+    checkpoint = Checkpoint(
+        ":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (DeviceTarget.of(device, now),), (), (), ()
+    )
+    assert change_since(checkpoint, now) == ""
     others = [replace(now, owner=":1.2"), replace(now, devices={})]
     others += [replace(now, devices={NIC: replace(device, active=uuid)}) for uuid in ("other", "")]
     for other in others:
-        assert why_not_the_same(kept, other) == f"NetworkManager sets up {NIC} by itself just now: try again"
+        assert change_since(checkpoint, other) == f"NetworkManager sets up {NIC} by itself just now: try again"
 
 
-def test_networkmanager_that_has_ended_has_not_refused(tmp_path: Path) -> None:
-    """Else a confirmation in the moment of its end would be told that the change had been taken back."""
+def test_ended_networkmanager_is_not_a_refusal(tmp_path: Path) -> None:
+    """Otherwise a "keep" at that time would report that the change was rolled back."""
     if not shutil.which("dbus-daemon"):
         pytest.skip("no dbus-daemon")
-    private = Bus(tmp_path)
+    bus = Bus(tmp_path)
     try:
-        with Asking(str(private.socket), 10.0) as asking, pytest.raises(ConnectionError, match="does not run"):
-            asking.ask(ROOT, SERVICE, "CheckpointDestroy", "o", "/c")
+        with (
+            NetworkManagerClient(str(bus.socket), 10.0) as client,
+            pytest.raises(ConnectionError, match="does not run"),
+        ):
+            client.request(ROOT, SERVICE, "CheckpointDestroy", "o", "/c")
     finally:
-        private.end()
+        bus.end()
 
 
 @kill_matrix(("waiting", "keep"), tuple(CASES))
 def test_killed_and_kept(hosts: Hosts, stage: str, kill: int, variant: str) -> None:
-    """It is the confirmed new state, though NetworkManager has been started anew before the confirmation, or is only
-    started anew after it. A change that has been kept so can still be taken back."""
+    """The confirmed state stays, whether NetworkManager is restarted before the confirmation or after it. A change kept
+    this way can still be undone."""
     case = CASES[variant]
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
         manager = host.manager
-        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-        changed = seen(manager, NIC)
-        killing = Kill(manager, 0.0, absence_of(kill))
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        changed = read_host_state(manager, NIC)
+        killer = Kill(manager, 0.0, restart_delay(kill))
         if stage == "waiting":
-            with killing:
+            with killer:
                 pass
-            complaint = change.step("keep")
+            error = change.step("keep")
         else:
-            with killing:
-                complaint = change.step("keep")
-        assert (complaint, rested(manager)) == ("", changed)
-        assert (change.step("undo"), rested(manager)) == ("", host.before)
+            with killer:
+                error = change.step("keep")
+        assert (error, state_after_restart(manager)) == ("", changed)
+        assert (change.step("undo"), state_after_restart(manager)) == ("", host.before)
 
 
-def test_kept_though_it_comes_back_with_something_else() -> None:
-    """What was confirmed is brought up again, not what NetworkManager prefers when it has lost its memory."""
+def test_keep_after_networkmanager_restarts_with_another_profile() -> None:
+    """The confirmed profile is activated again, not the one that a NetworkManager without its state prefers."""
     case = CASES["another-profile"]
-    with prepared(case) as manager, Change(manager, *case.actions) as change:
-        assert (change.begin(), change.do(), change.step("settled")) == ("", "", "")
-        changed = seen(manager, NIC)
+    with prepared_networkmanager(case) as manager, Change(manager, *case.actions) as change:
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        changed = read_host_state(manager, NIC)
         manager.stop()
         manager.shell("rm /run/NetworkManager/devices/*")
         manager.namespace.run(["ip", "address", "flush", "dev", NIC])
         manager.start()
-        assert rested(manager).active != changed.active
-        assert (change.step("keep"), seen(manager, NIC)) == ("", changed)
+        assert state_after_restart(manager).active != changed.active
+        assert (change.step("keep"), read_host_state(manager, NIC)) == ("", changed)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_killed_for_good(name: str) -> None:
-    """Files, addresses and routes are back without it; and it finds everything as before when it is started again."""
+def test_undo_without_networkmanager(name: str) -> None:
+    """Files, addresses and routes are restored without it; once started again, it finds everything as before."""
     case = CASES[name]
-    with prepared(case) as manager:
-        before = seen(manager, NIC)
+    with prepared_networkmanager(case) as manager:
+        before = read_host_state(manager, NIC)
         with Change(manager, *case.actions) as change:
             assert (change.begin(), change.do()) == ("", "")
             manager.stop()
             assert change.step("undo", 1.0) == ""
-            without = seen_without_networkmanager(manager)
+            without = read_state_without_networkmanager(manager)
             assert without == (before.files, before.addresses, before.routes)
         manager.start()
-        after = rested(manager)
+        after = state_after_restart(manager)
     assert (after.files, after.profiles) == (before.files, before.profiles)
 
 
-def seen_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object, ...]:
+def read_state_without_networkmanager(manager: PrivateNetworkManager) -> tuple[object, ...]:
     files = {
         path: without_timestamp(text) for path, text in profile_files(manager).items() if "\nexternal=" not in text
     }
     return files, {NIC: addresses(manager, NIC)}, routes(manager)
 
 
-def test_networkmanager_that_hangs(hosts: Hosts) -> None:
-    """It is said, files and addresses are back all the same, and NetworkManager follows when it goes on."""
+def test_hanging_networkmanager(hosts: Hosts) -> None:
+    """The timeout is reported, files and addresses are restored nevertheless, and NetworkManager follows once it
+    continues."""
     case = CASES["wrong-address"]
     with hosts.prepared(case) as host, host.change(*case.actions) as change:
         manager, before = host.manager, host.before
         assert (change.begin(), change.do()) == ("", "")
         os.kill(manager.pid, signal.SIGSTOP)
-        complaint = change.step("undo", 1.0)
-        without = seen_without_networkmanager(manager)
+        error = change.step("undo", 1.0)
+        without = read_state_without_networkmanager(manager)
         os.kill(manager.pid, signal.SIGCONT)
-        assert complaint == "NetworkManager did not answer in time"
+        assert error == "NetworkManager did not answer in time"
         assert without == (before.files, before.addresses, before.routes)
-        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        assert (change.step("undo"), read_host_state(manager, NIC)) == ("", before)
 
 
-def test_neither_kept_nor_undone(hosts: Hosts) -> None:
-    """What asked for the change is gone: NetworkManager rolls back by itself, and says so to a late confirmation."""
+def test_rollback_by_networkmanager_itself(hosts: Hosts) -> None:
+    """The process that made the change is gone: NetworkManager rolls back by itself, and refuses a late "keep"."""
     case = CASES["wrong-address"]
     with (
         hosts.prepared(case) as host,
-        address_changes(host.manager) as news,
+        address_changes(host.manager) as monitor,
         host.change(*case.actions, keep_within=600.0) as change,
     ):
         manager, before = host.manager, host.before
-        assert (change.begin(), change.do(), change.step("settled", 1.0)) == ("", "", "")
-        assert seen(manager, NIC).addresses != before.addresses
+        assert (change.begin(), change.do(), change.step("record_applied", 1.0)) == ("", "", "")
+        assert read_host_state(manager, NIC).addresses != before.addresses
         while addresses(manager, NIC) != before.addresses[NIC]:
-            assert news.readline()
+            assert monitor.readline()
         assert change.step("keep") == "NetworkManager has taken the change back by itself"
-        assert (change.step("undo"), seen(manager, NIC)) == ("", before)
+        assert (change.step("undo"), read_host_state(manager, NIC)) == ("", before)
 
 
 @contextmanager
 def address_changes(manager: PrivateNetworkManager) -> Iterator[IO[bytes]]:
-    """A line or more for each."""
+    """Output of ``ip monitor address``: at least one line for each change."""
     command = ["ip", "-n", manager.namespace.name, "monitor", "address"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The parts of a change of NetworkManager, without one: files, addresses, settings, and what a change concerns."""
+"""Parts of a NetworkManager change without NetworkManager: files, addresses, settings, affected profiles."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
-from nictop.probe.changes.networkmanager.affected import AffectedProfiles, concern
+from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
     parse_identity,
-    put_back,
-    put_back_no_auto_default,
     read_no_auto_default,
     read_profile_files,
+    restore_files,
+    restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerNow, parse_now, same_settings
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerState, parse_now, settings_equal
 from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
 from nictop.probe.inventory.managers.networkmanager import plain_objects
 from nictop.probe.kernel.dbus_calls import DbusReply
@@ -40,52 +40,53 @@ FILES = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), KEYFILES | st.bin
 
 
 @given(FILES, FILES, st.frozensets(UUIDS.filter(bool), max_size=2))
-def test_files_are_what_they_were_and_others_are_left_alone(
+def test_files_are_restored_and_others_are_untouched(
     before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str]
 ) -> None:
     with tempfile.TemporaryDirectory() as root:
-        check_files(before, after, uuids, NetworkManagerPaths(root, f"{root}/run", root))
+        check_restored_files(before, after, uuids, NetworkManagerPaths(root, f"{root}/run", root))
 
 
-def check_files(
-    before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], places: NetworkManagerPaths
+def check_restored_files(
+    before: dict[str, bytes], after: dict[str, bytes], uuids: frozenset[str], paths: NetworkManagerPaths
 ) -> None:
-    directory = Path(places.directories[0])
+    directory = Path(paths.directories[0])
     directory.mkdir(parents=True)
     for name, data in before.items():
         (directory / name).write_bytes(data)
     known = {parse_identity(data)[0] for data in before.values()}
-    copies = copies_of(read_profile_files(places), uuids, ())
+    copies = copies_of(read_profile_files(paths), uuids, ())
     for name in before.keys() - after.keys():
         (directory / name).unlink()
     for name, data in after.items():
         (directory / name).write_bytes(data)
-    put_back(copies, uuids, known, ("added",), places)
+    restore_files(copies, uuids, known, ("added",), paths)
     found = {path.name: path.read_bytes() for path in directory.iterdir()}
     for name, data in before.items():
         if parse_identity(data)[0] in uuids:
             assert found[name] == data
     for name, data in after.items():
         uuid, title = parse_identity(data)
-        ours = uuid in uuids or (title == "added" and uuid not in known)
+        removed_or_restored = uuid in uuids or (title == "added" and uuid not in known)
         copied = str(directory / name) in copies
-        assert (found.get(name) == data) if not ours and not copied else copied == (name in found)
-    assert put_back(copies, uuids, known, ("added",), places) == []
+        assert (found.get(name) == data) if not removed_or_restored and not copied else copied == (name in found)
+    assert restore_files(copies, uuids, known, ("added",), paths) == []
 
 
 @given(st.binary(max_size=200))
-def test_any_file_has_an_identity_or_none(data: bytes) -> None:
+def test_any_file_is_parsed(data: bytes) -> None:
     assert all(isinstance(text, str) for text in parse_identity(data))
 
 
-def test_an_identity() -> None:
+def test_identity_of_a_keyfile() -> None:
     text = b"# [connection]\n[wifi]\nuuid=no\n[connection]\nid = \\sa\\\\b\\=\\tc\nuuid=yes\n[ipv4]\nuuid=no\n"
     assert parse_identity(text) == ("yes", " a\\b\\=\tc")
 
 
-def test_what_networkmanager_has_written_through_netplan(tmp_path: Path) -> None:
-    """Its file goes with an added profile, and is what it was of a profile that was there; other files are people's."""
-    places = NetworkManagerPaths(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
+def test_files_that_networkmanager_wrote_to_netplan(tmp_path: Path) -> None:
+    """The file of an added profile is removed, that of a changed profile restored; other netplan files are
+    untouched."""
+    paths = NetworkManagerPaths(str(tmp_path), str(tmp_path / "run"), str(tmp_path))
     directory = tmp_path / "netplan"
     directory.mkdir()
     old, new = (f"{letter * 8}-0000-4000-8000-{letter * 12}" for letter in "ab")
@@ -94,25 +95,25 @@ def test_what_networkmanager_has_written_through_netplan(tmp_path: Path) -> None
     mine, added, others = (directory / f"{name}.yaml" for name in (f"90-NM-{old}", f"90-NM-{new}", "50-cloud-init"))
     mine.write_text(text.format("ens37", "mine"))
     others.write_text(f"# {old}\n")
-    copies = copies_of(read_profile_files(places), (old,), ())
+    copies = copies_of(read_profile_files(paths), (old,), ())
     assert set(copies) == {str(mine)}
     mine.write_text(text.format("ens37", "renamed"))
     others.write_text("edited\n")
     added.write_text(text.format("added", "somebody's"))
-    assert put_back(copies, (old,), (old,), ("added",), places) == [str(mine)]
+    assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(mine)]
     assert mine.read_text() == text.format("ens37", "mine")
     added.write_text(text.format("ens37", "added"))
-    assert put_back(copies, (old,), (old,), ("added",), places) == [str(added)]
+    assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(added)]
     assert (others.read_text(), sorted(directory.iterdir())) == ("edited\n", [others, mine])
 
 
-def test_only_what_a_change_added_is_taken_out_of_no_auto_default(tmp_path: Path) -> None:
-    places = NetworkManagerPaths(var=str(tmp_path))
-    file = Path(places.no_auto_default)
+def test_only_added_lines_of_no_auto_default_are_removed(tmp_path: Path) -> None:
+    paths = NetworkManagerPaths(var=str(tmp_path))
+    file = Path(paths.no_auto_default)
     file.parent.mkdir(parents=True)
-    assert read_no_auto_default(places) == ()
+    assert read_no_auto_default(paths) == ()
     file.write_text("AA\nBB\nCC\n")
-    put_back_no_auto_default(("AA",), ("AA", "BB"), places)
+    restore_no_auto_default(("AA",), ("AA", "BB"), paths)
     assert file.read_text() == "AA\nCC\n"
 
 
@@ -129,19 +130,19 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_anything_said_by_ip_is_survived(value: object) -> None:
+def test_any_json_of_ip_is_parsed(value: object) -> None:
     text = json.dumps(value).encode()
     addresses, mtu = parse_addresses(text)
     assert isinstance(mtu, int) and all(isinstance(one, str) for one in addresses)
     assert all(isinstance(word, str) for words in parse_routes("-4", text) for word in words)
 
 
-def test_addresses_and_routes_that_last() -> None:
-    said = b"""[{"ifname": "x", "mtu": 1500, "addr_info": [
+def test_permanent_addresses_and_routes() -> None:
+    shown = b"""[{"ifname": "x", "mtu": 1500, "addr_info": [
         {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"},
         {"local": "192.0.2.2", "prefixlen": 24, "scope": "global", "dynamic": true},
         {"local": "fe80::1", "prefixlen": 64, "scope": "link"}]}]"""
-    assert parse_addresses(said) == (("192.0.2.1/24",), 1500)
+    assert parse_addresses(shown) == (("192.0.2.1/24",), 1500)
     listed = b"""[{"dst": "default", "gateway": "192.0.2.254", "protocol": "static", "metric": 100},
         {"dst": "192.0.2.0/24", "protocol": "kernel"}, {"type": "blackhole", "dst": "198.51.100.0/24"}]"""
     assert parse_routes("-4", listed) == [
@@ -165,29 +166,31 @@ SETTINGS = st.dictionaries(
 
 
 @given(SETTINGS, SETTINGS)
-def test_settings_keep_their_types(settings: dict[str, dict[str, Any]], secrets: dict[str, dict[str, Any]]) -> None:
+def test_settings_keep_their_dbus_types(
+    settings: dict[str, dict[str, Any]], secrets: dict[str, dict[str, Any]]
+) -> None:
     assert unpacked(packed(settings)) == settings
     whole = with_secrets(settings, [secrets])
     assert all(whole[name][key] == value for name, part in secrets.items() for key, value in part.items())
     later = {**settings, "connection": {**settings.get("connection", {}), "timestamp": ("t", 77)}}
-    assert same_settings({**settings, "connection": settings.get("connection", {})}, later)
+    assert settings_equal({**settings, "connection": settings.get("connection", {})}, later)
 
 
 @given(JSON, JSON)
-def test_any_objects_are_survived(tree: object, settings: object) -> None:
+def test_any_dbus_objects_are_parsed(tree: object, settings: object) -> None:
     objects = plain_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
-    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NetworkManagerNow)
+    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NetworkManagerState)
 
 
-def device(name: str, active: str = "", *stands_on: str) -> Device:
-    return Device(name, f"/{name}", 100, True, True, active, "/a", (), (), stands_on)
+def device(name: str, active: str = "", *lower_paths: str) -> Device:
+    return Device(name, f"/{name}", 100, True, True, active, "/a", (), (), lower_paths)
 
 
 def profile(uuid: str, name: str, interface: str = "") -> BusProfile:
     return BusProfile(f"/{uuid}", uuid, name, interface, "", 0, False, {})
 
 
-NOW = NetworkManagerNow(
+NOW = NetworkManagerState(
     ":1.1",
     {
         one.interface: one
@@ -210,13 +213,13 @@ NOW = NetworkManagerNow(
         (["con add type ethernet ifname gone con-name n"], AffectedProfiles((), (), ("n",))),
     ],
 )
-def test_what_a_change_concerns(actions: list[str], expected: AffectedProfiles) -> None:
+def test_affected_profiles(actions: list[str], expected: AffectedProfiles) -> None:
     operations: list[Operation] = [parse_action(["nmcli", *line.split()]) for line in actions]
     operations.append(parse_action(["ip", "link", "set", "dev", "port", "mtu", "1400"]))
-    assert concern(operations, NOW) == (expected, "")
+    assert affected_profiles(operations, NOW) == (expected, "")
 
 
-def test_a_copy_is_the_file() -> None:
+def test_copies_are_base64_of_the_files() -> None:
     assert copies_of({"/x": b"[connection]\nuuid=u1\n", "/y": b""}, {"u1"}, ()) == {
         "/x": b64encode(b"[connection]\nuuid=u1\n").decode()
     }

@@ -1,4 +1,4 @@
-"""SSH connections as the kernel tells them, and the second question about whatever they go over."""
+"""Established SSH connections in /proc/net/tcp, and the second confirmation for links that they use."""
 
 from __future__ import annotations
 
@@ -11,62 +11,70 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.changes.plan.ssh_connections import parse_table, read_connections, read_way_back
+from nictop.probe.changes.plan.ssh_connections import parse_table, read_connections, read_return_ifindex
 from tests.support.changes import LINK, MTU, PEER, changing, prepare_host
 from tests.support.namespaces import Namespace
 
-HEAD = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+TCP_ESTABLISHED, TCP_TIME_WAIT, TCP_LISTEN = 1, 6, 10
+"""net/tcp_states.h"""
+TABLE_HEADER = b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 
-def row(here: str, port: int, client: str, state: int) -> bytes:
-    """As net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c print it on this machine."""
-    family = socket.AF_INET6 if ":" in here else socket.AF_INET
+def row(server: str, port: int, client: str, state: int) -> bytes:
+    """A line as net/ipv4/tcp_ipv4.c and net/ipv6/tcp_ipv6.c print it on this machine."""
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
 
     def hexadecimal(address: str) -> str:
         packed = socket.inet_pton(family, address)
         return "".join(f"{word:08X}" for word in struct.unpack(f"={len(packed) // 4}I", packed))
 
-    return f"   0: {hexadecimal(here)}:{port:04X} {hexadecimal(client)}:C350 {state:02X} 0:0 00:0 0 0 0 1\n".encode()
+    return f"   0: {hexadecimal(server)}:{port:04X} {hexadecimal(client)}:C350 {state:02X} 0:0 00:0 0 0 0 1\n".encode()
 
 
 def test_established_connections_to_the_ports() -> None:
-    table = HEAD + row("0.0.0.0", 22, "0.0.0.0", 10) + row("192.0.2.2", 22, "198.51.100.1", 1)
-    table += row("192.0.2.2", 443, "198.51.100.2", 1) + row("192.0.2.2", 22, "198.51.100.3", 6)
+    table = (
+        TABLE_HEADER + row("0.0.0.0", 22, "0.0.0.0", TCP_LISTEN) + row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED)
+    )
+    table += row("192.0.2.2", 443, "198.51.100.2", TCP_ESTABLISHED) + row(
+        "192.0.2.2", 22, "198.51.100.3", TCP_TIME_WAIT
+    )
     assert parse_table(table, {22}) == [("198.51.100.1", "192.0.2.2")]
     assert parse_table(table, {443, 2222}) == [("198.51.100.2", "192.0.2.2")]
-    table = row("2001:db8::2", 22, "2001:db8::1", 1) + row("::ffff:192.0.2.2", 22, "::ffff:198.51.100.1", 1)
+    table = row("2001:db8::2", 22, "2001:db8::1", TCP_ESTABLISHED) + row(
+        "::ffff:192.0.2.2", 22, "::ffff:198.51.100.1", TCP_ESTABLISHED
+    )
     assert parse_table(table, {22}) == [("2001:db8::1", "2001:db8::2"), ("198.51.100.1", "192.0.2.2")]
 
 
-@given(st.lists(st.binary(max_size=60) | st.just(row("192.0.2.2", 22, "198.51.100.1", 1))))
-def test_any_table(lines: list[bytes]) -> None:
-    for client, here in parse_table(b"\n".join(lines), {22}):
-        assert client and here
+@given(st.lists(st.binary(max_size=60) | st.just(row("192.0.2.2", 22, "198.51.100.1", TCP_ESTABLISHED))))
+def test_arbitrary_table(lines: list[bytes]) -> None:
+    for client, server in parse_table(b"\n".join(lines), {22}):
+        assert client and server
 
 
-def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_table(tmp_path: Path) -> None:
     assert read_connections([], str(tmp_path)) == ()
 
 
 @contextmanager
 def connected(host: Namespace, address: str, port: int) -> Iterator[None]:
-    """Somebody's connection to a port of the host, held by sockets made in it."""
+    """A connection to a port of the host, of sockets opened in its namespace."""
 
-    def make() -> list[socket.socket]:
+    def connect() -> list[socket.socket]:
         listener = socket.create_server((address, port))
         client = socket.create_connection((address, port))
         return [listener, client, listener.accept()[0]]
 
-    sockets = host.inside(make)
+    sockets = host.inside(connect)
     try:
         yield
     finally:
-        for one in sockets:
-            one.close()
+        for connection in sockets:
+            connection.close()
 
 
-def test_what_any_ssh_connection_goes_over_asks_twice(namespace: Namespace) -> None:
-    """Also when the environment knows nothing of it; that of another port is nobody's business."""
+def test_links_of_any_ssh_connection_need_second_confirmation(namespace: Namespace) -> None:
+    """Also when the environment does not name it; connections to other ports do not count."""
     prepare_host(namespace)
     with changing(namespace) as change:
         with connected(namespace, "192.0.2.7", 443):
@@ -79,13 +87,13 @@ def test_what_any_ssh_connection_goes_over_asks_twice(namespace: Namespace) -> N
         assert not change.prepared(MTU).needs_second_yes
 
 
-def test_the_link_that_answers_leave_by(namespace: Namespace) -> None:
-    """The kernel is asked, as ip route get does."""
+def test_return_link_of_a_client(namespace: Namespace) -> None:
+    """As ``ip route get`` looks it up."""
     prepare_host(namespace)
     namespace.run(["ip", "address", "add", "203.0.113.1/24", "dev", PEER])
     namespace.run(["ip", "route", "add", "198.51.100.0/24", "via", "203.0.113.9", "dev", PEER])
     numbers = namespace.inside(lambda: {name: socket.if_nametoindex(name) for name in (LINK, PEER)})
     for address, name in (("198.51.100.1", PEER), ("192.0.2.1", LINK), ("203.0.113.200", PEER)):
-        assert namespace.inside(lambda to=address: read_way_back(to)) == numbers[name]  # type: ignore[misc]
+        assert namespace.inside(lambda to=address: read_return_ifindex(to)) == numbers[name]  # type: ignore[misc]
     for address in ("8.8.8.8", "2001:db8::1", "fe80::1", "nonsense"):
-        assert namespace.inside(lambda to=address: read_way_back(to)) is None  # type: ignore[misc]
+        assert namespace.inside(lambda to=address: read_return_ifindex(to)) is None  # type: ignore[misc]

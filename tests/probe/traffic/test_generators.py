@@ -646,9 +646,9 @@ def test_a_host_without_iperf3_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path
         heard.append(fields)
 
     generators = Generators(say, select.poll())
-    generators.obey(start("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
+    generators.handle_request(start("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
     assert [(line["kind"], line["text"]) for line in heard] == [("failed", "iperf3 is not installed")]
-    assert generators.next_moment(0.0) is None
+    assert generators.next_deadline(0.0) is None
 
 
 # ------------------------------------------------------------------------------------------- the check
@@ -777,7 +777,7 @@ def test_the_parent_stays_small() -> None:
         "import select, sys, nictop.probe.traffic.generators as g\n"
         "lines = []\n"
         "made = g.Generators(lambda fields, dispensable=False: lines.append(fields), select.poll())\n"
-        "made.obey({'id': 'a', 'action': 'start', 'role': 'server', 'generator': 'builtin', 'port': 1,\n"
+        "made.handle_request({'id': 'a', 'action': 'start', 'role': 'server', 'generator': 'builtin', 'port': 1,\n"
         "           'address': '127.0.0.1', 'deadline': 1, 'arguments': ['--mss', '500']}, 0.0)\n"
         "made.end_all()\n"
         "print(sorted({'dataclasses', 'typing', 'subprocess', 'ctypes', 'asyncio'} & set(sys.modules)), lines)\n"

@@ -27,7 +27,7 @@ from nictop.probe.traffic.generators import Generator
 from nictop.probe.traffic.iperf3 import FLAGS, VALUES, checked_options, find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import parse_listeners, read_listening
 from nictop.probe.traffic.path import read_path
-from nictop.probe.traffic.requests import TrafficCommand, is_address, name_of
+from nictop.probe.traffic.requests import TrafficCommand, is_address, request_id
 from nictop.probe.traffic.sock_diag import (
     SocketDiagnosis,
     parse_address,
@@ -92,7 +92,7 @@ def test_addresses(address: object, good: bool) -> None:
 @pytest.mark.parametrize("name", ["", " ", "a b", "é", "a" * 65, "\x1b[2J", 7, None])
 def test_names_that_are_none(name: object) -> None:
     with pytest.raises(ValueError, match="id is not"):
-        name_of({"id": name})
+        request_id({"id": name})
 
 
 # ------------------------------------------------------------------------------------------- options

@@ -1,1 +1,2 @@
-"""The allow-list: which commands may be applied, each parsed into an operation with its undo."""
+"""The allow-list: the words of an action → an `Operation`, or ValueError. `plan` reads the present state and the
+undo."""

@@ -1,9 +1,9 @@
-"""What may be done to a host: the words of an action → an `Operation`, or a sentence why not. Pure.
+"""Parse the words of an action into an `Operation`, or reject it with a sentence (ValueError). Pure.
 
-An allow-list. What stands here can be asked for and nothing else: some settings of NetworkManager's profiles
-(`grammar_networkmanager`), ethtool -L -G -K -C, the MTU of a link and that it is up, what a VF may do, an address, and
-a few files below /proc and /sys. An operation carries words of its own, made of what has been understood: those are
-run, never the ones that came.
+This is an allow-list: only the operations defined here can be requested. They are some settings of NetworkManager
+profiles (`nmcli`), ethtool -L -G -K -C, the MTU of a link, setting a link up, attributes of a VF, an address, and a few
+files below /proc and /sys. The words in an operation are built from the parsed values; only those are run, never the
+words that were received.
 """
 
 from __future__ import annotations
@@ -34,31 +34,33 @@ Kind = Literal[
     "virtual functions",
     "sysctl",
 ]
-NETWORKMANAGER: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
-"""Taken back by NetworkManager's checkpoint, not by commands."""
+NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
+"""Undone by NetworkManager's checkpoint, not by commands."""
 
-MOST_WORDS, LONGEST_WORD = 64, 1024
+MAX_ACTION_WORDS, MAX_WORD_CHARS = 64, 1024
 LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
-"""dev_valid_name(), and none that a program takes for an option."""
-LONGEST_NAME = 15
-"""Bytes: IFNAMSIZ without its NUL."""
+"""The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
+MAX_LINK_NAME_BYTES = 15
+"""IFNAMSIZ without the terminating NUL."""
 NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 FEATURE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
 MASK = re.compile(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}", re.ASCII)
 CPU_LIST = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?){0,255}", re.ASCII)
 HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
-AFFINITY = re.compile(r"/proc/irq/([0-9]{1,7})/smp_affinity_list", re.ASCII)
-STEERING = re.compile(
+AFFINITY_PATH = re.compile(r"/proc/irq/([0-9]{1,7})/smp_affinity_list", re.ASCII)
+STEERING_PATH = re.compile(
     r"/sys/class/net/([^/]+)/queues/((?:rx-[0-9]{1,5}/(?:rps_cpus|rps_flow_cnt))|tx-[0-9]{1,5}/xps_cpus)"
 )
-LINK_NUMVFS = re.compile(r"/sys/class/net/([^/]+)/device/sriov_numvfs")
-PCI_NUMVFS = re.compile(r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/sriov_numvfs", re.ASCII)
-SYSCTL = re.compile(
+LINK_NUMVFS_PATH = re.compile(r"/sys/class/net/([^/]+)/device/sriov_numvfs")
+PCI_NUMVFS_PATH = re.compile(
+    r"/sys/bus/pci/devices/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/sriov_numvfs", re.ASCII
+)
+SYSCTL_PATH = re.compile(
     r"/proc/sys/net/core/(netdev_max_backlog|netdev_budget|netdev_budget_usecs|rps_sock_flow_entries)", re.ASCII
 )
 
-ETHTOOL: dict[str, tuple[Kind, tuple[str, ...]]] = {
+ETHTOOL_SETTINGS: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "-L": ("channels", ("rx", "tx", "other", "combined")),
     "-G": ("rings", ("rx", "rx-mini", "rx-jumbo", "tx")),
     "-C": (
@@ -71,48 +73,50 @@ ETHTOOL: dict[str, tuple[Kind, tuple[str, ...]]] = {
         ),
     ),
 }
-"""Option → what it sets, and its names; -K takes any feature."""
-SWITCHES = ("adaptive-rx", "adaptive-tx")
-VF_WORDS: dict[str, tuple[str, ...]] = {
+"""Option of ethtool → kind of operation and the names of its settings. -K takes any feature name."""
+ON_OFF_SETTINGS = ("adaptive-rx", "adaptive-tx")
+VF_CHOICES: dict[str, tuple[str, ...]] = {
     "spoofchk": ("on", "off"),
     "trust": ("on", "off"),
     "state": ("auto", "enable", "disable"),
 }
-VF_NUMBERS = {"vlan": 4094, "qos": 7, "max_tx_rate": 0xFFFFFFFF, "min_tx_rate": 0xFFFFFFFF}
-MOST_FLOWS = 1 << 20
-"""Entries of the tables of receive flow steering: the kernel takes 512 times as many, and gigabytes for them."""
-SMALLEST_MTU, LARGEST_MTU = 68, 65535
+"""Attribute of a VF → its values."""
+VF_MAXIMA = {"vlan": 4094, "qos": 7, "max_tx_rate": 0xFFFFFFFF, "min_tx_rate": 0xFFFFFFFF}
+"""Numeric attribute of a VF → its largest value."""
+MAX_FLOW_ENTRIES = 1 << 20
+"""Entries of a receive flow steering table. The kernel accepts 512 times as many, which would use gigabytes."""
+MIN_MTU, MAX_MTU = 68, 65535
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One action that is understood. What does not belong to its kind is empty."""
+    """One parsed action. Fields that its kind does not use are empty."""
 
     kind: Kind
     words: tuple[str, ...]
-    """What is run, or ("write", PATH, TEXT)."""
+    """The command to run, or ("write", PATH, TEXT)."""
     subject: str
-    """Interface, ``irq 30``, profile, PCI function or setting."""
+    """Interface, ``irq 30``, profile, PCI function or sysctl."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Name → value, in the order of the words. NetworkManager: properties, as they came."""
+    """(name, value) in the order of the words. NetworkManager: properties, unchanged."""
     interface: str = ""
     number: int = -1
-    """Of a VF or an interrupt."""
+    """Number of a VF or of an interrupt."""
     profile: str = ""
-    """NetworkManager: id or UUID of the profile, as it came; of an added one its con-name."""
+    """NetworkManager: id or UUID of the profile, unchanged; for an added profile its con-name."""
 
     @property
-    def is_networkmanagers(self) -> bool:
-        return self.kind in NETWORKMANAGER
+    def uses_networkmanager(self) -> bool:
+        return self.kind in NETWORKMANAGER_KINDS
 
 
 def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
-    """The operation that some words mean. `undoing`: also what only takes something back (a link down, no VFs).
+    """The operation for the words of an action. `undoing` also allows what only an undo needs (link down, no VFs).
 
     Raises ValueError with a sentence for everything else.
     """
-    if not words or len(words) > MOST_WORDS or not all(map(is_word, words)):
-        raise ValueError(f"an action is made of 1 to {MOST_WORDS} words without control characters")
+    if not words or len(words) > MAX_ACTION_WORDS or not all(map(is_word, words)):
+        raise ValueError(f"an action is made of 1 to {MAX_ACTION_WORDS} words without control characters")
     program, rest = words[0], list(words[1:])
     if program == "nmcli":
         from nictop.probe.changes.grammar.nmcli import parse_nmcli
@@ -128,8 +132,8 @@ def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
 
 
 def is_word(value: object) -> bool:
-    """Whether a value can be one argument of a program, and can be said of it."""
-    if not isinstance(value, str) or len(value) > LONGEST_WORD:
+    """Whether a value can be one argument of a program and can be shown: no control characters, no surrogates."""
+    if not isinstance(value, str) or len(value) > MAX_WORD_CHARS:
         return False
     return not any(
         character < " " or "\x7f" <= character < "\xa0" or "\ud800" <= character < "\ue000" for character in value
@@ -137,29 +141,29 @@ def is_word(value: object) -> bool:
 
 
 def link_name(word: str) -> str:
-    """The name of a link. Raises ValueError."""
-    if not LINK_NAME.fullmatch(word) or len(word.encode()) > LONGEST_NAME:
+    """The word, checked to be a valid interface name. Raises ValueError."""
+    if not LINK_NAME.fullmatch(word) or len(word.encode()) > MAX_LINK_NAME_BYTES:
         raise ValueError(f"{word!r} is no name of an interface")
     return word
 
 
-def integer(word: str, most: int, what: str, least: int = 0) -> str:
-    """The number as the kernel prints it. Raises ValueError."""
-    if not NUMBER.fullmatch(word) or not least <= int(word) <= most:
-        raise ValueError(f"{what} is not a number from {least} to {most}")
+def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
+    """The number as the kernel prints it. Raises ValueError when it is not from `minimum` to `maximum`."""
+    if not NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
+        raise ValueError(f"{label} is not a number from {minimum} to {maximum}")
     return str(int(word))
 
 
-def pairs(words: Sequence[str], what: str) -> list[tuple[str, str]]:
-    """Names and values that follow one another, each name once. Raises ValueError."""
+def pairs(words: Sequence[str], label: str) -> list[tuple[str, str]]:
+    """(name, value) from alternating words, each name once. Raises ValueError."""
     if not words or len(words) % 2 or len(set(words[::2])) < len(words) // 2:
-        raise ValueError(f"{what} takes names with one value each")
+        raise ValueError(f"{label} takes names with one value each")
     return list(zip(words[::2], words[1::2]))
 
 
 def parse_ethtool(words: list[str]) -> Operation:
-    """``-L NAME combined 4``"""
-    if len(words) < 4 or (words[0] != "-K" and words[0] not in ETHTOOL):
+    """``-L NAME combined 4``; raises ValueError."""
+    if len(words) < 4 or (words[0] != "-K" and words[0] not in ETHTOOL_SETTINGS):
         raise ValueError("ethtool is run with -L, -G, -K or -C, a name and what to set")
     option, name = words[0], link_name(words[1])
     settings = pairs(words[2:], f"ethtool {option}")
@@ -168,11 +172,11 @@ def parse_ethtool(words: list[str]) -> Operation:
         if not all(FEATURE.fullmatch(feature) and value in ("on", "off") for feature, value in settings):
             raise ValueError("ethtool -K takes names of features with on or off")
     else:
-        kind, names = ETHTOOL[option]
+        kind, names = ETHTOOL_SETTINGS[option]
         for position, (key, value) in enumerate(settings):
             if key not in names:
                 raise ValueError(f"ethtool {option} knows {', '.join(names)}")
-            if key not in SWITCHES:
+            if key not in ON_OFF_SETTINGS:
                 settings[position] = (key, integer(value, 0xFFFFFFFF, key))
             elif value not in ("on", "off"):
                 raise ValueError(f"{key} is on or off")
@@ -181,7 +185,7 @@ def parse_ethtool(words: list[str]) -> Operation:
 
 
 def parse_ip(words: list[str], undoing: bool) -> Operation:
-    """``link set dev NAME …`` or ``address add|del ADDRESS/LENGTH dev NAME``"""
+    """``link set dev NAME …`` or ``address add|del ADDRESS/LENGTH dev NAME``; raises ValueError."""
     if words[:2] == ["link", "set"]:
         rest = words[3:] if words[2:3] == ["dev"] else words[2:]
         if len(rest) >= 2:
@@ -201,12 +205,12 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
 
 
 def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
-    """What follows ``ip link set dev NAME``."""
+    """The words after ``ip link set dev NAME``; raises ValueError."""
     start = ("ip", "link", "set", "dev", name)
     if words == ["up"] or (undoing and words == ["down"]):
         return Operation("up" if words == ["up"] else "down", (*start, words[0]), name, (("link", words[0]),), name)
     if words[0] == "mtu" and len(words) == 2:
-        mtu = integer(words[1], LARGEST_MTU, "the MTU", SMALLEST_MTU)
+        mtu = integer(words[1], MAX_MTU, "the MTU", MIN_MTU)
         return Operation("mtu", (*start, "mtu", mtu), name, (("mtu", mtu),), name)
     if words[0] == "vf" and len(words) >= 4:
         number = integer(words[1], 65535, "vf")
@@ -220,44 +224,44 @@ def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
 
 
 def vf_setting(key: str, value: str) -> tuple[str, str]:
-    """One attribute of a VF. Raises ValueError."""
+    """One attribute of a VF and its checked value. Raises ValueError."""
     if key == "mac":
         value = value.lower()
         if not HARDWARE_ADDRESS.fullmatch(value) or int(value[:2], 16) & 1:
             raise ValueError(f"{value!r} is no hardware address of one station")
         return key, value
-    if key in VF_NUMBERS:
-        return key, integer(value, VF_NUMBERS[key], key)
-    if value not in VF_WORDS.get(key, ()):
-        raise ValueError(f"a VF has {', '.join(('mac', *VF_NUMBERS, *VF_WORDS))}, each with values of its own")
+    if key in VF_MAXIMA:
+        return key, integer(value, VF_MAXIMA[key], key)
+    if value not in VF_CHOICES.get(key, ()):
+        raise ValueError(f"a VF has {', '.join(('mac', *VF_MAXIMA, *VF_CHOICES))}, each with values of its own")
     return key, value
 
 
 def parse_write(words: list[str], undoing: bool) -> Operation:
-    """``PATH TEXT``: the path stands in the table above as a whole."""
+    """``PATH TEXT``; the whole path must match one of the patterns above. Raises ValueError."""
     if len(words) != 2:
         raise ValueError("write takes a path and a text")
     path, text = words
     run = ("write", path, text)
-    if found := AFFINITY.fullmatch(path):
+    if match := AFFINITY_PATH.fullmatch(path):
         if not CPU_LIST.fullmatch(text):
             raise ValueError(f"{text!r} is no list of CPUs")
-        number = int(found[1])
+        number = int(match[1])
         return Operation("affinity", run, f"irq {number}", (("smp_affinity_list", text),), number=number)
-    if found := STEERING.fullmatch(path):
-        name, place = link_name(found[1]), found[2]
-        if place.endswith("rps_flow_cnt"):
-            text = integer(text, MOST_FLOWS, "rps_flow_cnt")
+    if match := STEERING_PATH.fullmatch(path):
+        name, queue_file = link_name(match[1]), match[2]
+        if queue_file.endswith("rps_flow_cnt"):
+            text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
         elif not MASK.fullmatch(text):
             raise ValueError(f"{text!r} is no mask of CPUs")
-        return Operation("steering", ("write", path, text), name, ((place, text),), name)
-    link, function = LINK_NUMVFS.fullmatch(path), PCI_NUMVFS.fullmatch(path)
+        return Operation("steering", ("write", path, text), name, ((queue_file, text),), name)
+    link, function = LINK_NUMVFS_PATH.fullmatch(path), PCI_NUMVFS_PATH.fullmatch(path)
     if link or function:
         text = integer(text, 65535, "sriov_numvfs", 0 if undoing else 1)
         name = link_name(link[1]) if link else ""
         subject = name or (function[1] if function else "")
         return Operation("virtual functions", ("write", path, text), subject, (("sriov_numvfs", text),), name)
-    if found := SYSCTL.fullmatch(path):
-        text = integer(text, MOST_FLOWS if found[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, found[1])
-        return Operation("sysctl", ("write", path, text), f"net.core.{found[1]}", ((found[1], text),))
+    if match := SYSCTL_PATH.fullmatch(path):
+        text = integer(text, MAX_FLOW_ENTRIES if match[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, match[1])
+        return Operation("sysctl", ("write", path, text), f"net.core.{match[1]}", ((match[1], text),))
     raise ValueError("this file is not one of those that nictop writes")

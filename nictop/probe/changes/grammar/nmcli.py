@@ -1,7 +1,7 @@
-"""What may be asked of nmcli: its words → an `Operation`, or a sentence why not. Pure.
+"""Parse the words of nmcli into an `Operation`, or reject them with a sentence (ValueError). Pure.
 
-Properties of profiles that say which link a profile is for, its addresses and routes, MTU, and the settings of ethtool
-and SR-IOV; adding an Ethernet profile; bringing a profile up; and applying one anew. nmcli(1), nm-settings-nmcli(5).
+Allowed are the properties of profiles that select a link or set addresses, routes, MTU, ethtool and SR-IOV; adding an
+Ethernet profile; activating a profile; and reapplying one to its device. See nmcli(1) and nm-settings-nmcli(5).
 """
 
 from __future__ import annotations
@@ -17,61 +17,63 @@ PROPERTY = re.compile(
     r"|(?:ethtool|sriov)\.[a-z0-9]+(?:-[a-z0-9]+){0,8})",
     re.ASCII,
 )
-KEYWORDS = frozenset(("id", "uuid", "path", "filename", "apath", "help", "type", "ifname", "ap", "nsp", "passwd-file"))
-"""What nmcli does not take for the name of a profile in its place."""
-LONGEST_ID = 256
+NMCLI_KEYWORDS = frozenset(
+    ("id", "uuid", "path", "filename", "apath", "help", "type", "ifname", "ap", "nsp", "passwd-file")
+)
+"""Words that nmcli does not take for the name of a profile."""
+MAX_PROFILE_NAME_BYTES = 256
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
 
 def parse_nmcli(words: list[str]) -> Operation:
-    """``con mod ID PROPERTY VALUE …``, ``con add type ethernet ifname NAME con-name NAME PROPERTY VALUE …``,
-    ``con up ID [ifname NAME]`` or ``dev reapply NAME``; the long words of ``con``, ``dev`` and ``mod``, too."""
+    """``con mod ID PROPERTY VALUE …``, ``con add type ethernet ifname NAME con-name NAME PROPERTY VALUE …``, ``con up
+    ID [ifname NAME]`` or ``dev reapply NAME``; also with the long forms of ``con``, ``dev`` and ``mod``."""
     area, verb = [*words, "", ""][:2]
     rest = words[2:]
     if area in ("con", "connection") and verb in ("mod", "modify"):
-        said, profile, rest = profile_of(rest)
+        selector, profile, rest = profile_of(rest)
         settings = properties(rest)
         if not settings:
             raise ValueError("nmcli con mod takes at least one property")
-        run = ("nmcli", "con", "mod", *said, *flat(settings))
+        run = ("nmcli", "con", "mod", *selector, *flattened(settings))
         return Operation("profile modify", run, profile, settings, profile=profile)
     if area in ("con", "connection") and verb == "add":
         return parse_add(rest)
     if area in ("con", "connection") and verb == "up":
-        said, profile, rest = profile_of(rest)
+        selector, profile, rest = profile_of(rest)
         if rest and (len(rest) != 2 or rest[0] != "ifname"):
             raise ValueError("nmcli con up takes a profile, and ifname with a name")
         name = link_name(rest[1]) if rest else ""
-        run = ("nmcli", "con", "up", *said, *(("ifname", name) if name else ()))
+        run = ("nmcli", "con", "up", *selector, *(("ifname", name) if name else ()))
         return Operation("profile up", run, profile, (), name, profile=profile)
     if area in ("dev", "device") and verb == "reapply" and len(rest) == 1:
         name = link_name(rest[0])
-        if name in KEYWORDS:
+        if name in NMCLI_KEYWORDS:
             raise ValueError(f"nmcli takes {name} for a word of its own")
         return Operation("device reapply", ("nmcli", "dev", "reapply", name), name, (), name)
     raise ValueError("nmcli is run as con mod, con add, con up and dev reapply")
 
 
 def parse_add(words: list[str]) -> Operation:
-    """What follows ``con add``."""
+    """The words after ``con add``; raises ValueError."""
     if len(words) < 6 or words[:2] != ["type", "ethernet"] or words[2] != "ifname" or words[4] != "con-name":
         raise ValueError("nmcli con add takes type ethernet ifname NAME con-name NAME, and properties")
     interface, profile = link_name(words[3]), profile_name(words[5])
     settings = properties(words[6:])
     if any(key[0] in "+-" for key, _ in settings):
         raise ValueError("a new profile has nothing yet that could be added to")
-    run = ("nmcli", "con", "add", "type", "ethernet", "ifname", interface, "con-name", profile, *flat(settings))
+    run = ("nmcli", "con", "add", "type", "ethernet", "ifname", interface, "con-name", profile, *flattened(settings))
     return Operation("profile add", run, profile, settings, interface, profile=profile)
 
 
 def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
-    """(Words that name the profile, its id or UUID, what follows them)."""
+    """(words that select the profile, its id or UUID, the words after them). Raises ValueError."""
     if words[:1] in (["id"], ["uuid"]) and len(words) >= 2:
         profile = words[1]
         if words[0] == "uuid" and not UUID.fullmatch(profile):
             raise ValueError(f"{profile!r} is no UUID")
-        if words[0] == "id" and not 0 < len(profile.encode()) <= LONGEST_ID:
-            raise ValueError(f"the name of a profile has 1 to {LONGEST_ID} bytes here")
+        if words[0] == "id" and not 0 < len(profile.encode()) <= MAX_PROFILE_NAME_BYTES:
+            raise ValueError(f"the name of a profile has 1 to {MAX_PROFILE_NAME_BYTES} bytes here")
         return (words[0], profile), profile, words[2:]
     if not words:
         raise ValueError("nmcli is not told which profile")
@@ -80,14 +82,14 @@ def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
 
 
 def profile_name(word: str) -> str:
-    """A name that nmcli takes for one. Raises ValueError."""
-    if not word or word in KEYWORDS or word.startswith("-") or len(word.encode()) > LONGEST_ID:
+    """The word, checked to be one that nmcli takes for the name of a profile. Raises ValueError."""
+    if not word or word in NMCLI_KEYWORDS or word.startswith("-") or len(word.encode()) > MAX_PROFILE_NAME_BYTES:
         raise ValueError(f"nmcli does not take {word!r} for the name of a profile: id or uuid before it makes it plain")
     return word
 
 
 def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
-    """Properties with one value each; the same one may come again (``+ipv4.addresses``)."""
+    """(property, value) from alternating words; a property may be repeated (``+ipv4.addresses``). Raises ValueError."""
     if len(words) % 2:
         raise ValueError("a property of a profile has one value")
     for name in words[::2]:
@@ -96,5 +98,5 @@ def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(zip(words[::2], words[1::2]))
 
 
-def flat(settings: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def flattened(settings: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     return tuple(word for pair in settings for word in pair)

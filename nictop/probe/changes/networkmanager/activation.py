@@ -1,7 +1,7 @@
-"""What shall be up on the devices of NetworkManager, brought about: activated, disconnected, waited for.
+"""Restore which profile is active on which device: activate, disconnect, and wait until the state is reached.
 
-Uses ActivateConnection and Device.Disconnect, and reads until it is so; what NetworkManager does not restore (addresses
-that were set by hand, an MTU) is put back with ip afterwards.
+Uses ActivateConnection and Device.Disconnect. What NetworkManager does not restore (addresses set by hand, an MTU) is
+restored with ip afterwards.
 """
 
 from __future__ import annotations
@@ -11,211 +11,235 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from nictop.probe.changes.networkmanager.state import (
-    ACTIVATED,
-    Asking,
+    NM_DEVICE_STATE_ACTIVATED,
     Device,
-    NetworkManagerNow,
-    read_networkmanager_now,
+    NetworkManagerClient,
+    NetworkManagerState,
+    read_networkmanager_state,
 )
-from nictop.probe.changes.plan.link_addresses import LinkAddresses, link_is, put_link_back
+from nictop.probe.changes.plan.link_addresses import LinkAddresses, is_link_unchanged, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
 
-LONGEST_ACTIVATION = 20.0
-"""Seconds; DHCP that answers does so within a few."""
-PATIENCE = 2.0
-"""Seconds for NetworkManager's own roll-back before something is activated a second time."""
-LONGEST_LOOKING_ON = 5.0
-"""Seconds for NetworkManager to find out that somebody else has set up a device."""
-RETRY = 0.5
-"""Seconds after a refusal: a NetworkManager that is only starting has devices that are not yet ready."""
-PAUSE = 0.1
-PREPARE = 40
-NOT_SO = "what was up on it is not up again"
+ACTIVATION_TIMEOUT = 20.0
+"""Seconds; a DHCP server answers within a few."""
+ROLLBACK_GRACE_SECONDS = 2.0
+"""Seconds for NetworkManager's own rollback before a profile is activated again."""
+EXTERNAL_DETECTION_TIMEOUT = 5.0
+"""Seconds for NetworkManager to detect that a device was configured by others."""
+ACTIVATION_RETRY_SECONDS = 0.5
+"""Seconds after a refusal: while NetworkManager starts, devices are not ready."""
+DEVICE_POLL_SECONDS = 0.1
+NM_DEVICE_STATE_PREPARE = 40
+NOT_RESTORED = "what was up on it is not up again"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """One device and what is up on it."""
+class DeviceTarget:
+    """One device and the profile that must be active on it."""
 
     interface: str
     uuid: str
-    """Empty: nothing, or what NetworkManager only looks on at."""
+    """Empty: none, or only an external connection."""
     state: int
     """NM_DEVICE_STATE_*."""
     managed: bool
     autoconnect: bool
-    looked_on: bool
-    """Set up by somebody else; NetworkManager has made a profile that describes it."""
+    external: bool
+    """Configured by others: NetworkManager made a temporary profile that describes it."""
 
     @staticmethod
-    def of(device: Device, now: NetworkManagerNow) -> Wanted:
+    def of(device: Device, now: NetworkManagerState) -> DeviceTarget:
         profile = now.profiles.get(device.active)
-        described = profile is not None and profile.only_describes
-        uuid = "" if profile is None or described else device.active
-        return Wanted(device.interface, uuid, device.state, device.managed, device.autoconnect, described)
+        external = profile is not None and profile.is_temporary
+        uuid = "" if profile is None or external else device.active
+        return DeviceTarget(device.interface, uuid, device.state, device.managed, device.autoconnect, external)
 
 
 @dataclass(frozen=True)
 class ActivationCall:
-    """What was asked of NetworkManager for one device, and when (monotonic)."""
+    """A call that activates or disconnects one device, and its CLOCK_MONOTONIC time."""
 
     time: float
     path: str
-    """Of the activation; empty: none."""
-    refusal: str
+    """Object path of the activation; empty: none."""
+    error: str
 
 
-def bring_about(
-    asking: Asking, wanted: Iterable[Wanted], links: Iterable[LinkAddresses], end: float, *, anew: bool = False
+def apply_targets(
+    client: NetworkManagerClient,
+    targets: Iterable[DeviceTarget],
+    links: Iterable[LinkAddresses],
+    end: float,
+    *,
+    force: bool = False,
 ) -> str:
-    """Empty, or what is not so by `end` (monotonic) or after `LONGEST_ACTIVATION`. `anew`: activate in any case, since
-    NetworkManager may only look on at what other settings have left. Raises what `Asking` does."""
-    devices, before = tuple(wanted), tuple(links)
-    until = min(end, time.monotonic() + LONGEST_ACTIVATION)
-    complaints = bring_up(asking, devices, before, until, anew)
+    """Bring devices and links to the given state. Returns "", or a sentence about what is not reached by `end`
+    (CLOCK_MONOTONIC) or after `ACTIVATION_TIMEOUT`. `force`: activate in any case, because a restarted NetworkManager
+    may treat the remains of other settings as external. Raises what `NetworkManagerClient` does."""
+    devices, before = tuple(targets), tuple(links)
+    until = min(end, time.monotonic() + ACTIVATION_TIMEOUT)
+    problems = activate_targets(client, devices, before, until, force)
     while True:
-        complaints += put_links_back(before, end)
-        wait_for_looking_on(asking, devices, until)
-        restore_properties(asking, devices)
-        others = what_is_not_so(asking, devices, before)
-        if complaints or not others or time.monotonic() > until:
-            return "; ".join(dict.fromkeys([*complaints, *others]))
-        complaints = bring_up(asking, devices, (), until, False)
+        problems += restore_links(before, end)
+        wait_until_external(client, devices, until)
+        restore_properties(client, devices)
+        unmet = unmet_targets(client, devices, before)
+        if problems or not unmet or time.monotonic() > until:
+            return "; ".join(dict.fromkeys([*problems, *unmet]))
+        problems = activate_targets(client, devices, (), until, False)
 
 
-def bring_up(
-    asking: Asking, wanted: Iterable[Wanted], links: Iterable[LinkAddresses], until: float, anew: bool
+def activate_targets(
+    client: NetworkManagerClient,
+    targets: Iterable[DeviceTarget],
+    links: Iterable[LinkAddresses],
+    until: float,
+    force: bool,
 ) -> list[str]:
-    """Activate and disconnect; yields what is not as wanted by `until` (monotonic). What is up already with other
-    addresses than those of `links` is activated again."""
-    waiting = {one.interface: one for one in wanted}
+    """Activate and disconnect devices; returns sentences about those that have not reached their target by `until`
+    (CLOCK_MONOTONIC). A profile that is active with other addresses than in `links` is activated again."""
+    pending = {target.interface: target for target in targets}
     before = {link.name: link for link in links}
-    asked: dict[str, ActivationCall] = {}
+    calls: dict[str, ActivationCall] = {}
     start = time.monotonic()
-    while waiting:
-        now = read_networkmanager_now(asking)
-        for name, one in list(waiting.items()):
-            device, mine = now.devices.get(name), asked.get(name)
-            if device is None or hold(asking, one, now, anew):  # what it has begun already is seen by the next look
+    while pending:
+        now = read_networkmanager_state(client)
+        for name, target in list(pending.items()):
+            device, call = now.devices.get(name), calls.get(name)
+            # an activation that it has begun already shows in the next state
+            if device is None or block_autoconnect(client, target, now, force):
                 continue
-            finished = mine is not None or not one.uuid or (not anew and link_is(before.get(name)))
-            if finished and is_so(one, device, now, mine):
-                del waiting[name]
-            elif is_to_be_asked(one, device, mine, start, anew):
-                asked[name] = activate(asking, one, device, now)
+            finished = call is not None or not target.uuid or (not force and is_link_unchanged(before.get(name)))
+            if finished and is_reached(target, device, now, call):
+                del pending[name]
+            elif must_activate(target, device, call, start, force):
+                calls[name] = activate(client, target, device, now)
         if time.monotonic() > until:
             break
-        if waiting:
-            time.sleep(PAUSE)
-    refusals = {name: one.refusal for name, one in asked.items()}
-    return [f"{name}: {refusals.get(name) or NOT_SO}" for name in waiting]
+        if pending:
+            time.sleep(DEVICE_POLL_SECONDS)
+    errors = {name: call.error for name, call in calls.items()}
+    return [f"{name}: {errors.get(name) or NOT_RESTORED}" for name in pending]
 
 
-def hold(asking: Asking, one: Wanted, now: NetworkManagerNow, anew: bool) -> bool:
-    """Keep NetworkManager from bringing up a profile by itself where nothing shall be up: one that is only starting, or
-    that has just been told to end what is up, prefers any to none. Whether it had to be told."""
-    device = now.devices.get(one.interface)
-    if device is None or not is_to_be_held(one, device, now, anew):
+def block_autoconnect(
+    client: NetworkManagerClient, target: DeviceTarget, now: NetworkManagerState, force: bool
+) -> bool:
+    """Set Autoconnect to false where no profile must be active: NetworkManager would otherwise activate any that fits
+    when it starts, or after a disconnect. Returns whether it had to be set."""
+    device = now.devices.get(target.interface)
+    if device is None or not must_block_autoconnect(target, device, now, force):
         return False
-    set_property(asking, device, "Autoconnect", False)
+    set_property(client, device, "Autoconnect", False)
     return True
 
 
-def is_to_be_held(one: Wanted, device: Device, now: NetworkManagerNow, anew: bool) -> bool:
-    """Whether it may bring up something there that is not wanted."""
-    if one.uuid or not device.autoconnect:
+def must_block_autoconnect(target: DeviceTarget, device: Device, now: NetworkManagerState, force: bool) -> bool:
+    """Whether the device may activate an unwanted profile by itself."""
+    if target.uuid or not device.autoconnect:
         return False
-    return anew or not one.autoconnect or not is_so(one, device, now, None)
+    return force or not target.autoconnect or not is_reached(target, device, now, None)
 
 
-def wait_for_looking_on(asking: Asking, wanted: Iterable[Wanted], end: float) -> None:
-    """Until NetworkManager has seen the addresses that are back, `end` (monotonic) or `LONGEST_LOOKING_ON`: before that
-    it would bring up a profile as soon as it may."""
-    until = min(end, time.monotonic() + LONGEST_LOOKING_ON)
-    lookers = [one.interface for one in wanted if one.looked_on]
-    while lookers and time.monotonic() < until:
-        now = read_networkmanager_now(asking)
-        lookers = [name for name in lookers if name in now.devices and not now.devices[name].active]
-        if lookers:
-            time.sleep(PAUSE)
+def wait_until_external(client: NetworkManagerClient, targets: Iterable[DeviceTarget], end: float) -> None:
+    """Wait until NetworkManager has detected the restored addresses, until `end` (CLOCK_MONOTONIC) or for
+    `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as Autoconnect is true."""
+    until = min(end, time.monotonic() + EXTERNAL_DETECTION_TIMEOUT)
+    undetected = [target.interface for target in targets if target.external]
+    while undetected and time.monotonic() < until:
+        now = read_networkmanager_state(client)
+        undetected = [name for name in undetected if name in now.devices and not now.devices[name].active]
+        if undetected:
+            time.sleep(DEVICE_POLL_SECONDS)
 
 
-def what_is_not_so(asking: Asking, wanted: Iterable[Wanted], links: Iterable[LinkAddresses]) -> list[str]:
-    """At this moment, the end: what has come up by itself since it was looked at, or has moved an address."""
-    now = read_networkmanager_now(asking)
+def unmet_targets(
+    client: NetworkManagerClient, targets: Iterable[DeviceTarget], links: Iterable[LinkAddresses]
+) -> list[str]:
+    """Sentences about devices and links that are not in the target state now: a profile may have come up by itself
+    since, or changed an address."""
+    now = read_networkmanager_state(client)
     found = []
-    for one in wanted:
-        device = now.devices.get(one.interface)
-        if device is None or not is_so(one, device, now, None):
-            found.append(f"{one.interface}: {NOT_SO}")
-        elif one.looked_on and not device.active:
-            found.append(f"{one.interface}: NetworkManager does not look on as before")
-    others = [link.name for link in links if not link_is(link)]
-    return found + [f"the addresses, routes and MTU of {name} are not what they were" for name in others]
+    for target in targets:
+        device = now.devices.get(target.interface)
+        if device is None or not is_reached(target, device, now, None):
+            found.append(f"{target.interface}: {NOT_RESTORED}")
+        elif target.external and not device.active:
+            found.append(f"{target.interface}: NetworkManager does not look on as before")
+    changed_links = [link.name for link in links if not is_link_unchanged(link)]
+    return found + [f"the addresses, routes and MTU of {name} are not what they were" for name in changed_links]
 
 
-def put_links_back(links: Iterable[LinkAddresses], end: float) -> list[str]:
-    """What stayed by `end` (monotonic) or after `PATIENCE`: a NetworkManager that has just been started may still be
-    setting up or taking away what is put back here."""
-    until = min(end, time.monotonic() + PATIENCE)
+def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
+    """Sentences about what could not be restored by `end` (CLOCK_MONOTONIC) or within `ROLLBACK_GRACE_SECONDS`: a
+    NetworkManager that was just started may still be configuring the same links."""
+    until = min(end, time.monotonic() + ROLLBACK_GRACE_SECONDS)
     while True:
-        complaints = [
-            complaint for link in links if not link_is(link) for complaint in (put_link_back(link),) if complaint
+        problems = [
+            problem for link in links if not is_link_unchanged(link) for problem in (restore_link(link),) if problem
         ]
-        if not complaints or time.monotonic() >= until:
-            return complaints
-        time.sleep(PAUSE)
+        if not problems or time.monotonic() >= until:
+            return problems
+        time.sleep(DEVICE_POLL_SECONDS)
 
 
-def is_so(one: Wanted, device: Device, now: NetworkManagerNow, mine: ActivationCall | None) -> bool:
-    """Whether a device is as wanted, by the activation that was asked for here if there is one."""
-    if not one.uuid:
+def is_reached(target: DeviceTarget, device: Device, now: NetworkManagerState, call: ActivationCall | None) -> bool:
+    """Whether a device is in the target state, by the activation `call` if there was one."""
+    if not target.uuid:
         profile = now.profiles.get(device.active)
-        nothing = not device.active and device.state <= ACTIVATED  # beyond is the way down, which takes addresses along
-        return nothing or (profile is not None and profile.only_describes)
-    if device.active != one.uuid or (mine is not None and device.active_path != mine.path):
+        # higher states are those of deactivation, which removes addresses
+        inactive = not device.active and device.state <= NM_DEVICE_STATE_ACTIVATED
+        return inactive or (profile is not None and profile.is_temporary)
+    if device.active != target.uuid or (call is not None and device.active_path != call.path):
         return False
-    return device.state == ACTIVATED if one.state == ACTIVATED else PREPARE <= device.state <= ACTIVATED
+    lowest = NM_DEVICE_STATE_ACTIVATED if target.state == NM_DEVICE_STATE_ACTIVATED else NM_DEVICE_STATE_PREPARE
+    return lowest <= device.state <= NM_DEVICE_STATE_ACTIVATED
 
 
-def is_to_be_asked(one: Wanted, device: Device, mine: ActivationCall | None, start: float, anew: bool) -> bool:
-    """Whether something has to be asked for now: NetworkManager's own roll-back comes first, and what it starts by
-    itself may replace what was asked for."""
-    if mine is None:
-        return anew or device.active != one.uuid or time.monotonic() > start + PATIENCE
-    return time.monotonic() > mine.time + PATIENCE and (not one.uuid or device.active_path != mine.path)
+def must_activate(target: DeviceTarget, device: Device, call: ActivationCall | None, start: float, force: bool) -> bool:
+    """Whether to call NetworkManager now: its own rollback comes first, and an activation it starts by itself may
+    replace ours."""
+    if call is None:
+        return force or device.active != target.uuid or time.monotonic() > start + ROLLBACK_GRACE_SECONDS
+    return time.monotonic() > call.time + ROLLBACK_GRACE_SECONDS and (
+        not target.uuid or device.active_path != call.path
+    )
 
 
-def activate(asking: Asking, one: Wanted, device: Device, now: NetworkManagerNow) -> ActivationCall:
-    """Bring the profile up; nothing: end what is up."""
-    if not one.uuid:
-        answer = asking.ask(device.path, f"{SERVICE}.Device", "Disconnect")
+def activate(
+    client: NetworkManagerClient, target: DeviceTarget, device: Device, now: NetworkManagerState
+) -> ActivationCall:
+    """Activate the profile, or disconnect the device when none must be active."""
+    if not target.uuid:
+        answer = client.request(device.path, f"{SERVICE}.Device", "Disconnect")
         return ActivationCall(time.monotonic(), "", "" if answer.error is None else answer.text)
-    profile = now.profiles.get(one.uuid)
+    profile = now.profiles.get(target.uuid)
     if profile is None:
         return ActivationCall(time.monotonic(), "", "its profile is not there")
-    answer = asking.ask(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
+    answer = client.request(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
     if answer.error is not None:
-        return ActivationCall(time.monotonic() - PATIENCE + RETRY, "", answer.text or answer.error)
+        return ActivationCall(
+            time.monotonic() - ROLLBACK_GRACE_SECONDS + ACTIVATION_RETRY_SECONDS, "", answer.text or answer.error
+        )
     return ActivationCall(time.monotonic(), str(answer.body[0]), "")
 
 
-def restore_properties(asking: Asking, wanted: Iterable[Wanted]) -> None:
-    """Whether a device is managed, and may connect by itself: ActivateConnection and Disconnect change them."""
-    now = read_networkmanager_now(asking)
-    for one in wanted:
-        device = now.devices.get(one.interface)
+def restore_properties(client: NetworkManagerClient, targets: Iterable[DeviceTarget]) -> None:
+    """Restore Managed and Autoconnect, which ActivateConnection and Disconnect change."""
+    now = read_networkmanager_state(client)
+    for target in targets:
+        device = now.devices.get(target.interface)
         if device is None:
             continue
         for name, is_now, was in (
-            ("Managed", device.managed, one.managed),
-            ("Autoconnect", device.autoconnect, one.autoconnect),
+            ("Managed", device.managed, target.managed),
+            ("Autoconnect", device.autoconnect, target.autoconnect),
         ):
             if is_now != was:
-                set_property(asking, device, name, was)
+                set_property(client, device, name, was)
 
 
-def set_property(asking: Asking, device: Device, name: str, value: bool) -> None:
-    """What comes of it is read afterwards."""
-    asking.ask(device.path, f"{bus.BUS}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))
+def set_property(client: NetworkManagerClient, device: Device, name: str, value: bool) -> None:
+    """Set a property of a device; the caller reads the result."""
+    client.request(device.path, f"{bus.BUS}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))

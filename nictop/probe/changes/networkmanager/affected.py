@@ -1,7 +1,7 @@
-"""Which devices and profiles of NetworkManager a change concerns. Pure.
+"""The devices and profiles of NetworkManager that a change affects. Pure.
 
-From the operations of a change and what NetworkManager has now; yields `AffectedProfiles`, or the sentence why
-NetworkManager would not know what is meant.
+From the operations of a change and NetworkManager's present state; yields `AffectedProfiles`, or a sentence why the
+name of a profile is ambiguous or unknown.
 """
 
 from __future__ import annotations
@@ -10,65 +10,65 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerNow
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerState
 
-ANY = ("*", "")
-"""The interface of a profile for whatever device there is."""
+ANY_INTERFACE = ("*", "")
+"""Interface names in a profile that may be activated on any device."""
 
 
 @dataclass(frozen=True)
 class AffectedProfiles:
-    """What a change may touch: interface names, UUIDs of profiles, and names of profiles that it adds."""
+    """Interface names, UUIDs of profiles, and names of profiles that the change adds."""
 
     interfaces: tuple[str, ...]
     uuids: tuple[str, ...]
     added: tuple[str, ...]
 
 
-def concern(operations: Iterable[Operation], now: NetworkManagerNow) -> tuple[AffectedProfiles | None, str]:
-    """(What the operations may touch, why that cannot be told). A later one may name what an earlier one adds or
-    renames; those that are not NetworkManager's are passed over."""
+def affected_profiles(operations: Iterable[Operation], now: NetworkManagerState) -> tuple[AffectedProfiles | None, str]:
+    """(what the operations may change, why it cannot be determined). A later operation may name a profile that an
+    earlier one adds or renames; operations on kernel settings are skipped."""
     interfaces: set[str] = set()
     uuids: set[str] = set()
     added: list[str] = []
     names: dict[str, str] = {}
     for operation in operations:
-        if not operation.is_networkmanagers:
+        if not operation.uses_networkmanager:
             continue
         settings = dict(operation.settings)
         interfaces |= {operation.interface, settings.get("connection.interface-name", "")}
         if operation.kind == "profile add":
             added.append(operation.profile)
-            if operation.interface in ANY:
+            if operation.interface in ANY_INTERFACE:
                 interfaces |= set(now.devices)
         if operation.kind not in ("profile modify", "profile up") or operation.profile in added:
             continue
-        found = now.profiles_called(names.get(operation.profile, operation.profile))
+        found = now.profiles_named(names.get(operation.profile, operation.profile))
         if len(found) != 1:
             return None, f"{len(found) or 'no'} profiles of NetworkManager are called {operation.profile}"
         uuids.add(found[0].uuid)
         interfaces |= possible_interfaces(found[0], now)
         if "connection.id" in settings:
             names[settings["connection.id"]] = found[0].uuid
-    known = sorted(with_those_above(interfaces & now.devices.keys(), now.devices))
+    known = sorted(with_upper_devices(interfaces & now.devices.keys(), now.devices))
     uuids |= {now.devices[name].active for name in known} - {""}
     return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
 
 
-def possible_interfaces(profile: BusProfile, now: NetworkManagerNow) -> set[str]:
-    """Where a profile is up, where it belongs, or, when it is bound to none, wherever it could come up."""
+def possible_interfaces(profile: BusProfile, now: NetworkManagerState) -> set[str]:
+    """Interfaces where a profile is active, or which it is bound to; without both, all where it is available."""
     up = {device.interface for device in now.devices.values() if device.active == profile.uuid}
     if profile.interface_name:
         return up | {profile.interface_name}
-    return up or {device.interface for device in now.devices.values() if profile.path in device.available}
+    return up or {device.interface for device in now.devices.values() if profile.path in device.available_profiles}
 
 
-def with_those_above(names: Iterable[str], devices: Mapping[str, Device]) -> set[str]:
-    """The devices, their ports and whatever stands on them (VLANs): those are set up anew with them."""
+def with_upper_devices(names: Iterable[str], devices: Mapping[str, Device]) -> set[str]:
+    """The devices, their ports and the devices above them (VLANs), which are configured again with them."""
     found = set(names)
     while True:
         paths = {devices[name].path for name in found}
-        above = {name for name, device in devices.items() if paths & set(device.stands_on)}
+        above = {name for name, device in devices.items() if paths & set(device.lower_paths)}
         if above <= found:
             return found
         found |= above

@@ -1,11 +1,12 @@
-"""A change of NetworkManager's profiles and devices that can be taken back, also when NetworkManager is killed.
+"""Save and restore the profiles and devices of NetworkManager, also when NetworkManager is killed.
 
-`begin` before the first action, `settled` when all have been done, then `keep` or `undo`: blocking calls for a plain
-process. NetworkManager is asked for a checkpoint (org.freedesktop.NetworkManager.CheckpointCreate), which it rolls back
-by itself when nobody comes. A checkpoint dies with NetworkManager, does not know profiles that are not up, and saves to
-disk what was in memory only; so `Checkpoint` also has the files of the profiles concerned, their settings with secrets
-(for profiles that are no keyfiles), what was up where, and the addresses. It is plain data (``json.dumps(kept,
-default=vars)``, `Checkpoint.of` for the way back), contains secrets, and must not leave the host.
+Call `begin` before the first action, `record_applied` after the last, then `keep` or `undo`; the calls block. `begin`
+makes a checkpoint of NetworkManager (org.freedesktop.NetworkManager.CheckpointCreate), which it rolls back by itself
+after a timeout. That checkpoint is lost when NetworkManager ends, does not include inactive profiles, and writes
+profiles to disk that were in memory only. `Checkpoint` therefore also has the files of the affected profiles, their
+settings with secrets (for profiles that are not keyfiles), the active profile of each device, and the addresses. It is
+plain data (``json.dumps(checkpoint, default=vars)``, back with `Checkpoint.from_json`), contains secrets, and must not
+leave the host.
 """
 
 from __future__ import annotations
@@ -16,278 +17,318 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager.activation import LONGEST_ACTIVATION, Wanted, bring_about, hold
-from nictop.probe.changes.networkmanager.affected import AffectedProfiles, concern
+from nictop.probe.changes.networkmanager.activation import (
+    ACTIVATION_TIMEOUT,
+    DeviceTarget,
+    apply_targets,
+    block_autoconnect,
+)
+from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
     copies_of,
-    put_back,
-    put_back_no_auto_default,
     read_no_auto_default,
     read_profile_files,
+    restore_files,
+    restore_no_auto_default,
 )
-from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, put_settings_back
-from nictop.probe.changes.networkmanager.state import TROUBLE, Asking, NetworkManagerNow, read_networkmanager_now
-from nictop.probe.changes.plan.link_addresses import LinkAddresses, put_link_back, read_link_addresses
+from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings
+from nictop.probe.changes.networkmanager.state import (
+    BUS_ERRORS,
+    NetworkManagerClient,
+    NetworkManagerState,
+    read_networkmanager_state,
+)
+from nictop.probe.changes.plan.link_addresses import LinkAddresses, read_link_addresses, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
 
-LONGEST_BEGIN = 10.0
-LONGEST_LOOK = 1.0
-LONGEST_RETURN = 20.0
-"""Seconds that NetworkManager may be away before its links are put back without it."""
-LONGEST_UNDO = LONGEST_RETURN + 2 * LONGEST_ACTIVATION
-"""Seconds for `undo` and for `keep`, whatever NetworkManager does; files are put back first, at once."""
-GRACE = 5
-"""Seconds by which the checkpoint outlives the deadline: whoever asked for it undoes first."""
-PAUSE = 0.1
-DELETE_NEW_CONNECTIONS = 2
+BEGIN_TIMEOUT = 10.0
+"""Seconds for the calls of `begin` and `record_applied`."""
+OWNER_CHECK_TIMEOUT = 1.0
+"""Seconds for the calls of `is_same_networkmanager`."""
+RESTART_TIMEOUT = 20.0
+"""Seconds that NetworkManager may be gone before its links are restored without it."""
+UNDO_TIMEOUT = RESTART_TIMEOUT + 2 * ACTIVATION_TIMEOUT
+"""Seconds for `undo` and for `keep`; files are restored first, at once."""
+CHECKPOINT_GRACE_SECONDS = 5
+"""Seconds by which NetworkManager's checkpoint outlives the deadline of the change, so that the guard undoes first."""
+NETWORKMANAGER_RETRY_SECONDS = 0.1
+NM_CHECKPOINT_CREATE_FLAG_DELETE_NEW_CONNECTIONS = 2
 """NMCheckpointCreateFlags."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was before a change."""
+    """The state before a change."""
 
     owner: str
-    """NetworkManager's unique name on the bus: another one after each of its starts."""
-    checkpoint: str
-    concern: AffectedProfiles
-    known: tuple[str, ...]
+    """NetworkManager's unique name on the bus, which differs after each start."""
+    path: str
+    """Object path of NetworkManager's checkpoint; empty: none."""
+    affected: AffectedProfiles
+    known_uuids: tuple[str, ...]
     """UUIDs of all profiles."""
     copies: dict[str, str]
     """Path → base64 of a profile's file."""
     profiles: tuple[ProfileCopy, ...]
-    wanted: tuple[Wanted, ...]
+    targets: tuple[DeviceTarget, ...]
     links: tuple[LinkAddresses, ...]
     no_auto_default: tuple[str, ...]
     specs: tuple[str, ...]
-    """How no-auto-default.state calls the devices concerned."""
-    places: NetworkManagerPaths = field(default_factory=NetworkManagerPaths)
-    after: tuple[Wanted, ...] | None = None
-    """What was up when the change was done; None: not done yet."""
+    """Names of the affected devices in no-auto-default.state."""
+    paths: NetworkManagerPaths = field(default_factory=NetworkManagerPaths)
+    targets_after: tuple[DeviceTarget, ...] | None = None
+    """The active profiles when the change was done; None: not done yet."""
     links_after: tuple[LinkAddresses, ...] = ()
 
     @staticmethod
-    def of(plain: dict[str, Any]) -> Checkpoint:
-        """From what JSON makes of one. Raises TypeError and KeyError for anything else."""
-        made = {**plain, "concern": AffectedProfiles(**{key: tuple(value) for key, value in plain["concern"].items()})}
-        for key in ("known", "no_auto_default", "specs"):
+    def from_json(plain: dict[str, Any]) -> Checkpoint:
+        """From decoded JSON. Raises TypeError and KeyError for any other structure."""
+        made = {
+            **plain,
+            "affected": AffectedProfiles(**{key: tuple(value) for key, value in plain["affected"].items()}),
+        }
+        for key in ("known_uuids", "no_auto_default", "specs"):
             made[key] = tuple(plain[key])
-        for key, kind in (("profiles", ProfileCopy), ("wanted", Wanted)):
+        for key, kind in (("profiles", ProfileCopy), ("targets", DeviceTarget)):
             made[key] = tuple(kind(**one) for one in plain[key])
         for key in ("links", "links_after"):
-            made[key] = tuple(LinkAddresses.of(one) for one in plain[key])
-        made["places"] = NetworkManagerPaths(**plain["places"])
-        made["after"] = None if plain["after"] is None else tuple(Wanted(**one) for one in plain["after"])
+            made[key] = tuple(LinkAddresses.from_json(one) for one in plain[key])
+        made["paths"] = NetworkManagerPaths(**plain["paths"])
+        after = plain["targets_after"]
+        made["targets_after"] = None if after is None else tuple(DeviceTarget(**one) for one in after)
         return Checkpoint(**made)
 
 
 def begin(
-    operations: Iterable[Operation], keep_within: float, *, places: NetworkManagerPaths | None = None
+    operations: Iterable[Operation], keep_within: float, *, paths: NetworkManagerPaths | None = None
 ) -> tuple[Checkpoint | None, str]:
-    """(What was before, why the change must not begin). Nothing but the checkpoint is made. Never raises for what the
-    bus, NetworkManager or its files do."""
-    somewhere = places or NetworkManagerPaths()
+    """(state before the change, why the change must not begin). Changes nothing but that it makes the checkpoint.
+    Errors of the bus, of NetworkManager and of its files become the second value."""
+    used_paths = paths or NetworkManagerPaths()
     try:
-        with Asking(bus.bus_address(somewhere.run), LONGEST_BEGIN) as asking:
-            now = read_networkmanager_now(asking)
-            concerned, complaint = concern(operations, now)
-            if concerned is None:
-                return None, complaint
-            complaint = why_in_motion(concerned, now)
-            if complaint:
-                return None, complaint
-            kept = take_stock(asking, now, concerned, somewhere)
-            paths = [now.devices[name].path for name in concerned.interfaces]
-            flags = DELETE_NEW_CONNECTIONS if concerned.added else 0
-            if not paths:  # an empty list would mean all devices
-                return kept, ""
-            answer = asking.ask(ROOT, SERVICE, "CheckpointCreate", "aouu", paths, whole_seconds(keep_within), flags)
+        with NetworkManagerClient(bus.bus_address(used_paths.run), BEGIN_TIMEOUT) as client:
+            now = read_networkmanager_state(client)
+            affected, problem = affected_profiles(operations, now)
+            if affected is None:
+                return None, problem
+            problem = startup_problem(affected, now)
+            if problem:
+                return None, problem
+            checkpoint = read_checkpoint(client, now, affected, used_paths)
+            device_paths = [now.devices[name].path for name in affected.interfaces]
+            flags = NM_CHECKPOINT_CREATE_FLAG_DELETE_NEW_CONNECTIONS if affected.added else 0
+            if not device_paths:  # an empty list would mean all devices
+                return checkpoint, ""
+            answer = client.request(
+                ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, rollback_timeout(keep_within), flags
+            )
             if answer.error is not None:
                 return None, f"NetworkManager makes no checkpoint: {answer.text or answer.error}"
-            kept = replace(kept, checkpoint=str(answer.body[0]))
-            complaint = why_not_the_same(kept, read_networkmanager_now(asking))
-            if complaint:
-                asking.ask(ROOT, SERVICE, "CheckpointDestroy", "o", kept.checkpoint)
-                return None, complaint
-            return kept, ""
+            checkpoint = replace(checkpoint, path=str(answer.body[0]))
+            problem = change_since(checkpoint, read_networkmanager_state(client))
+            if problem:
+                client.request(ROOT, SERVICE, "CheckpointDestroy", "o", checkpoint.path)
+                return None, problem
+            return checkpoint, ""
     except ImportError:
         return None, "jeepney, the library that speaks D-Bus, is not there"
-    except TROUBLE as error:
-        return None, sentence(error)
+    except BUS_ERRORS as error:
+        return None, error_text(error)
 
 
-def why_in_motion(concerned: AffectedProfiles, now: NetworkManagerNow) -> str:
-    """Empty, or why what is up now must not be taken for what was before: a change would be taken back to nothing."""
-    empty = [name for name in concerned.interfaces if not now.devices[name].active]
+def startup_problem(affected: AffectedProfiles, now: NetworkManagerState) -> str:
+    """Empty, or why the present state must not be saved: while NetworkManager starts, a device without an active
+    profile is not yet configured."""
+    empty = [name for name in affected.interfaces if not now.devices[name].active]
     if not now.starting or not empty:
         return ""
     return f"NetworkManager is only starting, and nothing is up on {', '.join(empty)} yet: try again"
 
 
-def why_not_the_same(kept: Checkpoint, now: NetworkManagerNow) -> str:
-    """Empty, or what NetworkManager has done by itself since `kept` was taken."""
-    for one in kept.wanted:
+def change_since(checkpoint: Checkpoint, now: NetworkManagerState) -> str:
+    """Empty, or a sentence about what NetworkManager has changed by itself since `checkpoint` was made."""
+    for one in checkpoint.targets:
         device = now.devices.get(one.interface)
-        if device is None or Wanted.of(device, now).uuid != one.uuid or now.owner != kept.owner:
+        if device is None or DeviceTarget.of(device, now).uuid != one.uuid or now.owner != checkpoint.owner:
             return f"NetworkManager sets up {one.interface} by itself just now: try again"
     return ""
 
 
-def whole_seconds(keep_within: float) -> int:
-    """For a checkpoint: never 0, which would be for ever."""
-    return max(1, round(keep_within)) + GRACE
+def rollback_timeout(keep_within: float) -> int:
+    """Seconds for NetworkManager's checkpoint; never 0, which means no timeout."""
+    return max(1, round(keep_within)) + CHECKPOINT_GRACE_SECONDS
 
 
-def take_stock(
-    asking: Asking, now: NetworkManagerNow, concerned: AffectedProfiles, places: NetworkManagerPaths
+def read_checkpoint(
+    client: NetworkManagerClient, now: NetworkManagerState, affected: AffectedProfiles, paths: NetworkManagerPaths
 ) -> Checkpoint:
-    """Everything but the checkpoint. Raises what `Asking` does, and OSError of the files."""
-    mine = [now.profiles[uuid] for uuid in concerned.uuids if uuid in now.profiles]
-    lasting = [profile for profile in mine if not profile.only_describes]
-    devices = [now.devices[name] for name in concerned.interfaces]
+    """All fields but `path`. Raises what `NetworkManagerClient` does, and OSError of the files."""
+    profiles_found = [now.profiles[uuid] for uuid in affected.uuids if uuid in now.profiles]
+    restorable = [profile for profile in profiles_found if not profile.is_temporary]
+    devices = [now.devices[name] for name in affected.interfaces]
     copies = copies_of(
-        read_profile_files(places), {one.uuid for one in lasting}, {one.filename for one in lasting if one.filename}
+        read_profile_files(paths),
+        {one.uuid for one in restorable},
+        {one.filename for one in restorable if one.filename},
     )
     return Checkpoint(
         owner=now.owner,
-        checkpoint="",
-        concern=replace(concerned, uuids=tuple(one.uuid for one in lasting)),
-        known=tuple(sorted(now.profiles)),
+        path="",
+        affected=replace(affected, uuids=tuple(one.uuid for one in restorable)),
+        known_uuids=tuple(sorted(now.profiles)),
         copies=copies,
-        profiles=tuple(copy_profile(asking, one) for one in lasting),
-        wanted=tuple(Wanted.of(device, now) for device in devices),
-        links=read_links(concerned.interfaces),
-        no_auto_default=read_no_auto_default(places),
+        profiles=tuple(copy_profile(client, one) for one in restorable),
+        targets=tuple(DeviceTarget.of(device, now) for device in devices),
+        links=read_links(affected.interfaces),
+        no_auto_default=read_no_auto_default(paths),
         specs=tuple(spec for device in devices for spec in device.specs),
-        places=places,
+        paths=paths,
     )
 
 
 def read_links(names: Iterable[str]) -> tuple[LinkAddresses, ...]:
-    """Those that are there. Raises OSError."""
+    """Addresses of the links that exist. Raises OSError."""
     return tuple(link for link in map(read_link_addresses, names) if link is not None)
 
 
-def is_still_there(kept: Checkpoint) -> bool:
-    """Whether it is the NetworkManager that was asked for the checkpoint: cheap, for whoever waits for a program that
-    does not notice that it has ended (nmcli). False also when the bus does not answer."""
+def is_same_networkmanager(checkpoint: Checkpoint) -> bool:
+    """Whether the NetworkManager that made the checkpoint still runs; one cheap call. Used while waiting for nmcli,
+    which does not notice its end. False also when the bus does not answer."""
     try:
-        with Asking(bus.bus_address(kept.places.run), LONGEST_LOOK) as asking:
-            owner = asking.ask("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
-            return owner.error is None and owner.body[:1] == (kept.owner,)
-    except (*TROUBLE, ImportError):
+        with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), OWNER_CHECK_TIMEOUT) as client:
+            owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
+            return owner.error is None and owner.body[:1] == (checkpoint.owner,)
+    except (*BUS_ERRORS, ImportError):
         return False
 
 
-def settled(kept: Checkpoint, keep_within: float | None = None) -> tuple[Checkpoint | None, str]:
-    """(`kept` with what is up now that all actions have been done, why that cannot be told). What is up must be known
-    to be kept when NetworkManager is killed before it is confirmed. `keep_within`: seconds from now on for the
-    checkpoint, whose first limit had to allow for the actions; None: that stays."""
+def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> tuple[Checkpoint | None, str]:
+    """(`checkpoint` with the profiles that are active after all actions, why they could not be read). They are needed
+    to keep the change when NetworkManager is killed before the confirmation. `keep_within`: new timeout of
+    NetworkManager's checkpoint in seconds, because the first one had to allow for the actions; None: unchanged."""
     try:
-        with Asking(bus.bus_address(kept.places.run), LONGEST_BEGIN) as asking:
-            now = read_networkmanager_now(asking)
-            if now.owner != kept.owner:
+        with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
+            now = read_networkmanager_state(client)
+            if now.owner != checkpoint.owner:
                 return None, "NetworkManager has been started anew in the middle of the change"
-            if keep_within is not None and kept.checkpoint:
-                seconds = whole_seconds(keep_within)
-                asking.demand(ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", kept.checkpoint, seconds)
-            after = [now.devices[name] for name in kept.concern.interfaces if name in now.devices]
-            links = read_links(kept.concern.interfaces)
-            return replace(kept, after=tuple(Wanted.of(device, now) for device in after), links_after=links), ""
-    except TROUBLE as error:
-        return None, sentence(error)
+            if keep_within is not None and checkpoint.path:
+                seconds = rollback_timeout(keep_within)
+                client.require(ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", checkpoint.path, seconds)
+            devices = [now.devices[name] for name in checkpoint.affected.interfaces if name in now.devices]
+            links = read_links(checkpoint.affected.interfaces)
+            return replace(
+                checkpoint, targets_after=tuple(DeviceTarget.of(device, now) for device in devices), links_after=links
+            ), ""
+    except BUS_ERRORS as error:
+        return None, error_text(error)
 
 
-def keep(kept: Checkpoint, limit: float = LONGEST_UNDO) -> str:
-    """Empty: the change stays. Else the sentence why it could not be kept: then it is to be undone."""
+def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
+    """Empty: the change is kept. Else a sentence why it could not be kept; it must be undone then."""
 
-    def confirm(asking: Asking, end: float) -> str:
-        now = read_networkmanager_now(asking)
-        if now.owner == kept.owner:
-            if not kept.checkpoint:
+    def confirm(client: NetworkManagerClient, end: float) -> str:
+        now = read_networkmanager_state(client)
+        if now.owner == checkpoint.owner:
+            if not checkpoint.path:
                 return ""
-            answer = asking.ask(ROOT, SERVICE, "CheckpointDestroy", "o", kept.checkpoint)
+            answer = client.request(ROOT, SERVICE, "CheckpointDestroy", "o", checkpoint.path)
             return "" if answer.error is None else "NetworkManager has taken the change back by itself"
-        if kept.after is None:
+        if checkpoint.targets_after is None:
             return "NetworkManager has been started anew in the middle of the change"
-        return bring_about(asking, kept.after, kept.links_after, end)
+        return apply_targets(client, checkpoint.targets_after, checkpoint.links_after, end)
 
-    finished, complaint = insist(confirm, kept, limit)
-    if not finished and not complaint:  # without it: its profiles are the new ones, and the links shall be as well
-        return put_links_back(kept.links_after) if kept.after is not None else "NetworkManager does not run"
-    return complaint
+    finished, problem = retry_with_networkmanager(confirm, checkpoint, limit)
+    if not finished and not problem:  # not running: its profiles are the new ones, and so must be the links
+        return (
+            restore_links_directly(checkpoint.links_after)
+            if checkpoint.targets_after is not None
+            else "NetworkManager does not run"
+        )
+    return problem
 
 
-def undo(kept: Checkpoint, limit: float = LONGEST_UNDO) -> str:
-    """Empty: all is as it was before. Else the sentence what stayed. Takes `limit` seconds at most, and a few for
+def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
+    """Empty: the state is restored. Else a sentence about what is not. Takes at most `limit` seconds, and a few for
     programs; may be called again."""
-    touched: set[str] = set()
-    complaints: list[str] = []
+    touched_files: set[str] = set()
+    problems: list[str] = []
 
-    def take_back(asking: Asking, end: float) -> str:
-        complaints[:] = put_files_back(kept, touched)
-        now = read_networkmanager_now(asking)
-        if touched:
-            asking.demand(f"{ROOT}/Settings", f"{SERVICE}.Settings", "LoadConnections", "as", sorted(touched))
-        if kept.checkpoint and now.owner == kept.owner:  # refused: it has rolled back by itself
-            # a roll-back would save what it only looked on at as a profile of its own
-            looked_on = any(one.looked_on for one in kept.wanted)
-            way = "CheckpointDestroy" if looked_on else "CheckpointRollback"
-            asking.ask(ROOT, SERVICE, way, "o", kept.checkpoint)
-        anew = now.owner != kept.owner
-        for one in kept.wanted:
-            hold(asking, one, now, anew)
-        complaints.extend(put_settings_back(asking, kept.profiles, kept.known, kept.concern.added))
-        complaint = bring_about(asking, kept.wanted, kept.links, end, anew=anew)
-        complaints.extend(put_files_back(kept, touched))
-        return complaint
+    def roll_back(client: NetworkManagerClient, end: float) -> str:
+        problems[:] = restore_profile_files(checkpoint, touched_files)
+        now = read_networkmanager_state(client)
+        if touched_files:
+            client.require(f"{ROOT}/Settings", f"{SERVICE}.Settings", "LoadConnections", "as", sorted(touched_files))
+        if checkpoint.path and now.owner == checkpoint.owner:
+            # CheckpointRollback would turn an external connection into a saved profile
+            external = any(one.external for one in checkpoint.targets)
+            method = "CheckpointDestroy" if external else "CheckpointRollback"
+            client.request(ROOT, SERVICE, method, "o", checkpoint.path)  # an error: it has rolled back by itself
+        restarted = now.owner != checkpoint.owner
+        for one in checkpoint.targets:
+            block_autoconnect(client, one, now, restarted)
+        problems.extend(
+            restore_settings(client, checkpoint.profiles, checkpoint.known_uuids, checkpoint.affected.added)
+        )
+        problem = apply_targets(client, checkpoint.targets, checkpoint.links, end, force=restarted)
+        problems.extend(restore_profile_files(checkpoint, touched_files))
+        return problem
 
-    complaints[:] = put_files_back(kept, touched)
-    finished, complaint = insist(take_back, kept, limit)
-    left = "" if finished else put_links_back(kept.links)
-    return "; ".join(dict.fromkeys(filter(None, [complaint, left, *complaints])))
-
-
-def put_links_back(links: Iterable[LinkAddresses]) -> str:
-    """Without NetworkManager. Empty, or what stayed."""
-    return "; ".join(filter(None, map(put_link_back, links)))
+    problems[:] = restore_profile_files(checkpoint, touched_files)
+    finished, problem = retry_with_networkmanager(roll_back, checkpoint, limit)
+    link_problems = "" if finished else restore_links_directly(checkpoint.links)
+    return "; ".join(dict.fromkeys(filter(None, [problem, link_problems, *problems])))
 
 
-def insist(step: Callable[[Asking, float], str], kept: Checkpoint, limit: float) -> tuple[bool, str]:
-    """(Whether `step(conversation, end)` came to its end, what it said); again and again while NetworkManager or the
-    bus ends meanwhile. Given up after `LONGEST_RETURN` seconds without NetworkManager, with nothing to say, or after
-    `limit`, with what went wrong."""
+def restore_links_directly(links: Iterable[LinkAddresses]) -> str:
+    """Restore links without NetworkManager. Empty, or a sentence about what is not restored."""
+    return "; ".join(filter(None, map(restore_link, links)))
+
+
+def retry_with_networkmanager(
+    step: Callable[[NetworkManagerClient, float], str], checkpoint: Checkpoint, limit: float
+) -> tuple[bool, str]:
+    """(whether `step(client, end)` returned, its result), retried while NetworkManager or the bus ends meanwhile.
+    Gives up after `RESTART_TIMEOUT` seconds without NetworkManager, with "", or after `limit` seconds, with the last
+    error."""
     end = time.monotonic() + limit
     seen = time.monotonic()
-    trouble = ""
-    while time.monotonic() < min(end, seen + LONGEST_RETURN):
+    problem = ""
+    while time.monotonic() < min(end, seen + RESTART_TIMEOUT):
         try:
-            with Asking(bus.bus_address(kept.places.run), end - time.monotonic()) as asking:
-                read_networkmanager_now(asking)
+            with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), end - time.monotonic()) as client:
+                read_networkmanager_state(client)
                 seen = time.monotonic()
-                return True, step(asking, end)
+                return True, step(client, end)
         except (ValueError, ImportError, TimeoutError) as error:
-            trouble = sentence(error)
-        except TROUBLE:
-            trouble = ""
-        time.sleep(PAUSE)
-    return False, trouble
+            problem = error_text(error)
+        except BUS_ERRORS:
+            problem = ""
+        time.sleep(NETWORKMANAGER_RETRY_SECONDS)
+    return False, problem
 
 
-def put_files_back(kept: Checkpoint, touched: set[str]) -> list[str]:
-    """What could not be put back; adds to `touched`."""
+def restore_profile_files(checkpoint: Checkpoint, touched_files: set[str]) -> list[str]:
+    """Sentences about files that could not be restored; adds restored paths to `touched_files`."""
     try:
-        touched.update(put_back(kept.copies, kept.concern.uuids, kept.known, kept.concern.added, kept.places))
-        put_back_no_auto_default(kept.no_auto_default, kept.specs, kept.places)
+        touched_files.update(
+            restore_files(
+                checkpoint.copies,
+                checkpoint.affected.uuids,
+                checkpoint.known_uuids,
+                checkpoint.affected.added,
+                checkpoint.paths,
+            )
+        )
+        restore_no_auto_default(checkpoint.no_auto_default, checkpoint.specs, checkpoint.paths)
     except OSError as error:
         return [f"{error.filename or 'a profile'} could not be put back: {error.strerror or error}"]
     return []
 
 
-def sentence(error: Exception) -> str:
-    """Why NetworkManager could not be asked."""
+def error_text(error: Exception) -> str:
+    """A sentence why NetworkManager could not be called."""
     if isinstance(error, TimeoutError) and not error.errno:
         return "NetworkManager did not answer in time"
     if isinstance(error, FileNotFoundError):

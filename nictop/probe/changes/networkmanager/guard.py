@@ -1,6 +1,6 @@
-"""NetworkManager's part of a change, as the guard goes through it; nothing where a change has none.
+"""The NetworkManager part of a change, called by the guard process; each function does nothing when a change has none.
 
-`networkmanager` is loaded only where it is needed. What it keeps crosses a pipe, and is plain data here.
+`checkpoint` is imported only when needed. Its data crosses a pipe, and is a plain dictionary here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import json
 import time
 from typing import Any
 
-from nictop.probe.changes.apply import DEADLINE, NMCLI_DEADLINE
+from nictop.probe.changes.apply import NMCLI_TIMEOUT, PROGRAM_TIMEOUT
 from nictop.probe.changes.plan.plan import ChangePlan
 
-LOOK = 1.0
-"""Seconds between two looks at whether NetworkManager still runs, while nmcli does."""
-ENDED = "NetworkManager has ended in the middle of the change"
+OWNER_CHECK_SECONDS = 1.0
+"""Seconds between checks whether NetworkManager still runs, while nmcli does."""
+NETWORKMANAGER_ENDED = "NetworkManager has ended in the middle of the change"
 
 CheckpointFields = dict[str, Any]
+"""`checkpoint.Checkpoint` as a dictionary."""
 
 
 class RolledBack(Exception):
-    """The change ends, with the reason for it: a sentence. `failed`: something went wrong."""
+    """The change must be undone, for the reason given as a sentence. `failed`: because of an error."""
 
     def __init__(self, reason: str, *, failed: bool = False) -> None:
         super().__init__(reason)
@@ -28,84 +29,84 @@ class RolledBack(Exception):
 
 
 def begin(plan: ChangePlan, keep_within: float) -> CheckpointFields | None:
-    """What was before, ready to be put back; None: NetworkManager has no part. Raises ValueError."""
-    if not plan.networkmanagers:
+    """The checkpoint; None: the change has no NetworkManager operations. Raises ValueError."""
+    if not plan.networkmanager_operations:
         return None
-    from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+    from nictop.probe.changes.networkmanager import checkpoint
 
-    limits = (NMCLI_DEADLINE if one.is_networkmanagers else DEADLINE for one in plan.operations)
-    kept, complaint = networkmanager.begin(plan.networkmanagers, keep_within + sum(limits))
-    if kept is None:
-        raise ValueError(complaint)
-    return vars(kept)
+    timeouts = (NMCLI_TIMEOUT if one.uses_networkmanager else PROGRAM_TIMEOUT for one in plan.operations)
+    fields, problem = checkpoint.begin(plan.networkmanager_operations, keep_within + sum(timeouts))
+    if fields is None:
+        raise ValueError(problem)
+    return vars(fields)
 
 
 class NetworkManagerWatchdog:
-    """Looks about once a second whether NetworkManager is still the one that was asked to remember: nmcli does not
-    notice that it has ended, and waits on."""
+    """Checks once a second whether the NetworkManager that made the checkpoint still runs: nmcli does not notice its
+    end and goes on waiting."""
 
-    def __init__(self, kept: CheckpointFields | None) -> None:
-        self._kept = None if kept is None else restored(kept)
-        self._next = time.monotonic() + LOOK
+    def __init__(self, fields: CheckpointFields | None) -> None:
+        self._checkpoint = None if fields is None else checkpoint_from(fields)
+        self._next = time.monotonic() + OWNER_CHECK_SECONDS
         self._missed = False
 
-    def look(self) -> None:
-        """Raises RolledBack: it is not, twice in a row; a bus that has much to do may be late once."""
-        if self._kept is None or time.monotonic() < self._next:
+    def check(self) -> None:
+        """Raises RolledBack after two failed checks in a row; a busy bus may miss one."""
+        if self._checkpoint is None or time.monotonic() < self._next:
             return
-        from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+        from nictop.probe.changes.networkmanager import checkpoint
 
-        missed = not networkmanager.is_still_there(self._kept)
+        missed = not checkpoint.is_same_networkmanager(self._checkpoint)
         if missed and self._missed:
-            raise RolledBack(ENDED, failed=True)
+            raise RolledBack(NETWORKMANAGER_ENDED, failed=True)
         self._missed = missed
-        self._next = time.monotonic() + LOOK
+        self._next = time.monotonic() + OWNER_CHECK_SECONDS
 
-    def why(self, complaint: str) -> str:
-        """Why an action has failed: nmcli has only names of the bus for a NetworkManager that has ended."""
-        if self._kept is None:
-            return complaint
-        from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+    def failure_reason(self, problem: str) -> str:
+        """Why an action failed: `problem`, or that NetworkManager has ended, which nmcli reports as D-Bus errors."""
+        if self._checkpoint is None:
+            return problem
+        from nictop.probe.changes.networkmanager import checkpoint
 
-        return complaint if networkmanager.is_still_there(self._kept) else ENDED
+        return problem if checkpoint.is_same_networkmanager(self._checkpoint) else NETWORKMANAGER_ENDED
 
 
-def settle(kept: CheckpointFields | None, keep_within: float) -> CheckpointFields | None:
-    """When all has been done; from now on NetworkManager itself takes it back after `keep_within` seconds and a few.
+def settle(fields: CheckpointFields | None, keep_within: float) -> CheckpointFields | None:
+    """Called when all actions are done: NetworkManager now rolls back by itself soon after `keep_within` seconds.
     Raises RolledBack."""
-    if kept is None:
+    if fields is None:
         return None
-    from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+    from nictop.probe.changes.networkmanager import checkpoint
 
-    settled, complaint = networkmanager.settled(restored(kept), keep_within)
-    if settled is None:
-        raise RolledBack(complaint, failed=True)
-    return vars(settled)
+    applied, problem = checkpoint.record_applied(checkpoint_from(fields), keep_within)
+    if applied is None:
+        raise RolledBack(problem, failed=True)
+    return vars(applied)
 
 
-def keep(kept: CheckpointFields | None) -> str:
-    """Why it cannot stay; empty: it stays."""
-    if kept is None:
+def keep(fields: CheckpointFields | None) -> str:
+    """A sentence why the change cannot be kept; empty: it is kept."""
+    if fields is None:
         return ""
-    from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+    from nictop.probe.changes.networkmanager import checkpoint
 
-    return networkmanager.keep(restored(kept))
+    return checkpoint.keep(checkpoint_from(fields))
 
 
-def undo(kept: CheckpointFields | None) -> str:
-    """What stayed; empty: nothing."""
-    if kept is None:
+def undo(fields: CheckpointFields | None) -> str:
+    """A sentence about what could not be restored; empty: nothing."""
+    if fields is None:
         return ""
-    from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+    from nictop.probe.changes.networkmanager import checkpoint
 
     try:
-        return networkmanager.undo(restored(kept))
-    except Exception as error:  # whatever it is, the rest is still to be taken back
+        return checkpoint.undo(checkpoint_from(fields))
+    except Exception as error:  # whatever it is, the rest of the undo must go on
         return f"NetworkManager: {type(error).__name__}: {error}"
 
 
-def restored(kept: CheckpointFields) -> Any:
-    """The record from what may have crossed a pipe."""
-    from nictop.probe.changes.networkmanager import checkpoint as networkmanager
+def checkpoint_from(fields: CheckpointFields) -> Any:
+    """The `Checkpoint` from data that may have crossed a pipe."""
+    from nictop.probe.changes.networkmanager import checkpoint
 
-    return networkmanager.Checkpoint.of(json.loads(json.dumps(kept, default=vars)))
+    return checkpoint.Checkpoint.from_json(json.loads(json.dumps(fields, default=vars)))

@@ -1,8 +1,9 @@
-"""What NetworkManager sets in the kernel for a profile and forgets when it is killed: channels, rings, features,
-coalescing and the number of VFs → actions that bring back what is there now; a change of anything else is refused.
+"""Undo of kernel settings that NetworkManager applies for a profile, for the case that NetworkManager is killed:
+channels, rings, features, coalescing and the number of VFs.
 
-A profile says so by its properties ``ethtool.*`` and ``sriov.total-vfs``; also one that is only brought up, so that
-channels and rings of every link concerned are remembered. Reads by `states`; changes nothing.
+Profiles set them by the properties ``ethtool.*`` and ``sriov.total-vfs``; NetworkManager knows the old values only
+while it runs. Activating a profile sets them as well, so channels and rings of every affected link are saved. A change
+of other kernel settings (pause, EEE, FEC) is refused. Reads by `plan.current_state`; changes nothing.
 """
 
 from __future__ import annotations
@@ -10,50 +11,51 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 
-from nictop.probe.changes.grammar.actions import ETHTOOL, Operation, link_name, parse_action
+from nictop.probe.changes.grammar.actions import ETHTOOL_SETTINGS, Operation, link_name, parse_action
 from nictop.probe.changes.networkmanager.affected import possible_interfaces
-from nictop.probe.changes.networkmanager.state import NetworkManagerNow
-from nictop.probe.changes.plan.current_state import Roots, read_part, read_state, wanted_state
-from nictop.probe.changes.plan.undo import Actions, undo_of
+from nictop.probe.changes.networkmanager.state import NetworkManagerState
+from nictop.probe.changes.plan.current_state import Roots, read_ethtool_part, read_state, target_state
+from nictop.probe.changes.plan.undo import UndoActions, read_undo
 from nictop.probe.records import Channels, Link, Rings
 
-NAMED = {"feature": "-K", "coalesce": "-C"}
-"""What stands behind ``ethtool.`` → the option of ethtool(8)."""
-COUNTED: tuple[tuple[str, str, type], ...] = (("channels", "-L", Channels), ("rings", "-G", Rings))
-BROUGHT_BACK = (*NAMED, "channels", "ring")
-"""What stands behind ``ethtool.``; not among them are pause, eee and fec."""
-TOTAL_VFS = "sriov.total-vfs"
+NAMED_SETTINGS = {"feature": "-K", "coalesce": "-C"}
+"""Prefix of the property after ``ethtool.`` → option of ethtool(8)."""
+COUNTED_SETTINGS: tuple[tuple[str, str, type], ...] = (("channels", "-L", Channels), ("rings", "-G", Rings))
+"""(part of `records.Ethtool`, option of ethtool(8), record)."""
+RESTORED_SETTINGS = (*NAMED_SETTINGS, "channels", "ring")
+"""Prefixes after ``ethtool.`` that can be restored; pause, eee and fec cannot."""
+TOTAL_VFS_PROPERTY = "sriov.total-vfs"
 
 
-def undo_below(operation: Operation, names: Iterable[str], links: Sequence[Link], roots: Roots) -> Actions:
-    """For the links `names`; none where a driver does not know such a setting. Raises ValueError for a number of VFs
-    that could not be brought back. `links`: all links of the host."""
+def read_kernel_undo(operation: Operation, names: Iterable[str], links: Sequence[Link], roots: Roots) -> UndoActions:
+    """Actions that restore the present settings of the links `names`; settings that a driver does not have are omitted.
+    `links`: all links of the host. Raises ValueError for a number of VFs that could not be restored."""
     found: dict[tuple[str, ...], None] = {}
     for name in names:
-        for words in words_now(operation, name):
+        for words in current_setting_actions(operation, name):
             with contextlib.suppress(ValueError, OSError):  # not this driver
                 one = parse_action(words)
-                found.update(dict.fromkeys(undo_of(one, read_state(one, roots), links, roots)))
-        found.update(dict.fromkeys(undo_of_vfs(operation, name, links, roots)))
+                found.update(dict.fromkeys(read_undo(one, read_state(one, roots), links, roots)))
+        found.update(dict.fromkeys(read_vf_undo(operation, name, links, roots)))
     return tuple(found)
 
 
-def refuse_what_would_stay(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerNow) -> None:
-    """Raises ValueError for a setting that would stay if NetworkManager were killed while the change waits. `earlier`:
-    what is done before, which may give a profile its name."""
-    for name in sorted(settings_of(operation, earlier, now)):
+def refuse_lasting_settings(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerState) -> None:
+    """Raises ValueError for a setting that would remain if NetworkManager were killed before the change is kept.
+    `earlier`: operations before this one, which may rename the profile."""
+    for name in sorted(changed_settings(operation, earlier, now)):
         area, _, which = name.partition("-")
-        if which and area.startswith("ethtool.") and area[len("ethtool.") :] not in BROUGHT_BACK:
+        if which and area.startswith("ethtool.") and area[len("ethtool.") :] not in RESTORED_SETTINGS:
             raise ValueError(f"{name} is not set by nictop: NetworkManager would not take it back if it were killed")
 
 
-def settings_of(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerNow) -> set[str]:
-    """Names of the properties that are set; by a profile that is brought up, those of ethtool that it does not share
-    with what is up on every link of its own."""
+def changed_settings(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerState) -> set[str]:
+    """Names of the properties that an operation sets. For an activation: the ethtool properties that differ from the
+    profile now active on at least one of its links."""
     if operation.kind != "profile up":
         return {key.lstrip("+-") for key, _ in operation.settings}
     names = {dict(one.settings).get("connection.id", ""): one.profile for one in earlier}
-    found = now.profiles_called(names.get(operation.profile, operation.profile))
+    found = now.profiles_named(names.get(operation.profile, operation.profile))
     if len(found) != 1:
         return set()  # it is added by an earlier one, which has named them
     wanted = found[0].settings.get("ethtool", {})
@@ -63,36 +65,39 @@ def settings_of(operation: Operation, earlier: Iterable[Operation], now: Network
     return {f"ethtool.{key}" for key, value in wanted.items() if any(one.get(key) != value for one in others)}
 
 
-def words_now(operation: Operation, name: str) -> list[tuple[str, ...]]:
-    """Actions about the same settings of a link; what is asked for does not matter, only what they would replace."""
-    actions = [("ethtool", option, name, *numbers(name, part, option, kind)) for part, option, kind in COUNTED]
+def current_setting_actions(operation: Operation, name: str) -> list[tuple[str, ...]]:
+    """Actions that set the same settings of a link; their values do not matter, only what they would replace."""
+    actions = [
+        ("ethtool", option, name, *read_setting_words(name, part, option, kind))
+        for part, option, kind in COUNTED_SETTINGS
+    ]
     for key, _value in operation.settings:
         area, _, which = key.lstrip("+-").partition("-")
-        option = NAMED.get(area.replace("ethtool.", "", 1), "") if area.startswith("ethtool.") else ""
+        option = NAMED_SETTINGS.get(area.replace("ethtool.", "", 1), "") if area.startswith("ethtool.") else ""
         if option:
             actions.append(("ethtool", option, name, which, "on" if option == "-K" or "adaptive" in which else "0"))
     return [words for words in actions if len(words) > 4]
 
 
-def numbers(name: str, part: str, option: str, kind: type) -> tuple[str, ...]:
-    """Names and values of what a link has of channels or rings; empty: it has none."""
+def read_setting_words(name: str, part: str, option: str, kind: type) -> tuple[str, ...]:
+    """Names and values of a link's channels or rings as words of ethtool; empty: it has none."""
     try:
-        record = read_part(name, part)
+        record = read_ethtool_part(name, part)
     except (ValueError, OSError):
         return ()
     assert isinstance(record, kind)
-    said: list[str] = []
-    for key in ETHTOOL[option][1]:
+    words: list[str] = []
+    for key in ETHTOOL_SETTINGS[option][1]:
         now, most = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
         if now is not None and most:
-            said += [key, str(now)]
-    return tuple(said)
+            words += [key, str(now)]
+    return tuple(words)
 
 
-def undo_of_vfs(operation: Operation, name: str, links: Sequence[Link], roots: Roots) -> Actions:
-    """NetworkManager makes VFs, and takes all away before it makes another number. Raises ValueError where there are
-    some already."""
-    wanted = dict(operation.settings).get(TOTAL_VFS, "")
+def read_vf_undo(operation: Operation, name: str, links: Sequence[Link], roots: Roots) -> UndoActions:
+    """Undo of ``sriov.total-vfs``: NetworkManager removes all VFs before it creates another number. Raises ValueError
+    when there are VFs already."""
+    wanted = dict(operation.settings).get(TOTAL_VFS_PROPERTY, "")
     if not wanted.isdecimal():
         return ()
     words = ("write", f"/sys/class/net/{link_name(name)}/device/sriov_numvfs", wanted)
@@ -101,4 +106,4 @@ def undo_of_vfs(operation: Operation, name: str, links: Sequence[Link], roots: R
         before = read_state(one, roots)
     except ValueError:
         return ()  # it offers none
-    return () if before == wanted_state(one, before) else undo_of(one, before, links, roots)
+    return () if before == target_state(one, before) else read_undo(one, before, links, roots)

@@ -1,7 +1,7 @@
-"""Settings of NetworkManager's profiles, secrets included: copied over the bus, and given back over it.
+"""Settings of NetworkManager's profiles with secrets: copied and restored over D-Bus.
 
-For profiles that are no keyfiles (ifcfg, netplan, or a release that keeps nothing in /run): files put back come first,
-and what they have put right is left alone. Uses org.freedesktop.NetworkManager.Settings and .Settings.Connection.
+For profiles that are not keyfiles (ifcfg, netplan, or releases without /run): files are restored first, and profiles
+that are right then are left alone. Uses org.freedesktop.NetworkManager.Settings and .Settings.Connection.
 """
 
 from __future__ import annotations
@@ -11,36 +11,42 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from nictop.probe.changes.networkmanager.state import (
-    Asking,
     BusProfile,
-    NetworkManagerNow,
-    Typed,
-    read_networkmanager_now,
-    same_settings,
+    NetworkManagerClient,
+    NetworkManagerState,
+    TypedSettings,
+    read_networkmanager_state,
+    settings_equal,
 )
 from nictop.probe.inventory.managers.networkmanager import PROFILE, ROOT, SERVICE
 
-WITH_SECRETS = frozenset(
+SECRET_SETTINGS = frozenset(
     ("802-1x", "802-11-wireless-security", "adsl", "cdma", "gsm", "macsec", "pppoe", "vpn", "wifi-p2p", "wireguard")
 )
-TO_DISK, IN_MEMORY, IN_MEMORY_ONLY, BLOCK_AUTOCONNECT = 0x1, 0x2, 0x8, 0x20
+"""Settings that can have secrets."""
+(
+    NM_SETTINGS_UPDATE2_FLAG_TO_DISK,
+    NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY,
+    NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY,
+    NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT,
+) = 0x1, 0x2, 0x8, 0x20
 """NMSettingsAddConnection2Flags and NMSettingsUpdate2Flags."""
 
 
 @dataclass(frozen=True)
 class ProfileCopy:
-    """One profile. Settings are base64 of a D-Bus message: every type is kept."""
+    """One profile. Settings are the base64 of a D-Bus message, which preserves every type."""
 
     uuid: str
     id: str
     in_memory: bool
     settings: str
     secrets: tuple[str, ...]
-    """One for each setting that can have some. What an agent keeps for a user is not among them."""
+    """One for each setting that has secrets; not those that an agent stores for a user."""
 
 
-def packed(settings: Typed) -> str:
-    """Base64 of a message whose body they are."""
+def packed(settings: TypedSettings) -> str:
+    """Base64 of a D-Bus message with these settings as its body."""
     import jeepney
 
     address = jeepney.DBusAddress("/", SERVICE, PROFILE)
@@ -48,63 +54,65 @@ def packed(settings: Typed) -> str:
     return b64encode(message.serialise(1)).decode()
 
 
-def unpacked(text: str) -> Typed:
+def unpacked(text: str) -> TypedSettings:
     import jeepney
 
-    settings: Typed = jeepney.Message.from_buffer(b64decode(text)).body[0]
+    settings: TypedSettings = jeepney.Message.from_buffer(b64decode(text)).body[0]
     return settings
 
 
-def copy_profile(asking: Asking, profile: BusProfile) -> ProfileCopy:
-    """Raises what `Asking` does."""
+def copy_profile(client: NetworkManagerClient, profile: BusProfile) -> ProfileCopy:
+    """Raises what `NetworkManagerClient` does."""
     secrets = []
-    for setting in sorted(WITH_SECRETS & profile.settings.keys()):
-        answer = asking.ask(profile.path, PROFILE, "GetSecrets", "s", setting)
+    for setting in sorted(SECRET_SETTINGS & profile.settings.keys()):
+        answer = client.request(profile.path, PROFILE, "GetSecrets", "s", setting)
         if answer.error is None and answer.body:
             secrets.append(packed(answer.body[0]))
     return ProfileCopy(profile.uuid, profile.id, profile.in_memory, packed(profile.settings), tuple(secrets))
 
 
-def put_settings_back(
-    asking: Asking, copies: Iterable[ProfileCopy], known: Collection[str], added: Collection[str]
+def restore_settings(
+    client: NetworkManagerClient, copies: Iterable[ProfileCopy], known: Collection[str], added: Collection[str]
 ) -> list[str]:
-    """Delete what was added, update what says something else, add what is gone; yields what was refused. Raises what
-    `Asking` does."""
-    now = read_networkmanager_now(asking)
-    complaints = []
+    """Delete added profiles, update changed ones, add removed ones; returns sentences about refusals. Raises what
+    `NetworkManagerClient` does."""
+    now = read_networkmanager_state(client)
+    problems = []
     for profile in now.profiles.values():
         if profile.id in added and profile.uuid not in known:
-            answer = asking.ask(profile.path, PROFILE, "Delete")
+            answer = client.request(profile.path, PROFILE, "Delete")
             if answer.error is not None:
-                complaints.append(f"the new profile {profile.id} is still there: {answer.text or answer.error}")
+                problems.append(f"the new profile {profile.id} is still there: {answer.text or answer.error}")
     for copy in copies:
-        refused = put_profile_back(asking, copy, now)
-        if refused:
-            complaints.append(f"the profile {copy.id} is not what it was: {refused}")
-    return complaints
+        refusal = restore_profile(client, copy, now)
+        if refusal:
+            problems.append(f"the profile {copy.id} is not what it was: {refusal}")
+    return problems
 
 
-def put_profile_back(asking: Asking, copy: ProfileCopy, now: NetworkManagerNow) -> str:
-    """Empty, or why it was refused."""
+def restore_profile(client: NetworkManagerClient, copy: ProfileCopy, now: NetworkManagerState) -> str:
+    """Empty, or why NetworkManager refused it."""
     settings = unpacked(copy.settings)
     present = now.profiles.get(copy.uuid)
-    if present is not None and same_settings(present.settings, settings):
+    if present is not None and settings_equal(present.settings, settings):
         return ""
-    whole = with_secrets(settings, map(unpacked, copy.secrets))
+    complete = with_secrets(settings, map(unpacked, copy.secrets))
     if present is None:
-        flags = IN_MEMORY if copy.in_memory else TO_DISK
+        flags = NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
         path, interface, method = f"{ROOT}/Settings", f"{SERVICE}.Settings", "AddConnection2"
     else:
-        flags = IN_MEMORY_ONLY if copy.in_memory else TO_DISK
+        flags = NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
         path, interface, method = present.path, PROFILE, "Update2"
-    answer = asking.ask(path, interface, method, "a{sa{sv}}ua{sv}", whole, flags | BLOCK_AUTOCONNECT, {})
+    answer = client.request(
+        path, interface, method, "a{sa{sv}}ua{sv}", complete, flags | NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT, {}
+    )
     return "" if answer.error is None else answer.text or answer.error
 
 
-def with_secrets(settings: Typed, secrets: Iterable[Typed]) -> Typed:
-    """GetSettings leaves them out, and an update without them would delete them."""
-    whole = {name: dict(properties) for name, properties in settings.items()}
-    for some in secrets:
-        for name, properties in some.items():
-            whole.setdefault(name, {}).update(properties)
-    return whole
+def with_secrets(settings: TypedSettings, secrets: Iterable[TypedSettings]) -> TypedSettings:
+    """GetSettings omits secrets, and an update without them would delete them."""
+    complete = {name: dict(properties) for name, properties in settings.items()}
+    for secret in secrets:
+        for name, properties in secret.items():
+            complete.setdefault(name, {}).update(properties)
+    return complete

@@ -1,7 +1,7 @@
-"""What NetworkManager has now, with all types of D-Bus, so that it can be given back: devices, profiles, who it is.
+"""NetworkManager's present state with all D-Bus types, so that it can be restored: devices, profiles, bus name.
 
-Asked for over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NetworkManagerNow`. Calls
-block, for a plain process without an event loop; nothing here changes anything by itself.
+Read over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NetworkManagerState`. Calls
+block; nothing here changes anything by itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from nictop.probe.inventory.managers.networkmanager_profile import Part, number,
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.kernel.dbus_calls import Conversation, DbusReply, plain
 
-TROUBLE = (OSError, EOFError, ValueError)
-"""What a conversation raises when the bus or NetworkManager ends, hangs or talks nonsense."""
-EXTERNAL, VOLATILE = 0x8, 0x4
-ACTIVATED = 100
+BUS_ERRORS = (OSError, EOFError, ValueError)
+"""Raised by a conversation when the bus or NetworkManager ends, hangs, or sends malformed data."""
+NM_SETTINGS_CONNECTION_FLAG_EXTERNAL, NM_SETTINGS_CONNECTION_FLAG_VOLATILE = 0x8, 0x4
+NM_DEVICE_STATE_ACTIVATED = 100
 
-Typed = dict[str, dict[str, Any]]
+TypedSettings = dict[str, dict[str, Any]]
 """Setting → property → (D-Bus signature, value)."""
 
 
@@ -43,15 +43,15 @@ class Device:
     managed: bool
     autoconnect: bool
     active: str
-    """UUID of the profile that is up or coming up; empty: none."""
+    """UUID of the profile that is active or being activated; empty: none."""
     active_path: str
-    """Of that activation; another one each time."""
+    """Object path of that activation, which differs each time."""
     specs: tuple[str, ...]
-    """As no-auto-default.state names it: hardware addresses, upper case, and ``interface-name:=NAME``."""
-    available: tuple[str, ...]
-    """Paths of profiles that could come up on it."""
-    stands_on: tuple[str, ...]
-    """Paths of its controller's and parent's devices."""
+    """Names in no-auto-default.state: hardware addresses in upper case, and ``interface-name:=NAME``."""
+    available_profiles: tuple[str, ...]
+    """Object paths of profiles that could be activated on it."""
+    lower_paths: tuple[str, ...]
+    """Object paths of its controller and of its parent."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,14 @@ class BusProfile:
     flags: int
     """NMSettingsConnectionFlags."""
     unsaved: bool
-    settings: Typed
+    settings: TypedSettings
     """Without secrets."""
 
     @property
-    def only_describes(self) -> bool:
-        """It shows what somebody else set up, or goes with its device: nothing that could be brought back."""
-        return bool(self.flags & (EXTERNAL | VOLATILE))
+    def is_temporary(self) -> bool:
+        """It describes a configuration made by others (external), or exists only as long as its device (volatile): it
+        cannot be restored."""
+        return bool(self.flags & (NM_SETTINGS_CONNECTION_FLAG_EXTERNAL | NM_SETTINGS_CONNECTION_FLAG_VOLATILE))
 
     @property
     def in_memory(self) -> bool:
@@ -80,8 +81,8 @@ class BusProfile:
 
 
 @dataclass(frozen=True)
-class NetworkManagerNow:
-    """`owner`: unique name on the bus, another one after each start."""
+class NetworkManagerState:
+    """`owner`: unique name on the bus, which differs after each start."""
 
     owner: str
     devices: dict[str, Device]
@@ -89,23 +90,23 @@ class NetworkManagerNow:
     profiles: dict[str, BusProfile]
     """By UUID."""
     starting: bool = False
-    """Devices on which nothing is up may come up at any moment."""
+    """Profiles may still be activated on devices without one."""
 
-    def profiles_called(self, name: str) -> list[BusProfile]:
-        """The profile of that UUID, else those of that name."""
+    def profiles_named(self, name: str) -> list[BusProfile]:
+        """The profile with that UUID, else those with that name."""
         by_uuid = self.profiles.get(name)
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
 
 
-class Asking(Conversation):
-    """A conversation in which calls have arguments. Raises what `Conversation` does."""
+class NetworkManagerClient(Conversation):
+    """Calls of NetworkManager with arguments. Raises what `Conversation` does."""
 
-    def __enter__(self) -> Asking:
+    def __enter__(self) -> NetworkManagerClient:
         return self
 
-    def ask(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> DbusReply:
-        """One call of NetworkManager, or of the bus when `interface` is the bus's. The service is not started by it.
-        ConnectionError when NetworkManager does not run, or ends before it has answered: that is no refusal."""
+    def request(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> DbusReply:
+        """One call of NetworkManager, or of the bus when `interface` is the bus's; does not start the service. Raises
+        ConnectionError, which is not a refusal, when NetworkManager does not run or ends before it answers."""
         jeepney = self._jeepney
         self._serial += 1
         service = bus.BUS if interface == bus.BUS else SERVICE
@@ -121,32 +122,33 @@ class Asking(Conversation):
             if serial == self._serial:
                 return answer
 
-    def demand(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> tuple[Any, ...]:
-        """The body of the answer; what `ask` raises, and ValueError for a refusal."""
-        answer = self.ask(path, interface, method, signature, *body)
+    def require(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> tuple[Any, ...]:
+        """The body of the reply. Raises what `request` does, and ValueError for an error reply."""
+        answer = self.request(path, interface, method, signature, *body)
         if answer.error is not None:
             raise ValueError(answer.complaint())
         return answer.body
 
 
-def read_networkmanager_now(asking: Asking) -> NetworkManagerNow:
-    """Devices and profiles. ConnectionError: NetworkManager does not run; else what `Asking` raises."""
-    owner = asking.ask("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
+def read_networkmanager_state(client: NetworkManagerClient) -> NetworkManagerState:
+    """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what `NetworkManagerClient`
+    does."""
+    owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
     if owner.error is not None or not owner.body:
         raise ConnectionError("NetworkManager does not run")
-    (tree,) = asking.demand("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")
+    (tree,) = client.require("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")
     objects = plain_objects(tree)
     if ROOT not in objects:
         raise ConnectionError("NetworkManager is only starting")
     paths = profile_paths(objects)
     answers: list[DbusReply] = []
     for first in range(0, len(paths), AT_ONCE):
-        answers += asking.call(SERVICE, ((path, PROFILE, "GetSettings") for path in paths[first : first + AT_ONCE]))
+        answers += client.call(SERVICE, ((path, PROFILE, "GetSettings") for path in paths[first : first + AT_ONCE]))
     return parse_now(str(owner.body[0]), objects, dict(zip(paths, answers)))
 
 
-def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NetworkManagerNow:
-    """From all objects and, by path, the answers to GetSettings. A profile without readable settings is left out."""
+def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NetworkManagerState:
+    """From all objects and, by path, the replies to GetSettings. Profiles without readable settings are omitted."""
     profiles = {}
     for path, answer in answers.items():
         settings = answer.body[0] if answer.body and isinstance(answer.body[0], dict) else {}
@@ -160,10 +162,10 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> Ne
             if device.interface:
                 devices[device.interface] = device
     starting = objects.get(ROOT, {}).get(SERVICE, {}).get("Startup") is True
-    return NetworkManagerNow(owner, devices, profiles, starting)
+    return NetworkManagerState(owner, devices, profiles, starting)
 
 
-def parse_profile_now(path: str, facts: Part, settings: Typed) -> BusProfile:
+def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
     about = plain(settings.get("connection", {}))
     about = about if isinstance(about, dict) else {}
     return BusProfile(
@@ -195,17 +197,17 @@ def parse_device_now(path: str, interfaces: dict[str, Part], objects: Objects) -
         active=text(active, "Uuid") or "",
         active_path=activation,
         specs=(*sorted(address.upper() for address in addresses if address), f"interface-name:={name}"),
-        available=texts(facts, "AvailableConnections"),
-        stands_on=tuple(other for other in below if other and other != "/"),
+        available_profiles=texts(facts, "AvailableConnections"),
+        lower_paths=tuple(other for other in below if other and other != "/"),
     )
 
 
-def same_settings(one: Typed, other: Typed) -> bool:
-    """Whether two profiles say the same. When they were last up is no part of that."""
+def settings_equal(one: TypedSettings, other: TypedSettings) -> bool:
+    """Whether two profiles have the same settings, apart from the time of their last activation."""
     return without_timestamp(one) == without_timestamp(other)
 
 
-def without_timestamp(settings: Typed) -> dict[str, Any]:
+def without_timestamp(settings: TypedSettings) -> dict[str, Any]:
     whole = plain(settings)
     about = {key: value for key, value in whole.get("connection", {}).items() if key != "timestamp"}
     return {**whole, "connection": about}

@@ -1,8 +1,8 @@
-"""What is now on the host, of what an operation would set: an `Operation` → its settings with their values.
+"""The present values of the settings that an operation would change: an `Operation` → setting names with values.
 
-Reads by the probe's own means (ethtool netlink and ioctl, rtnetlink, files below /proc and /sys), one link at a time,
-so that nothing is believed that a program printed. The same reading before, after and when it has been taken back tells
-whether a change really is there. Roots of /proc and /sys are parameters.
+Reads with the probe's own code (ethtool netlink and ioctl, rtnetlink, files below /proc and /sys), one link at a time;
+output of programs is not used. The same function reads before the change, after it and after the undo, and so decides
+whether a change took effect. The roots of /proc and /sys are parameters.
 """
 
 from __future__ import annotations
@@ -55,50 +55,52 @@ FEATURE_GROUPS = {
     "rxhash": "rx-hashing",
     "receive-hashing": "rx-hashing",
 }
-"""What ``ethtool -K`` sets by its short and long names (ethtool.c, off_flag_def)."""
+"""Short and long names of ``ethtool -K`` → pattern of the kernel's feature names (off_flag_def in ethtool.c)."""
 
 State = dict[str, str]
-"""Setting → value, in the words of ethtool, ip or the file."""
+"""Setting → value, as ethtool, ip or the file writes it."""
 
 
 @dataclass(frozen=True)
 class Roots:
-    """Where the kernel's file systems are."""
+    """Where sysfs and procfs are mounted."""
 
     sys: str = "/sys"
     proc: str = "/proc"
 
-    def file(self, path: str) -> str:
-        """The file that an action calls ``/sys/…`` or ``/proc/…``."""
+    def path(self, path: str) -> str:
+        """The file for a path of an action, which begins with ``/sys/`` or ``/proc/``."""
         root, rest = (self.sys, path[4:]) if path.startswith("/sys/") else (self.proc, path[5:])
         return root + rest
 
 
 def read_state(operation: Operation, roots: Roots) -> State:
-    """The state of what `operation` would set. Raises ValueError with a sentence: there is no such thing on this host,
-    or it cannot be read."""
+    """The present state of the settings of `operation`. Raises ValueError with a sentence: the setting does not exist
+    on this host, or it cannot be read."""
     try:
         return READERS[operation.kind](operation, roots)
     except OSError as error:
         raise ValueError(f"{operation.subject} cannot be read: {error.strerror or error}") from None
 
 
-def wanted_state(operation: Operation, before: State) -> State:
-    """What `read_state` says when the operation has been done."""
+def target_state(operation: Operation, before: State) -> State:
+    """What `read_state` returns once the operation is done."""
     if operation.kind == "features":
-        return {name: value for key, value in operation.settings for name in covered(key, before)}
+        return {name: value for key, value in operation.settings for name in matching_features(key, before)}
     if operation.kind == "virtual function":  # a vlan without a qos means qos 0
         return {key: dict(operation.settings).get(key, "0") for key in before}
     return dict(operation.settings)
 
 
-def same(one: State, other: State) -> bool:
-    """Whether two states are the same, however the kernel prints them (``f`` and ``0000000f``, ``0-1`` and ``0,1``)."""
-    return one.keys() == other.keys() and all(meaning(key, one[key]) == meaning(key, other[key]) for key in one)
+def states_equal(one: State, other: State) -> bool:
+    """Whether two states are equal, regardless of notation (``f`` and ``0000000f``, ``0-1`` and ``0,1``)."""
+    return one.keys() == other.keys() and all(
+        comparable_value(key, one[key]) == comparable_value(key, other[key]) for key in one
+    )
 
 
-def meaning(key: str, value: str) -> object:
-    """A value that can be compared."""
+def comparable_value(key: str, value: str) -> object:
+    """A value in a form independent of its notation: a mask as int, a CPU list as frozenset, else the text."""
     if key.endswith(("rps_cpus", "xps_cpus")):
         try:
             return int(value.replace(",", "") or "0", 16)
@@ -116,13 +118,13 @@ def meaning(key: str, value: str) -> object:
     return value
 
 
-def text_of(state: State) -> str:
+def state_text(state: State) -> str:
     """In one line: ``combined 4``."""
     return " ".join(f"{name} {value}" for name, value in state.items())
 
 
-def read_index(name: str) -> int:
-    """Raises ValueError: there is no such link."""
+def read_ifindex(name: str) -> int:
+    """ifindex of an interface name. Raises ValueError when there is no such link."""
     try:
         return socket.if_nametoindex(name)
     except OSError:
@@ -130,8 +132,8 @@ def read_index(name: str) -> int:
 
 
 def read_link(name: str) -> Link:
-    """One link with its VFs. Raises ValueError and OSError."""
-    index = read_index(name)
+    """One link with its VFs (RTM_GETLINK with RTEXT_FILTER_VF). Raises ValueError and OSError."""
+    index = read_ifindex(name)
     query = IFINFOMSG.pack(socket.AF_UNSPEC, 0, index, 0, 0) + pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         links = [parse_link(payload) for _, payload in netlink.request(RTM_GETLINK, query)]
@@ -141,9 +143,9 @@ def read_link(name: str) -> Link:
     return link
 
 
-def read_part(name: str, part: str) -> object:
-    """One part of `records.Ethtool` of one link. Raises ValueError and OSError."""
-    index = read_index(name)
+def read_ethtool_part(name: str, part: str) -> object:
+    """One field of `records.Ethtool` of one link. Raises ValueError and OSError."""
+    index = read_ifindex(name)
     command, flags = next((command, flags) for one, command, flags in ethtool.COMMANDS if one == part)
     value: object = Unreadable("missing")
     try:
@@ -163,50 +165,50 @@ def read_part(name: str, part: str) -> object:
 
 
 def read_channels(operation: Operation, _: Roots) -> State:
-    return read_numbers(operation, "channels", Channels)
+    return read_counts(operation, "channels", Channels)
 
 
 def read_rings(operation: Operation, _: Roots) -> State:
-    return read_numbers(operation, "rings", Rings)
+    return read_counts(operation, "rings", Rings)
 
 
-def read_numbers(operation: Operation, part: str, kind: type) -> State:
-    """Settings that are fields with a maximum beside them."""
-    record = read_part(operation.interface, part)
+def read_counts(operation: Operation, part: str, kind: type) -> State:
+    """Settings of `records.Channels` or `records.Rings`: record fields with a maximum each. Raises ValueError."""
+    record = read_ethtool_part(operation.interface, part)
     assert isinstance(record, kind)
     state = {}
     for key, wanted in operation.settings:
-        now, most = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
-        if now is None or most is None:
+        now, maximum = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
+        if now is None or maximum is None:
             raise ValueError(f"{operation.interface} has no {key} {part}")
-        if int(wanted) > most:
-            raise ValueError(f"{operation.interface} has at most {most} {key} {part}")
+        if int(wanted) > maximum:
+            raise ValueError(f"{operation.interface} has at most {maximum} {key} {part}")
         state[key] = str(now)
     return state
 
 
 def read_features(operation: Operation, _: Roots) -> State:
-    """Every feature of the link that can be changed and that the operation covers."""
-    record = read_part(operation.interface, "features")
+    """All changeable features of the link that the operation sets."""
+    record = read_ethtool_part(operation.interface, "features")
     assert isinstance(record, tuple)
     features = [one for one in record if isinstance(one, Feature) and not one.fixed]
     now = {one.name: "on" if one.active else "off" for one in features}
     state: State = {}
     for key, _value in operation.settings:
-        names = covered(key, now)
+        names = matching_features(key, now)
         if not names:
             raise ValueError(f"{operation.interface} has no feature {key} that could be changed")
         state.update({name: now[name] for name in names})
     return state
 
 
-def covered(key: str, state: State) -> list[str]:
-    """Features among those of `state` that ``ethtool -K`` sets by the name `key`."""
+def matching_features(key: str, state: State) -> list[str]:
+    """Names in `state` that ``ethtool -K`` sets by the name `key`."""
     return [name for name in state if name == key or fnmatch.fnmatchcase(name, FEATURE_GROUPS.get(key, key))]
 
 
 def read_coalescing(operation: Operation, _: Roots) -> State:
-    record = read_part(operation.interface, "coalescing")
+    record = read_ethtool_part(operation.interface, "coalescing")
     assert isinstance(record, dict)
     missing = [key for key, _value in operation.settings if key not in record]
     if missing:
@@ -225,11 +227,11 @@ def read_mtu(operation: Operation, _: Roots) -> State:
     return {"mtu": str(link.mtu)}
 
 
-def read_flags(operation: Operation, _: Roots) -> State:
+def read_admin_state(operation: Operation, _: Roots) -> State:
     return {"link": "up" if read_link(operation.interface).flags & IFF_UP else "down"}
 
 
-def read_virtual_function(operation: Operation, _: Roots) -> State:
+def read_vf(operation: Operation, _: Roots) -> State:
     name = operation.interface
     found = [one for one in read_link(name).virtual_functions if one.number == operation.number]
     if not found:
@@ -259,7 +261,7 @@ def read_virtual_function(operation: Operation, _: Roots) -> State:
 
 def read_addresses(name: str) -> list[Address]:
     """Addresses of one link. Raises ValueError and OSError."""
-    index = read_index(name)
+    index = read_ifindex(name)
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         payloads = netlink.dump(RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, index))
     parsed = [parse_address(payload) for _, payload in payloads]
@@ -273,12 +275,12 @@ def read_address(operation: Operation, _: Roots) -> State:
 
 
 def read_file(operation: Operation, roots: Roots) -> State:
-    """A file with one value."""
+    """A file with one value. Raises ValueError, also when sysfs belongs to another network namespace."""
     if operation.interface:
         own = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
-        if roots == Roots() and (not isinstance(own, str) or parse_integer(own) != read_index(operation.interface)):
+        if roots == Roots() and (not isinstance(own, str) or parse_integer(own) != read_ifindex(operation.interface)):
             raise ValueError(f"/sys shows another network namespace, not {operation.interface}")
-    content = read_text(roots.file(operation.words[1]))
+    content = read_text(roots.path(operation.words[1]))
     if isinstance(content, Unreadable):
         missing = f"{operation.subject} has no {os.path.basename(operation.words[1])}"
         raise ValueError(missing if content.reason == "missing" else f"{missing} that can be read: {content.detail}")
@@ -291,9 +293,9 @@ READERS: dict[str, Callable[[Operation, Roots], State]] = {
     "features": read_features,
     "coalescing": read_coalescing,
     "mtu": read_mtu,
-    "up": read_flags,
-    "down": read_flags,
-    "virtual function": read_virtual_function,
+    "up": read_admin_state,
+    "down": read_admin_state,
+    "virtual function": read_vf,
     "address add": read_address,
     "address del": read_address,
     "affinity": read_file,

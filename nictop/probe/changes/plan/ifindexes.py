@@ -1,7 +1,6 @@
-"""Which link a name means: the one that had it when the plan was made, whatever it or another one is called by now.
+"""Identify links by ifindex between plan and undo: a link may be renamed or removed, and its name reused, meanwhile.
 
-A change waits to be kept, and meanwhile a link may be renamed, go, or leave its name to another one; what takes the
-change back must reach the link that was changed, or none. Asks if_nametoindex(3) and if_indextoname(3).
+An undo must reach the link that was changed, or none. Uses if_nametoindex(3) and if_indextoname(3).
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
 
-Numbers = Mapping[str, int]
-"""Name of a link in a plan → its ifindex then."""
+Ifindexes = Mapping[str, int]
+"""Interface name in a plan → its ifindex when the plan was made."""
 
 
-def read_numbers(names: Iterable[str]) -> dict[str, int]:
-    """Of the links that are there now."""
+def read_ifindexes(names: Iterable[str]) -> dict[str, int]:
+    """Interface name → ifindex, for those that exist."""
     found = {}
     for name in names:
         with contextlib.suppress(OSError):
@@ -25,31 +24,31 @@ def read_numbers(names: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def links_of(actions: Iterable[Sequence[str]]) -> set[str]:
-    """Names in actions that take something back."""
+def link_names(actions: Iterable[Sequence[str]]) -> set[str]:
+    """Interface names in the actions of an undo."""
     return {parse_action(words, undoing=True).interface for words in actions} - {""}
 
 
-def refuse_another(name: str, numbers: Numbers) -> None:
-    """Raises ValueError when a name has gone to another link than the one that was shown."""
-    if name in numbers and read_numbers([name]) != {name: numbers[name]}:
+def refuse_other_link(name: str, ifindexes: Ifindexes) -> None:
+    """Raises ValueError when a name now belongs to another link than when the plan was shown."""
+    if name in ifindexes and read_ifindexes([name]) != {name: ifindexes[name]}:
         raise ValueError(f"{name} is not the interface any more that was shown")
 
 
-def as_called_now(operation: Operation, numbers: Numbers) -> Operation:
-    """The same with the name that its link has now. Raises ValueError: that link is not there any more."""
+def with_current_name(operation: Operation, ifindexes: Ifindexes) -> Operation:
+    """The operation with the present name of its link. Raises ValueError when the link no longer exists."""
     name = operation.interface
-    if name not in numbers:
+    if name not in ifindexes:
         return operation
     try:
-        now = socket.if_indextoname(numbers[name])
+        now = socket.if_indextoname(ifindexes[name])
     except OSError:
         raise ValueError(f"the interface that was {name} is not there any more") from None
-    return operation if now == name else parse_action(renamed(operation, now), undoing=True)
+    return operation if now == name else parse_action(with_name(operation, now), undoing=True)
 
 
-def renamed(operation: Operation, name: str) -> tuple[str, ...]:
-    """The words of an operation, for a link of another name. Pure."""
+def with_name(operation: Operation, name: str) -> tuple[str, ...]:
+    """The words of an operation, for the interface `name`. Pure."""
     words = list(operation.words)
     if words[0] == "write":
         words[1] = words[1].replace(f"/sys/class/net/{operation.interface}/", f"/sys/class/net/{name}/", 1)

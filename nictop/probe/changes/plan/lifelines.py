@@ -1,9 +1,9 @@
-"""What must not be cut: the links that carry SSH connections, this very one before all, and those of default routes.
+"""Links that a change should not cut off: those that carry SSH connections (the own one first) and default routes.
 
-Reads SSH_CONNECTION in the environment of this process, or of the nearest ancestor that has it (sudo takes it away):
-/proc/PID/environ; other connections by `ssh_connections`; and takes the links as `links.read_links` yields them. A link
-that carries something carries it over the links below as well: the ports of a bridge or bond, what a VLAN stands on,
-the physical function of a VF.
+Reads SSH_CONNECTION from the environment of this process, or of the nearest ancestor that has it, because sudo removes
+it (/proc/PID/environ); other connections come from `ssh_connections`, links from `inventory.links.reader`. Traffic of a
+link also depends on the links below it: the ports of a bridge or bond, the lower link of a VLAN, the physical function
+of a VF.
 """
 
 from __future__ import annotations
@@ -12,42 +12,44 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nictop.probe.changes.plan.ssh_connections import Connection, read_connections, read_way_back
+from nictop.probe.changes.plan.ssh_connections import SshAddresses, read_connections, read_return_ifindex
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Link
 
-MOST_ANCESTORS = 32
-MOST_CLIENTS = 256
-"""Whose way back is asked for."""
-SSH = "this very SSH connection"
-ANOTHER_SSH = "an SSH connection"
+MAX_ANCESTORS = 32
+MAX_ROUTED_CLIENTS = 256
+"""Clients for which the return route is looked up."""
+OWN_SSH = "this very SSH connection"
+OTHER_SSH = "an SSH connection"
 DEFAULT_ROUTE = "the default route"
 
 
 @dataclass(frozen=True)
-class SshWay:
-    """One SSH connection. `what`: `SSH` or `ANOTHER_SSH`; `address`: this host's; `way_back`: ifindex of the link that
-    packets to its client leave by."""
+class SshRoute:
+    """The links one SSH connection uses. `label`: `OWN_SSH` or `OTHER_SSH`; `address`: of this host; `return_ifindex`:
+    link by which packets to the client leave."""
 
-    what: str
+    label: str
     address: str
-    way_back: int | None = None
+    return_ifindex: int | None = None
 
 
-def read_ssh_ways(proc: str = "/proc") -> list[SshWay]:
-    """This very one first."""
+def read_ssh_routes(proc: str = "/proc") -> list[SshRoute]:
+    """Routes of all SSH connections, the own one first."""
     own = read_ssh_connection(proc)
-    mine = [] if own is None else [SshWay(SSH, own[0][1], read_way_back(own[0][0]))]
+    mine = [] if own is None else [SshRoute(OWN_SSH, own[0][1], read_return_ifindex(own[0][0]))]
     others = [one for one in read_connections([own[1]] if own else [], proc) if own is None or one != own[0]]
-    back = {client: read_way_back(client) for client in {client for client, _ in others[:MOST_CLIENTS]}}
-    return mine + [SshWay(ANOTHER_SSH, here, back.get(client)) for client, here in others]
+    return_ifindexes = {
+        client: read_return_ifindex(client) for client in {client for client, _ in others[:MAX_ROUTED_CLIENTS]}
+    }
+    return mine + [SshRoute(OTHER_SSH, server, return_ifindexes.get(client)) for client, server in others]
 
 
-def read_ssh_connection(proc: str = "/proc", pid: int | None = None) -> tuple[Connection, int] | None:
-    """(Client's and this host's address, port here) of the SSH connection above the process; None: there is none, or
-    only root could tell."""
+def read_ssh_connection(proc: str = "/proc", pid: int | None = None) -> tuple[SshAddresses, int] | None:
+    """((client address, server address), server port) of the SSH session that the process `pid` (default: this one)
+    belongs to; None when there is none, or when only root may read it."""
     current = os.getpid() if pid is None else pid
-    for _ in range(MOST_ANCESTORS):
+    for _ in range(MAX_ANCESTORS):
         found = parse_environment(read_bytes(f"{proc}/{current}/environ"))
         if found is not None:
             return found
@@ -60,7 +62,7 @@ def read_ssh_connection(proc: str = "/proc", pid: int | None = None) -> tuple[Co
 
 
 def read_bytes(path: str) -> bytes:
-    """A file, b"" when it cannot be read: environments are not text."""
+    """Content of a file; b"" when it cannot be read. Environments are not always text."""
     try:
         with open(path, "rb") as file:
             return file.read(1 << 20)
@@ -68,53 +70,57 @@ def read_bytes(path: str) -> bytes:
         return b""
 
 
-def parse_environment(data: bytes) -> tuple[Connection, int] | None:
-    """From SSH_CONNECTION (sshd(8)): ``CLIENT PORT SERVER PORT``; IPv4 in its own notation."""
+def parse_environment(data: bytes) -> tuple[SshAddresses, int] | None:
+    """((client address, server address), server port) from SSH_CONNECTION, ``CLIENT PORT SERVER PORT`` (sshd(8)), in an
+    environment block; None without it. IPv4-mapped addresses become IPv4."""
     for entry in data.split(b"\0"):
         if entry.startswith(b"SSH_CONNECTION="):
             words = entry.partition(b"=")[2].decode("ascii", "replace").split()
             port = parse_integer(words[3]) if len(words) == 4 else None
             if port is not None:
-                client, here = (word.partition("%")[0].lower().replace("::ffff:", "") for word in words[:3:2])
-                return ((client, here), port) if here else None
+                client, server = (word.partition("%")[0].lower().replace("::ffff:", "") for word in words[:3:2])
+                return ((client, server), port) if server else None
     return None
 
 
-def lifelines(links: Sequence[Link], ways: Sequence[SshWay]) -> dict[str, tuple[str, ...]]:
-    """Name of a link → what goes over it, `SSH` first. Links of nobody are left out."""
-    carried: dict[str, tuple[str, ...]] = {}
-    carriers = [(what, [link for link in links if goes_over(link, what, ways)]) for what in (SSH, ANOTHER_SSH)]
-    for what, found in (*carriers, (DEFAULT_ROUTE, [link for link in links if link.default_routes])):
-        for link in with_links_below(found, links):
-            carried[link.name] = (*carried.get(link.name, ()), what)
-    return carried
+def dependents_by_link(links: Sequence[Link], ssh_routes: Sequence[SshRoute]) -> dict[str, tuple[str, ...]]:
+    """Interface name → labels of what depends on it, `OWN_SSH` first. Links without dependents are omitted."""
+    dependents: dict[str, tuple[str, ...]] = {}
+    users = [(label, [link for link in links if uses_link(link, label, ssh_routes)]) for label in (OWN_SSH, OTHER_SSH)]
+    for label, found in (*users, (DEFAULT_ROUTE, [link for link in links if link.default_routes])):
+        for link in with_lower_links(found, links):
+            dependents[link.name] = (*dependents.get(link.name, ()), label)
+    return dependents
 
 
-def goes_over(link: Link, what: str, ways: Iterable[SshWay]) -> bool:
-    """Whether one of these connections has its address on a link, or leaves by it."""
+def uses_link(link: Link, label: str, ssh_routes: Iterable[SshRoute]) -> bool:
+    """Whether one of the connections with this label has its local address on a link, or leaves by it."""
     addresses = {one.address for one in link.addresses}
-    return any(way.what == what and (way.address in addresses or way.way_back == link.ifindex) for way in ways)
+    return any(
+        route.label == label and (route.address in addresses or route.return_ifindex == link.ifindex)
+        for route in ssh_routes
+    )
 
 
-def with_links_below(carriers: Iterable[Link], links: Sequence[Link]) -> list[Link]:
-    """The links and all that they stand on, each once."""
-    numbers = {link.ifindex: link for link in links}
+def with_lower_links(users: Iterable[Link], links: Sequence[Link]) -> list[Link]:
+    """The links and all links below them, each once, by ifindex."""
+    by_ifindex = {link.ifindex: link for link in links}
     found: dict[int, Link] = {}
-    waiting = list(carriers)
-    while waiting:
-        link = waiting.pop()
+    pending = list(users)
+    while pending:
+        link = pending.pop()
         if link.ifindex in found:
             continue
         found[link.ifindex] = link
-        waiting += [port for port in links if port.master == link.ifindex]
-        # a veth names its other end there
-        if link.lower in numbers and link.lower_namespace is None and link.kind != "veth":
-            waiting.append(numbers[link.lower])
+        pending += [port for port in links if port.master == link.ifindex]
+        # IFLA_LINK of a veth is its peer
+        if link.lower in by_ifindex and link.lower_namespace is None and link.kind != "veth":
+            pending.append(by_ifindex[link.lower])
     return sorted(found.values(), key=lambda link: link.ifindex)
 
 
-def read_physical_function(name: str, sys: str = "/sys") -> tuple[str, ...]:
-    """Interfaces of the physical function that a VF's interface belongs to; empty for all others."""
+def read_pf_interfaces(name: str, sys: str = "/sys") -> tuple[str, ...]:
+    """Interfaces of the physical function of a VF's interface; empty for other interfaces."""
     try:
         return tuple(sorted(os.listdir(f"{sys}/class/net/{name}/device/physfn/net")))
     except OSError:

@@ -1,7 +1,7 @@
-"""What a change would do to this host: actions → what is now, what will be, what takes it back, what it may interrupt.
+"""What a change would do to this host: actions → values before and after, undo, and what it may interrupt.
 
-Reads the host and changes nothing. Yields a `ChangePlan`; its fingerprint is a digest of the actions and of all that
-they would replace, so that what was shown can be told from what is found when it is done.
+Reads the host and changes nothing. Yields a `ChangePlan`. Its fingerprint is a digest of the actions and of all values
+they would replace; it shows whether the host is still as it was when the plan was shown.
 """
 
 from __future__ import annotations
@@ -15,15 +15,23 @@ from dataclasses import dataclass, field
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
 from nictop.probe.changes.plan import lifelines
-from nictop.probe.changes.plan.current_state import Roots, State, read_index, read_state, same, text_of, wanted_state
-from nictop.probe.changes.plan.ifindexes import links_of, read_numbers
-from nictop.probe.changes.plan.undo import undo_of
+from nictop.probe.changes.plan.current_state import (
+    Roots,
+    State,
+    read_ifindex,
+    read_state,
+    state_text,
+    states_equal,
+    target_state,
+)
+from nictop.probe.changes.plan.ifindexes import link_names, read_ifindexes
+from nictop.probe.changes.plan.undo import read_undo
 from nictop.probe.inventory.links.reader import read_links
 from nictop.probe.records import Link, PlannedAction
 
-HARMLESS = ("affinity", "steering", "sysctl")
-"""They cut nobody off, whatever goes over the link."""
-MOST_ACTIONS = 512
+NON_DISRUPTIVE_KINDS = ("affinity", "steering", "sysctl")
+"""Kinds of operation that interrupt no connection."""
+MAX_ACTIONS = 512
 
 
 @dataclass(frozen=True)
@@ -31,26 +39,26 @@ class ChangePlan:
     """A change that can be made."""
 
     operations: tuple[Operation, ...]
-    shown: tuple[PlannedAction, ...]
+    planned_actions: tuple[PlannedAction, ...]
     """One for each operation."""
     undo: tuple[tuple[str, ...], ...]
-    """Of all that NetworkManager's checkpoint does not take back, in the order in which it is done."""
+    """Actions in execution order, for everything that NetworkManager's checkpoint does not restore."""
     fingerprint: str
     needs_second_yes: bool
     subjects: tuple[str, ...]
-    """What nobody else may change meanwhile."""
-    numbers: dict[str, int]
-    """Interfaces that the operations and their undo name → ifindex."""
+    """Names of the locks to hold."""
+    ifindexes: dict[str, int]
+    """Interface name in the operations and their undo → ifindex."""
 
     @property
-    def networkmanagers(self) -> tuple[Operation, ...]:
-        """Those that its checkpoint takes back."""
-        return tuple(one for one in self.operations if one.is_networkmanagers)
+    def networkmanager_operations(self) -> tuple[Operation, ...]:
+        """Operations that the checkpoint restores."""
+        return tuple(one for one in self.operations if one.uses_networkmanager)
 
 
 @dataclass
-class Planned:
-    """One operation on its way into a plan."""
+class PlannedOperation:
+    """One operation while the plan is made."""
 
     operation: Operation
     before: State = field(default_factory=dict)
@@ -60,47 +68,47 @@ class Planned:
     disturbs: tuple[str, ...] = ()
     persistent: bool = False
     subject: str = ""
-    undo_below: tuple[tuple[str, ...], ...] = ()
-    """What NetworkManager itself takes back, unless it is killed."""
+    kernel_undo: tuple[tuple[str, ...], ...] = ()
+    """Undo of kernel settings that NetworkManager restores itself, unless it is killed."""
 
 
 def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
-    """Raises ValueError with a sentence: not allowed, not possible on this host, or not understood by it."""
-    if not 0 < len(actions) <= MOST_ACTIONS:
-        raise ValueError(f"a change has 1 to {MOST_ACTIONS} actions")
+    """Raises ValueError with a sentence: not allowed, not possible on this host, or not understood."""
+    if not 0 < len(actions) <= MAX_ACTIONS:
+        raise ValueError(f"a change has 1 to {MAX_ACTIONS} actions")
     operations = [parse_action(words) for words in actions]
     refuse_repetitions(operations)
     links, _ = read_links(roots.sys)
-    carried = read_lifelines(links, roots)
-    planned: list[Planned] = []
+    dependents = read_lifelines(links, roots)
+    planned: list[PlannedOperation] = []
     for operation in operations:
-        if operation.is_networkmanagers:
-            planned.append(Planned(operation))
+        if operation.uses_networkmanager:
+            planned.append(PlannedOperation(operation))
         else:
-            planned.append(read_one(operation, planned, links, roots))
-    read_networkmanager([one for one in planned if one.operation.is_networkmanagers], links, roots)
-    shown = tuple(action_of(one, carried) for one in planned)
-    touched = [name for one in planned if one.operation.kind not in HARMLESS for name in one.links]
-    undo = tuple(dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.undo_below)))
+            planned.append(read_operation(operation, planned, links, roots))
+    read_networkmanager_part([one for one in planned if one.operation.uses_networkmanager], links, roots)
+    planned_actions = tuple(planned_action(one, dependents) for one in planned)
+    touched = [name for one in planned if one.operation.kind not in NON_DISRUPTIVE_KINDS for name in one.links]
+    undo = tuple(dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.kernel_undo)))
     names = {name for one in planned for name in (one.operation.interface, *one.links) if name}
-    numbers = read_numbers(sorted(names | links_of(undo)))
-    digest = json.dumps([numbers, *([one.words, one.before, one.undo] for one in shown)])
+    ifindexes = read_ifindexes(sorted(names | link_names(undo)))
+    digest = json.dumps([ifindexes, *([one.words, one.before, one.undo] for one in planned_actions)])
     return ChangePlan(
         tuple(operations),
-        shown,
+        planned_actions,
         undo,
         hashlib.sha256(digest.encode("utf-8", "replace")).hexdigest()[:32],
-        any(name in carried for name in touched),
-        subjects_of(planned),
-        numbers,
+        any(name in dependents for name in touched),
+        lock_subjects(planned),
+        ifindexes,
     )
 
 
 def refuse_repetitions(operations: Iterable[Operation]) -> None:
-    """Two actions on one setting: what is undone would depend on the order."""
+    """Raises ValueError when two actions set the same setting: their undo would depend on the order."""
     seen = set()
     for one in operations:
-        if one.is_networkmanagers:
+        if one.uses_networkmanager:
             continue
         for key, _value in one.settings:
             place = (one.kind.partition(" add")[0].partition(" del")[0], one.subject, one.number, key)
@@ -110,43 +118,45 @@ def refuse_repetitions(operations: Iterable[Operation]) -> None:
 
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:
-    """See `lifelines`; the physical function of a VF carries what the VF carries."""
-    carried = lifelines.lifelines(links, lifelines.read_ssh_ways(roots.proc))
-    for name, what in list(carried.items()):
-        for physical in lifelines.read_physical_function(name, roots.sys):
-            carried[physical] = tuple(dict.fromkeys((*carried.get(physical, ()), *what)))
-    return carried
+    """`lifelines.dependents_by_link` of all links, also counted for the physical function of each VF."""
+    dependents = lifelines.dependents_by_link(links, lifelines.read_ssh_routes(roots.proc))
+    for name, what in list(dependents.items()):
+        for physical in lifelines.read_pf_interfaces(name, roots.sys):
+            dependents[physical] = tuple(dict.fromkeys((*dependents.get(physical, ()), *what)))
+    return dependents
 
 
-def read_one(operation: Operation, earlier: Sequence[Planned], links: Sequence[Link], roots: Roots) -> Planned:
-    """What one operation of the kernel's would do."""
-    touched = touched_links(operation, roots)
-    disturbs = DISTURBS.get(operation.kind, ())
+def read_operation(
+    operation: Operation, earlier: Sequence[PlannedOperation], links: Sequence[Link], roots: Roots
+) -> PlannedOperation:
+    """Values, undo and interruptions of one operation on kernel settings. Raises ValueError."""
+    touched = interfaces_of(operation, roots)
+    disturbs = INTERRUPTIONS.get(operation.kind, ())
     words = tuple(text.format(name=operation.subject, number=operation.number) for text in disturbs)
     try:
         before = read_state(operation, roots)
     except ValueError:
-        if not is_made_by(operation, earlier):
+        if not is_created_by(operation, earlier):
             raise
-        return Planned(operation, {}, dict(operation.settings), (), touched, words, subject=operation.subject)
-    after = wanted_state(operation, before)
+        return PlannedOperation(operation, {}, dict(operation.settings), (), touched, words, subject=operation.subject)
+    after = target_state(operation, before)
     try:
-        undo = () if same(before, after) else undo_of(operation, before, links, roots)
+        undo = () if states_equal(before, after) else read_undo(operation, before, links, roots)
     except OSError as error:
         raise ValueError(f"what would take back a change of {operation.subject} cannot be read: {error}") from None
-    return Planned(operation, before, after, undo, touched, words, subject=operation.subject)
+    return PlannedOperation(operation, before, after, undo, touched, words, subject=operation.subject)
 
 
-def is_made_by(operation: Operation, earlier: Iterable[Planned]) -> bool:
-    """Whether what the operation is about comes with an earlier one: a queue with channels, a VF with their number.
-    Then it goes with it, too."""
+def is_created_by(operation: Operation, earlier: Iterable[PlannedOperation]) -> bool:
+    """Whether an earlier operation creates the object of this one: a queue by channels, a VF by their number. Then its
+    undo removes the object, too."""
     maker = {"steering": "channels", "virtual function": "virtual functions"}.get(operation.kind)
     return any(
         one.operation.kind == maker and operation.interface in (one.operation.interface, *one.links) for one in earlier
     )
 
 
-def touched_links(operation: Operation, roots: Roots) -> tuple[str, ...]:
+def interfaces_of(operation: Operation, roots: Roots) -> tuple[str, ...]:
     """Interfaces that an operation changes."""
     if operation.interface:
         return (operation.interface,)
@@ -158,28 +168,28 @@ def touched_links(operation: Operation, roots: Roots) -> tuple[str, ...]:
     return ()
 
 
-def read_networkmanager(planned: Sequence[Planned], links: Sequence[Link], roots: Roots) -> None:
-    """Fills in what NetworkManager's part would do. Raises ValueError."""
+def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequence[Link], roots: Roots) -> None:
+    """Fill in the NetworkManager operations. Raises ValueError."""
     if not planned:
         return
-    from nictop.probe.changes.networkmanager.kernel_settings import undo_below
+    from nictop.probe.changes.networkmanager.kernel_settings import read_kernel_undo
     from nictop.probe.changes.networkmanager.plan import describe
 
     for one, said in zip(planned, describe([one.operation for one in planned])):
         one.before, one.after, one.subject = {"": said.before}, {"": said.after}, said.subject
         one.links, one.disturbs, one.persistent = said.links, said.disturbs, said.persistent
-        one.undo_below = undo_below(one.operation, said.links, links, roots)
+        one.kernel_undo = read_kernel_undo(one.operation, said.links, links, roots)
 
 
-def action_of(planned: Planned, carried: dict[str, tuple[str, ...]]) -> PlannedAction:
-    """As it is shown."""
+def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]) -> PlannedAction:
+    """The record that is sent to the watching side."""
     goes_over: tuple[str, ...] = ()
-    if planned.operation.kind not in HARMLESS:
-        goes_over = tuple(f"{what} goes over {name}" for name in planned.links for what in carried.get(name, ()))
+    if planned.operation.kind not in NON_DISRUPTIVE_KINDS:
+        goes_over = tuple(f"{what} goes over {name}" for name in planned.links for what in dependents.get(name, ()))
     return PlannedAction(
         words=planned.operation.words,
-        before=text_of(planned.before).strip() or "not there yet",
-        after=text_of(planned.after).strip(),
+        before=state_text(planned.before).strip() or "not there yet",
+        after=state_text(planned.after).strip(),
         undo=planned.undo,
         subject=planned.subject,
         persistent=planned.persistent,
@@ -187,21 +197,22 @@ def action_of(planned: Planned, carried: dict[str, tuple[str, ...]]) -> PlannedA
     )
 
 
-def subjects_of(planned: Iterable[Planned]) -> tuple[str, ...]:
-    """Names for the locks, in an order that all changes share. A link has several names, but one number."""
+def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
+    """Lock names, sorted, so that all changes take them in the same order. Links by ifindex, because a link may have
+    several names."""
     subjects: set[str] = set()
     for one in planned:
         for name in one.links:
             with contextlib.suppress(ValueError):  # a modem is a device of NetworkManager's, and no link
-                subjects.add(f"link {read_index(name)}")
-        if one.operation.is_networkmanagers:
+                subjects.add(f"link {read_ifindex(name)}")
+        if one.operation.uses_networkmanager:
             subjects.add("networkmanager")
         elif not one.links:
             subjects.add(one.operation.subject)
     return tuple(sorted(subjects))
 
 
-DISTURBS: dict[str, tuple[str, ...]] = {
+INTERRUPTIONS: dict[str, tuple[str, ...]] = {
     "channels": ("resets {name}: no traffic for a moment",),
     "rings": ("resets {name}: no traffic for a moment",),
     "features": ("may reset {name}: no traffic for a moment",),

@@ -1,7 +1,7 @@
-"""What takes an operation back: the operation and what was there before → actions in the same words.
+"""The undo of an operation: the operation and the values before it → actions that restore them.
 
-Reads what an operation changes besides what it says: masks of queues that go with their channels, links on top of one
-whose MTU shrinks. Refuses, with a sentence, what could not be taken back.
+Also reads what an operation changes beyond its own settings: masks of queues that are removed with their channels, MTUs
+of upper links. Raises ValueError with a sentence for changes that could not be undone.
 """
 
 from __future__ import annotations
@@ -9,36 +9,35 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-import struct
 from collections.abc import Sequence
 
 from nictop.probe.changes.grammar.actions import CPU_LIST, Operation
-from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_index
+from nictop.probe.changes.plan.current_state import Roots, State, read_addresses, read_ifindex
 from nictop.probe.inventory.links.messages import number
-from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTA_OIF, RTMSG, internet_address
-from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate
+from nictop.probe.inventory.links.routes import RTA_GATEWAY, RTA_OIF, RTMSG, RTPROT_KERNEL, internet_address
+from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack_u32
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Link, Unreadable
 
-SMALLEST_IPV6_MTU = 1280
+IPV6_MIN_MTU = 1280
 RTA_PREFSRC = 7
-RTPROT_KERNEL = 2
-
-Actions = tuple[tuple[str, ...], ...]
 
 
-def undo_of(operation: Operation, before: State, links: Sequence[Link], roots: Roots) -> Actions:
-    """Actions that bring back `before`, in their order. `links`: all of them, as they are. Raises ValueError and
+UndoActions = tuple[tuple[str, ...], ...]
+
+
+def read_undo(operation: Operation, before: State, links: Sequence[Link], roots: Roots) -> UndoActions:
+    """Actions that restore `before`, in execution order. `links`: all links of the host. Raises ValueError and
     OSError."""
     kind, name = operation.kind, operation.interface
     settings = tuple(word for pair in before.items() for word in pair)
     if kind in ("rings", "features", "coalescing"):
         return ((*operation.words[:3], *settings),)
     if kind == "channels":
-        return ((*operation.words[:3], *settings), *steering_of(name, roots))
+        return ((*operation.words[:3], *settings), *read_queue_steering(name, roots))
     if kind == "mtu":
-        return undo_of_mtu(operation, before, links)
+        return read_mtu_undo(operation, before, links)
     if kind == "up":
         return ((*operation.words[:5], "down"),)
     if kind == "virtual function":
@@ -49,7 +48,7 @@ def undo_of(operation: Operation, before: State, links: Sequence[Link], roots: R
         refuse_lost_routes(operation)
         return (("ip", "address", "add", *operation.words[3:]),)
     if kind == "virtual functions":
-        refuse_other_numbers(operation, before, roots)
+        refuse_vf_recreation(operation, before, roots)
         return ((*operation.words[:2], "0"),)
     (value,) = before.values()
     if kind == "affinity" and not CPU_LIST.fullmatch(value):
@@ -57,41 +56,43 @@ def undo_of(operation: Operation, before: State, links: Sequence[Link], roots: R
     return ((*operation.words[:2], value),)
 
 
-def steering_of(name: str, roots: Roots) -> Actions:
-    """Masks of all queues that steer anything: the kernel forgets those of a queue that goes."""
+def read_queue_steering(name: str, roots: Roots) -> UndoActions:
+    """Actions that restore all non-empty RPS, RFS and XPS settings: the kernel drops those of a removed queue."""
     folder = f"/sys/class/net/{name}/queues"
     try:
-        queues = sorted(os.listdir(roots.file(folder)))
+        queues = sorted(os.listdir(roots.path(folder)))
     except OSError:
         return ()
     found = []
     for queue in queues:
         for file in ("rps_cpus", "rps_flow_cnt") if queue.startswith("rx-") else ("xps_cpus",):
-            content = read_text(roots.file(f"{folder}/{queue}/{file}"))
+            content = read_text(roots.path(f"{folder}/{queue}/{file}"))
             if not isinstance(content, Unreadable) and content.strip("0,"):
                 found.append(("write", f"{folder}/{queue}/{file}", content))
     return tuple(found)
 
 
-def undo_of_mtu(operation: Operation, before: State, links: Sequence[Link]) -> Actions:
-    """The kernel shrinks the links on top with the one below, and does not let them grow again."""
+def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) -> UndoActions:
+    """The kernel reduces the MTU of upper links with that of the lower one, and does not raise it again."""
     name, wanted = operation.interface, int(operation.settings[0][1])
-    index = read_index(name)
-    if wanted < SMALLEST_IPV6_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
-        raise ValueError(f"an MTU below {SMALLEST_IPV6_MTU} would take the IPv6 addresses of {name} away for good")
-    others_ends = ("veth",)  # they name their peer there
+    index = read_ifindex(name)
+    if wanted < IPV6_MIN_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
+        raise ValueError(f"an MTU below {IPV6_MIN_MTU} would take the IPv6 addresses of {name} away for good")
     stacked = (one for one in links if one.lower == index and one.lower_namespace is None)
-    above = [one for one in stacked if one.kind not in others_ends and one.mtu > wanted]
-    others = [("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in above]
-    return ((*operation.words[:6], before["mtu"]), *others)
+    upper = [one for one in stacked if one.kind != "veth" and one.mtu > wanted]  # IFLA_LINK of a veth is its peer
+    return (
+        (*operation.words[:6], before["mtu"]),
+        *(("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper),
+    )
 
 
 def refuse_lost_routes(operation: Operation) -> None:
-    """An address takes routes along that nobody brings back with it; and one that was lent has its time."""
+    """Raises ValueError when deleting an address would remove routes or secondary addresses that adding it again does
+    not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
     own = ipaddress.ip_interface(text)
-    known = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
-    if any("permanent" not in one.flags for one in known):
+    matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
+    if any("permanent" not in one.flags for one in matching):
         raise ValueError(f"{text} was lent to {name}: its time could not be put back")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
@@ -103,15 +104,19 @@ def refuse_lost_routes(operation: Operation) -> None:
 
 
 def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
-    """(gateway, preferred source) of the routes over a link that somebody made, in all tables. Raises OSError."""
+    """(gateway, preferred source) of the routes over a link in all tables, without those of the kernel. Raises
+    OSError."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
-    # before Linux 4.20 the kernel does not look at the link, hence the comparison below
-    query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + struct.pack("=HHI", 8, RTA_OIF, read_index(name))
+    # before Linux 4.20 the kernel does not filter by link, hence the comparison below
+    query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + pack_u32(RTA_OIF, read_ifindex(name))
     found = []
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         for _, payload in netlink.dump(RTM_GETROUTE, query):
-            attributes = dict(iterate(payload[RTMSG.size :])) if len(payload) >= RTMSG.size else {}
-            if payload[5] == RTPROT_KERNEL or number(attributes, RTA_OIF) != read_index(name):
+            if len(payload) < RTMSG.size:
+                continue
+            attributes = dict(iterate(payload[RTMSG.size :]))
+            _, _, _, _, _, protocol, _, _, _ = RTMSG.unpack_from(payload)
+            if protocol == RTPROT_KERNEL or number(attributes, RTA_OIF) != read_ifindex(name):
                 continue
             gateway = internet_address(family, attributes.get(RTA_GATEWAY, b""))
             source = internet_address(family, attributes.get(RTA_PREFSRC, b""))
@@ -119,13 +124,15 @@ def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
     return found
 
 
-def refuse_other_numbers(operation: Operation, before: State, roots: Roots) -> None:
-    """The number of VFs can be set once, and taken back to none."""
-    (now,) = before.values()
+def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> None:
+    """Raises ValueError unless the number of VFs changes from 0 to at most sriov_totalvfs. Its undo is 0."""
+    (current,) = before.values()
     (_, wanted) = operation.settings[0]
-    if now != "0":
-        raise ValueError(f"{operation.subject} has {now} VFs: their number is set from 0 only, or they would be lost")
-    total = read_text(os.path.join(os.path.dirname(roots.file(operation.words[1])), "sriov_totalvfs"))
-    most = parse_integer(total) if isinstance(total, str) else None
-    if most is None or int(wanted) > most:
-        raise ValueError(f"{operation.subject} can have {most or 0} VFs")
+    if current != "0":
+        raise ValueError(
+            f"{operation.subject} has {current} VFs: their number is set from 0 only, or they would be lost"
+        )
+    total = read_text(os.path.join(os.path.dirname(roots.path(operation.words[1])), "sriov_totalvfs"))
+    maximum = parse_integer(total) if isinstance(total, str) else None
+    if maximum is None or int(wanted) > maximum:
+        raise ValueError(f"{operation.subject} can have {maximum or 0} VFs")

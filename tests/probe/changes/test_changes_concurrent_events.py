@@ -1,6 +1,5 @@
-"""What else happens to a host while its change is shown or waits to be kept: links get other names or go, the guard is
-stopped, somebody without rights takes its locks. The link that was changed ends as it was, and no other one is touched.
-"""
+"""Events between plan, change and undo: links are renamed or removed, the guard is stopped, other users take its locks.
+The changed link ends as it was before, and no other link is changed."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ import pytest
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.locks import PREFIX
-from nictop.probe.changes.plan.ifindexes import as_called_now, refuse_another, renamed
+from nictop.probe.changes.locks import LOCK_NAME_PREFIX
+from nictop.probe.changes.plan.ifindexes import refuse_other_link, with_current_name, with_name
 from tests.probe.changes import test_changes
 from tests.support.changes import (
     ADDRESS,
@@ -37,9 +36,9 @@ from tests.support.changes import (
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT
 
-OTHER = "nic9"
-NOBODY = 65534
-SQUAT = """
+OTHER_NAME = "nic9"
+NOBODY_UID = 65534
+LOCK_PROGRAM = """
 import os, socket, sys
 os.setuid(int(sys.argv[1]))
 one = socket.socket(socket.AF_UNIX)
@@ -51,31 +50,31 @@ while True:
         pass
 if sys.argv[3] == "listen":
     one.listen(1)
-print("taken", flush=True)
+print("locked", flush=True)
 sys.stdin.read()
 """
 
 
 host = test_changes.host
-"""The fixture: a namespace with links to change."""
+"""A namespace with links to change."""
 
 
 def rename(host: Namespace, old: str, new: str) -> None:
     host.run(["ip", "link", "set", "dev", old, "name", new])
 
 
-def applied(change: Changing, actions: Actions, keep_within: float = 60.0) -> None:
+def apply_change(change: Changing, actions: Actions, keep_within: float = 60.0) -> None:
     change.apply(actions, keep_within)
     change.said("applied")
 
 
-def undone_by_asking(change: Changing) -> None:
+def undo_by_request(change: Changing) -> None:
     change.ask("undo")
     assert change.said("undone").text == "as asked"
 
 
-def undone_by_another(change: Changing, host: Namespace) -> None:
-    """By whoever comes in the place of a guard that was killed."""
+def undo_by_rescue(change: Changing, host: Namespace) -> None:
+    """By the process that replaces a killed guard."""
     (guard,) = guards_in(host)
     os.kill(guard, signal.SIGKILL)
     assert change.said("undone").text == "the guard was killed"
@@ -83,31 +82,31 @@ def undone_by_another(change: Changing, host: Namespace) -> None:
 
 @pytest.mark.parametrize("swapped", [False, True], ids=["renamed", "names swapped"])
 @pytest.mark.parametrize("killed", [False, True], ids=["guard", "rescue"])
-def test_a_link_that_got_another_name_is_put_back(host: Namespace, swapped: bool, killed: bool) -> None:
-    """Also when its old name is that of another link by now, which is left alone."""
+def test_renamed_link_is_restored(host: Namespace, swapped: bool, killed: bool) -> None:
+    """Also when another link has its old name by then; that one is not changed."""
     old, others = state_of(host), state_of(host, PEER)
     with changing(host) as change:
-        applied(change, SEVERAL)
-        rename(host, LINK, OTHER)
+        apply_change(change, SEVERAL)
+        rename(host, LINK, OTHER_NAME)
         if swapped:
             rename(host, PEER, LINK)
             host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
             others = state_of(host, LINK)
         if killed:
-            undone_by_another(change, host)
+            undo_by_rescue(change, host)
         else:
-            undone_by_asking(change)
+            undo_by_request(change)
     wait_for_no_process_left(host)
     if swapped:
         assert state_of(host, LINK) == others
         rename(host, LINK, PEER)
-    rename(host, OTHER, LINK)
+    rename(host, OTHER_NAME, LINK)
     assert state_of(host) == old
 
 
-def test_a_link_that_has_gone_is_said_and_another_of_its_name_left_alone(host: Namespace) -> None:
+def test_removed_link_is_reported_and_its_successor_untouched(host: Namespace) -> None:
     with changing(host) as change:
-        applied(change, [*MTU, *CHANNELS])
+        apply_change(change, [*MTU, *CHANNELS])
         host.run(["ip", "link", "del", "dev", LINK])
         prepare_host(host)
         host.run(["ip", "link", "set", "dev", LINK, "mtu", "1400"])
@@ -120,8 +119,8 @@ def test_a_link_that_has_gone_is_said_and_another_of_its_name_left_alone(host: N
     wait_for_no_process_left(host)
 
 
-def test_another_link_of_the_name_that_was_shown_is_not_changed(host: Namespace) -> None:
-    """It looks the same to the last setting."""
+def test_other_link_with_the_prepared_name_is_not_changed(host: Namespace) -> None:
+    """Its settings are the same as those of the prepared link."""
     with changing(host) as change:
         shown = change.prepared(MTU)
         host.run(["ip", "link", "del", "dev", LINK])
@@ -144,32 +143,32 @@ def test_another_link_of_the_name_that_was_shown_is_not_changed(host: Namespace)
         ("write /sys/class/net/a/device/sriov_numvfs 0", "write /sys/class/net/b/device/sriov_numvfs 0"),
     ],
 )
-def test_names_in_the_words_of_every_kind(line: str, expected: str) -> None:
-    assert " ".join(renamed(parse_action(line.split(), undoing=True), "b")) == expected
+def test_link_name_is_replaced_in_every_kind(line: str, expected: str) -> None:
+    assert " ".join(with_name(parse_action(line.split(), undoing=True), "b")) == expected
 
 
-def test_what_names_no_link_is_the_same_and_another_link_is_refused() -> None:
+def test_operation_without_link_and_other_link() -> None:
     affinity = parse_action(["write", "/proc/irq/30/smp_affinity_list", "1"])
-    assert as_called_now(affinity, {"a": 1}) is affinity
-    refuse_another("", {"a": 1})
+    assert with_current_name(affinity, {"a": 1}) is affinity
+    refuse_other_link("", {"a": 1})
     with pytest.raises(ValueError, match="lo is not the interface any more"):
-        refuse_another("lo", {"lo": 999_999})
+        refuse_other_link("lo", {"lo": 999_999})
 
 
 # ------------------------------------------------------------------------------------------- stopped
 
 
-def its_time_is_over(change: Changing) -> None:
-    """Nothing is said to it."""
+def deadline_passes(change: Changing) -> None:
+    """Nothing is sent to it."""
     change.said("undone")
 
 
-def it_is_asked_to_undo(change: Changing) -> None:
+def undo_is_requested(change: Changing) -> None:
     change.ask("undo")
     change.said("undone")
 
 
-def the_connection_goes(change: Changing) -> None:
+def connection_ends(change: Changing) -> None:
     assert change.probe.process.stdin is not None
     change.probe.process.stdin.close()
     change.probe.process.wait(LIMIT)
@@ -177,14 +176,14 @@ def the_connection_goes(change: Changing) -> None:
 
 @pytest.mark.parametrize(
     ("event", "keep_within"),
-    [(its_time_is_over, 10.0), (it_is_asked_to_undo, 600.0), (the_connection_goes, 600.0)],
-    ids=["late", "undo", "gone"],
+    [(deadline_passes, 10.0), (undo_is_requested, 600.0), (connection_ends, 600.0)],
+    ids=["deadline", "undo", "disconnected"],
 )
-def test_a_guard_that_is_stopped(host: Namespace, event: Callable[[Changing], None], keep_within: float) -> None:
-    """It would take nothing back until somebody lets it go on, and what nobody kept would stay."""
+def test_stopped_guard_is_replaced(host: Namespace, event: Callable[[Changing], None], keep_within: float) -> None:
+    """A stopped guard does not roll back; another process must."""
     old = state_of(host)
     with changing(host) as change:
-        applied(change, SEVERAL, keep_within)
+        apply_change(change, SEVERAL, keep_within)
         (guard,) = guards_in(host)
         os.kill(guard, signal.SIGSTOP)
         event(change)
@@ -193,13 +192,13 @@ def test_a_guard_that_is_stopped(host: Namespace, event: Callable[[Changing], No
     wait_for_no_process_left(host)
 
 
-# ------------------------------------------------------------------------------------------- strangers
+# ------------------------------------------------------------------------------------------- locks of other users
 
 
 @contextmanager
-def squatter(host: Namespace, subject: str, how: str, user: int = NOBODY) -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody who takes a lock as soon as it is free, and keeps it."""
-    words = [sys.executable, "-c", SQUAT, str(user), PREFIX[1:] + subject, how]
+def lock_process(host: Namespace, subject: str, mode: str, user: int = NOBODY_UID) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of `user` that takes a lock as soon as it is free, and holds it."""
+    words = [sys.executable, "-c", LOCK_PROGRAM, str(user), LOCK_NAME_PREFIX[1:] + subject, mode]
     with subprocess.Popen(
         ["ip", "netns", "exec", host.name, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
@@ -209,21 +208,21 @@ def squatter(host: Namespace, subject: str, how: str, user: int = NOBODY) -> Ite
             process.kill()
 
 
-def said_taken(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdout is not None and process.stdout.readline() == b"taken\n"
+def wait_until_locked(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None and process.stdout.readline() == b"locked\n"
 
 
-def test_a_lock_that_somebody_without_rights_took_keeps_nothing_from_being_taken_back(host: Namespace) -> None:
-    """Anybody may give a socket such a name, and may do it between a guard's end and whoever takes its place."""
+def test_lock_of_an_unprivileged_user_does_not_block_undo(host: Namespace) -> None:
+    """Any user may bind a socket of that name, also between the end of a guard and its replacement."""
     old = state_of(host)
     number = host.inside(lambda: socket.if_nametoindex(LINK))
     with changing(host) as change:
-        applied(change, SEVERAL)
+        apply_change(change, SEVERAL)
         (guard,) = guards_in(host)
-        with squatter(host, f"link {number}", "listen") as somebody:
+        with lock_process(host, f"link {number}", "listen") as process:
             change.probe.process.send_signal(signal.SIGSTOP)
             os.kill(guard, signal.SIGKILL)
-            said_taken(somebody)
+            wait_until_locked(process)
             change.probe.process.send_signal(signal.SIGCONT)
             assert change.said("undone").text == "the guard was killed"
             assert state_of(host) == old
@@ -232,35 +231,35 @@ def test_a_lock_that_somebody_without_rights_took_keeps_nothing_from_being_taken
     wait_for_no_process_left(host)
 
 
-def test_whose_a_lock_is_can_be_asked_again_and_again(host: Namespace) -> None:
+def test_lock_holder_can_be_queried_repeatedly(host: Namespace) -> None:
     def refused() -> str:
-        with pytest.raises(ValueError, match="under way") as why:
-            locks.take(["one"])
-        return str(why.value)
+        with pytest.raises(ValueError, match="under way") as error:
+            locks.acquire(["one"])
+        return str(error.value)
 
-    def ask() -> set[str]:
-        held = locks.take(["one"])
+    def query() -> set[str]:
+        held = locks.acquire(["one"])
         try:
             return {refused() for _ in range(20)}
         finally:
             held.close()
 
-    (said,) = host.inside(ask)
-    assert f"process {os.getpid()} of " in said
+    (text,) = host.inside(query)
+    assert f"process {os.getpid()} of " in text
 
 
-def test_a_lock_of_another_change_is_respected(host: Namespace) -> None:
-    def take_after(held: str) -> str:
+def test_lock_of_another_change_is_respected(host: Namespace) -> None:
+    def acquire_lock(subject: str) -> str:
         try:
-            locks.take([held], 0.1, despite_strangers=True).close()
+            locks.acquire([subject], 0.1, ignore_other_users=True).close()
         except ValueError as error:
             return str(error)
         return ""
 
-    with squatter(host, "one", "listen", user=os.geteuid()) as somebody:
-        said_taken(somebody)
-        assert f"process {somebody.pid} of " in host.inside(lambda: take_after("one"))
-    assert not host.inside(lambda: take_after("one"))
-    with squatter(host, "one", "only bind") as somebody:
-        said_taken(somebody)
-        assert not host.inside(lambda: take_after("one")), "nobody says whose it is"
+    with lock_process(host, "one", "listen", user=os.geteuid()) as process:
+        wait_until_locked(process)
+        assert f"process {process.pid} of " in host.inside(lambda: acquire_lock("one"))
+    assert not host.inside(lambda: acquire_lock("one"))
+    with lock_process(host, "one", "only bind") as process:
+        wait_until_locked(process)
+        assert not host.inside(lambda: acquire_lock("one")), "the holder is unknown"
