@@ -240,8 +240,8 @@ class Probe:
     def _say_change(self, fields: dict[str, object]) -> None:
         self._say("change", fields)
 
-    def _say_traffic(self, fields: dict[str, object], *, dispensable: bool = False) -> None:
-        self._say("traffic", fields, dispensable=dispensable)
+    def _say_traffic(self, fields: dict[str, object], *, droppable: bool = False) -> None:
+        self._say("traffic", fields, dispensable=droppable)
 
     def _expect_life(self) -> None:
         """From now on the next request has the whole heartbeat to come."""

@@ -18,7 +18,7 @@ from nictop.probe.changes import daemonize, locks
 from nictop.probe.changes.guard import (
     KEEP_COMMAND,
     LOCK_TIMEOUT,
-    MAX_MESSAGE_BYTES,
+    MAX_REPORT_BYTES,
     UNDO_COMMAND,
     Guard,
     UndoRecord,
@@ -118,7 +118,7 @@ class Executor:
             *lines, worker.buffer = (worker.buffer + data).split(b"\n")
             for line in lines:
                 self._handle_message(worker, line)
-            if len(worker.buffer) > MAX_MESSAGE_BYTES:
+            if len(worker.buffer) > MAX_REPORT_BYTES:
                 break
         self._handle_exit(worker, now)
 

@@ -31,7 +31,7 @@ LOCK_TIMEOUT = 0.5
 """Seconds to wait for locks of a guard that is just exiting."""
 RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+MAX_REPORT_BYTES = 4 * 1024 * 1024
 KEEP_COMMAND, UNDO_COMMAND = b"keep", b"undo"
 REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "the connection is gone",

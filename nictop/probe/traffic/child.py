@@ -1,8 +1,8 @@
-"""One process that makes traffic, and what ends it: a session of its own, pipes for its words, no way to stay behind.
+"""A child process that generates traffic, with its own session and pipes, and its termination in every case.
 
-It dies with the probe (PR_SET_PDEATHSIG, see `parent_death`); otherwise SIGTERM, a moment, SIGKILL, always to its own
-process group, whose number cannot belong to others as long as its leader has not been waited for. Whatever it starts
-belongs to the same group. Nothing here ever waits but `end_now`.
+It is killed with the probe (PR_SET_PDEATHSIG, `kernel.pdeathsig`); otherwise SIGTERM and, after a timeout, SIGKILL are
+sent to its process group. The group's number cannot be reused before its leader has been reaped, and all processes that
+it starts belong to the group. Only `terminate_all` blocks.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ if TYPE_CHECKING:
 
     Program = Union[Sequence[str], Callable[[], Union[int, None]]]
 
-PATIENCE = 0.3
-"""Seconds from SIGTERM to SIGKILL, and from the end of one of pipes and process to the end of the other."""
-LAST_PATIENCE = 0.2
-"""Seconds that `end_now` waits after SIGKILL: a process that the kernel holds longer ends when it lets go."""
-SOON, LATER = 0.005, 0.5
-"""Seconds until the next look at a child that is about to end, and at one that works."""
-READ = 64 * 1024
-LONGEST_LINE = 256 * 1024
-"""Bytes; the rest of a longer one is left out."""
-STARTING = b"+"
-"""What the child says right before it becomes what it is to be."""
+TERMINATE_TIMEOUT = 0.3
+"""Seconds from SIGTERM to SIGKILL; also from the end of the process to that of its pipes, and the other way round."""
+KILL_TIMEOUT = 0.2
+"""Seconds that `terminate_all` waits after SIGKILL; a process in uninterruptible sleep ends later."""
+POLL_FAST_SECONDS, POLL_SLOW_SECONDS = 0.005, 0.5
+"""Seconds between checks of a child that is about to end, and of one that runs."""
+OUTPUT_READ_BYTES = 64 * 1024
+MAX_OUTPUT_LINE_BYTES = 256 * 1024
+"""Bytes; the rest of a longer line is dropped."""
+START_MARK = b"+"
+"""Sent by the child right before it runs the program."""
 
 
 class TrafficChild:
-    """A child made with `start`. `outputs`: descriptor → stream name, to be polled for reading and given to `read`;
-    until `starting` is -1 that is the only one. Times are CLOCK_MONOTONIC."""
+    """A child made with `start`. `outputs`: descriptor → "stdout" or "stderr", to be polled and passed to `read`;
+    before that, poll `start_pipe` until it is -1. Times are CLOCK_MONOTONIC."""
 
-    def __init__(self, pid: int, starting: int, outputs: dict[int, str], deadline: float) -> None:
+    def __init__(self, pid: int, start_pipe: int, outputs: dict[int, str], deadline: float) -> None:
         self.pid = pid
-        self.starting = starting
+        self.start_pipe = start_pipe
         self.outputs = outputs
         self.deadline = deadline
-        self.terminated: float | None = None
-        """When it was sent SIGTERM."""
+        self.terminated_at: float | None = None
+        """When SIGTERM was sent."""
         self._killed = self._exited = False
-        self._silent_since: float | None = None
-        self._rest = dict.fromkeys(outputs, b"")
-        self._said = b""
+        self._half_ended_since: float | None = None
+        self._partial_lines = dict.fromkeys(outputs, b"")
+        self._start_message = b""
 
     @classmethod
     def start(cls, program: Program, deadline: float) -> TrafficChild:
-        """Run a command line, its first word a path, or a function of ours. Raises OSError when there is no process or
-        descriptor left for it; what fails later is told by `has_started`."""
+        """Run a command line, its first word a path, or a function. Raises OSError when no process or pipe can be made;
+        later errors are returned by `start_result`."""
         pipes: list[int] = []
         try:
             for _ in range(3):
                 pipes += os.pipe()
             parent = os.getpid()
-            # what arrives before the child has dropped the probe's handlers would end the probe
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            # until the child has reset the handlers, a signal to it would end the probe (wakeup descriptor)
+            blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 pid = os.fork()
                 if pid == 0:
-                    _become(program, parent, pipes[1], pipes[3], pipes[5])
+                    _run_child(program, parent, pipes[1], pipes[3], pipes[5])
             finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
         except OSError:
             for descriptor in pipes:
                 os.close(descriptor)
@@ -74,119 +74,121 @@ class TrafficChild:
             os.set_blocking(readable, False)
         return cls(pid, pipes[0], {pipes[2]: "stdout", pipes[4]: "stderr"}, deadline)
 
-    def has_started(self) -> tuple[bool | None, str]:
-        """What the start has come to: None: not yet known; False: why it failed, in a sentence. Closes `starting` when
-        it is known."""
+    def start_result(self) -> tuple[bool | None, str]:
+        """(started, error): None while unknown, False with a sentence when it failed. Closes `start_pipe` when it is
+        known."""
         while True:
             try:
-                part = os.read(self.starting, READ)
+                data = os.read(self.start_pipe, OUTPUT_READ_BYTES)
             except BlockingIOError:
                 return None, ""
-            if not part:
+            if not data:
                 break
-            self._said += part
-        os.close(self.starting)
-        self.starting = -1
-        if self._said == STARTING:
+            self._start_message += data
+        os.close(self.start_pipe)
+        self.start_pipe = -1
+        if self._start_message == START_MARK:
             return True, ""
-        return False, self._said.lstrip(STARTING).decode("utf-8", "replace") or "it was ended before it had started"
+        return False, self._start_message.lstrip(START_MARK).decode(
+            "utf-8", "replace"
+        ) or "it was ended before it had started"
 
     def read(self, descriptor: int) -> list[str]:
-        """The lines that have come on one of `outputs`, without their ends; closed and removed there at its end."""
+        """Complete lines from one of `outputs`, without line ends; at its end the descriptor is closed and removed."""
         try:
-            part = os.read(descriptor, READ)
+            data = os.read(descriptor, OUTPUT_READ_BYTES)
         except BlockingIOError:
             return []
-        *lines, rest = (self._rest[descriptor] + part).split(b"\n")
-        if not part:
+        *lines, rest = (self._partial_lines[descriptor] + data).split(b"\n")
+        if not data:
             lines, rest = [rest] if rest else [], b""
             self._close(descriptor)
-        self._rest[descriptor] = rest[:LONGEST_LINE]
-        return [line[:LONGEST_LINE].decode("utf-8", "replace").rstrip("\r") for line in lines]
+        self._partial_lines[descriptor] = rest[:MAX_OUTPUT_LINE_BYTES]
+        return [line[:MAX_OUTPUT_LINE_BYTES].decode("utf-8", "replace").rstrip("\r") for line in lines]
 
     def terminate(self, now: float) -> None:
-        """SIGTERM, once; `advance` does the rest."""
-        if self.terminated is None:
-            self.terminated = now
+        """Send SIGTERM once; `advance` does the rest."""
+        if self.terminated_at is None:
+            self.terminated_at = now
             self._signal(signal.SIGTERM)
 
     def advance(self, now: float) -> bool:
-        """Do what is due; True: it has ended and its pipes have: `reap` it."""
+        """Do what is due. True: the process and its pipes have ended; call `reap`."""
         if not self._exited:
             self._exited = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
             if self._exited:
-                self._signal(signal.SIGKILL)  # to those it has left behind
-        if self.terminated is not None and not self._killed and now >= self.terminated + PATIENCE:
+                self._signal(signal.SIGKILL)  # its own children in the group
+        if self.terminated_at is not None and not self._killed and now >= self.terminated_at + TERMINATE_TIMEOUT:
             self._killed = True
             self._signal(signal.SIGKILL)
-        open_pipes = bool(self.outputs) or self.starting >= 0
+        open_pipes = bool(self.outputs) or self.start_pipe >= 0
         if self._exited != open_pipes:
-            self._silent_since = None
-        elif self._silent_since is None:
-            self._silent_since = now
-        elif now >= self._silent_since + PATIENCE:
+            self._half_ended_since = None
+        elif self._half_ended_since is None:
+            self._half_ended_since = now
+        elif now >= self._half_ended_since + TERMINATE_TIMEOUT:
             if self._exited:
-                self.close()  # somebody outside the group holds them
+                self.close()  # a process outside the group has them open
             else:
-                self.terminate(now)  # works on without words: nobody could tell what it does
-        return self._exited and not (self.outputs or self.starting >= 0)
+                self.terminate(now)  # it goes on without output, and cannot be observed
+        return self._exited and not (self.outputs or self.start_pipe >= 0)
 
-    def next_moment(self, now: float) -> float:
-        """When `advance` should be called again."""
-        held = self.terminated is not None and now > self.terminated + 2 * PATIENCE
-        if not held and (self._exited or self.terminated is not None or not self.outputs):
-            return now + SOON
-        return now + LATER if held else min(self.deadline, now + LATER)
+    def next_deadline(self, now: float) -> float:
+        """When to call `advance` again."""
+        is_stuck = self.terminated_at is not None and now > self.terminated_at + 2 * TERMINATE_TIMEOUT
+        if not is_stuck and (self._exited or self.terminated_at is not None or not self.outputs):
+            return now + POLL_FAST_SECONDS
+        return now + POLL_SLOW_SECONDS if is_stuck else min(self.deadline, now + POLL_SLOW_SECONDS)
 
     def reap(self) -> tuple[int | None, int | None]:
-        """(exit status, signal) of a child that has ended; one of them is None."""
+        """(exit status, signal) of an ended child; one of them is None."""
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return (code, None) if code >= 0 else (None, -code)
 
     def close(self) -> None:
-        """Its pipes."""
+        """Close its pipes."""
         for descriptor in list(self.outputs):
             self._close(descriptor)
-        if self.starting >= 0:
-            os.close(self.starting)
-            self.starting = -1
+        if self.start_pipe >= 0:
+            os.close(self.start_pipe)
+            self.start_pipe = -1
 
     def _close(self, descriptor: int) -> None:
         os.close(descriptor)
         del self.outputs[descriptor]
 
-    def _signal(self, number: int) -> None:
+    def _signal(self, signal_number: int) -> None:
         try:
-            os.killpg(self.pid, number)
+            os.killpg(self.pid, signal_number)
         except ProcessLookupError:
-            os.kill(self.pid, number)  # has not made its session yet
+            os.kill(self.pid, signal_number)  # before its setsid()
         except PermissionError:
-            pass  # none of them is ours any more: PR_SET_PDEATHSIG and the end of its pipes are left
+            pass  # the whole group runs as another user: PR_SET_PDEATHSIG and the end of its pipes remain
 
 
-def end_now(children: Sequence[TrafficChild]) -> None:
-    """End them all and wait for them: SIGTERM, `PATIENCE`, SIGKILL, `LAST_PATIENCE`."""
+def terminate_all(children: Sequence[TrafficChild]) -> None:
+    """Terminate all and wait: SIGTERM, `TERMINATE_TIMEOUT`, SIGKILL, `KILL_TIMEOUT`."""
     start = time.monotonic()
     for child in children:
         child.close()
         child.terminate(start)
-    left = list(children)
-    while left and time.monotonic() < start + PATIENCE + LAST_PATIENCE:
-        for child in list(left):
+    remaining = list(children)
+    while remaining and time.monotonic() < start + TERMINATE_TIMEOUT + KILL_TIMEOUT:
+        for child in list(remaining):
             if child.advance(time.monotonic()):
                 child.reap()
-                left.remove(child)
-        if left:
+                remaining.remove(child)
+        if remaining:
             time.sleep(0.002)
 
 
-def _become(program: Program, parent: int, starting: int, stdout: int, stderr: int) -> NoReturn:
-    """The child's side of the fork: signals, session and descriptors of its own, then the program."""
+def _run_child(program: Program, parent: int, start_pipe: int, stdout: int, stderr: int) -> NoReturn:
+    """The child after fork: default signals, own session and descriptors, then the program."""
     status = 127
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        for signal_number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(signal_number, signal.SIG_DFL)
         os.setsid()
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         from nictop.probe.kernel.pdeathsig import die_with
@@ -195,12 +197,12 @@ def _become(program: Program, parent: int, starting: int, stdout: int, stderr: i
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(stdout, 1)
         os.dup2(stderr, 2)
-        os.write(starting, STARTING)
+        os.write(start_pipe, START_MARK)
         if not callable(program):
             os.execv(program[0], list(program))
         for name in os.listdir("/proc/self/fd"):
             if int(name) > 2:
-                with contextlib.suppress(OSError):  # the one that the listing itself had open
+                with contextlib.suppress(OSError):  # the descriptor of the listing itself
                     os.close(int(name))
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         status = 1
@@ -208,7 +210,7 @@ def _become(program: Program, parent: int, starting: int, stdout: int, stderr: i
     except BaseException as error:
         name = "" if isinstance(error, OSError) else f"{type(error).__name__}: "
         text = f"{name}{getattr(error, 'strerror', None) or error}"
-        place = 2 if status == 1 else starting
-        os.write(place, text.encode("utf-8", "replace")[:2000])
+        descriptor = 2 if status == 1 else start_pipe
+        os.write(descriptor, text.encode("utf-8", "replace")[:2000])
     finally:
         os._exit(status)

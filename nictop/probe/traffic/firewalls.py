@@ -1,8 +1,8 @@
-"""Which firewalls keep packets from this host or in it: firewalld, ufw, and the input and output chains of nftables.
+"""Firewalls that may drop packets of this host: firewalld, ufw, and the input and output chains of nftables.
 
-Reads the names of processes, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains by netlink (NFT_MSG_GETCHAIN,
-linux/netfilter/nf_tables.h), which only root may. Yields `records.Firewalls`. Where nf_tables is a module that nobody
-has needed so far, the question would load it: it is not asked then, for there are no chains.
+Reads process names, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains over netlink (NFT_MSG_GETCHAIN,
+linux/netfilter/nf_tables.h), which needs root. Yields `records.Firewalls`. Where nf_tables is a module that is not
+loaded there are no chains, and no request is sent, because it would load the module.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ NFNL_SUBSYS_NFTABLES = 10
 NFT_MSG_GETCHAIN = 4
 NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = 1, 3, 4, 5, 7
 NFTA_HOOK_HOOKNUM = 1
-HOOKS = {1: "input", 3: "output"}
-"""NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT"""
+NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT = 1, 3
+HOOKS = {NF_INET_LOCAL_IN: "input", NF_INET_LOCAL_OUT: "output"}
 NF_DROP = 0
-FAMILIES = {1: "inet", 2: "ip", 10: "ip6"}
-"""NFPROTO_*, of which a chain with such a hook sees IP packets."""
-ADDRESS_HEADER = struct.Struct("=BBH")
+NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6 = 1, 2, 10
+FAMILIES = {NFPROTO_INET: "inet", NFPROTO_IPV4: "ip", NFPROTO_IPV6: "ip6"}
+NFGENMSG = struct.Struct("=BBH")
 """struct nfgenmsg: family, version, resource."""
 NO_NFTABLES = (errno.EINVAL, errno.EPROTONOSUPPORT)
-"""The kernel has no nf_tables, or not even nfnetlink."""
-MOST = 64
-"""Chains that are told."""
-LARGEST_INDEX = 8 * 1024 * 1024
+"""Errors of a kernel without nf_tables, or without nfnetlink."""
+MAX_CHAINS = 64
+"""Chains in one record."""
+MAX_MODULES_DEP_BYTES = 8 * 1024 * 1024
 """Bytes of modules.dep."""
 
-ENABLED = pattern(r"""^\s*ENABLED\s*=\s*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
+UFW_ENABLED = pattern(r"""^\s*ENABLED\s*=\s*["']?yes\b""", re.MULTILINE | re.IGNORECASE)
 
 
 def read_firewalls(
     proc: str = "/proc", etc: str = "/etc", sys: str = "/sys", modules: str = "/lib/modules"
 ) -> Firewalls:
-    """See the module. Never raises OSError."""
+    """Never raises OSError."""
     unreadable: dict[str, Unreadable] = {}
-    firewalld, trouble = _firewalld(proc)
-    if firewalld is None and trouble is not None:
-        unreadable["firewalld"] = trouble
+    firewalld, unreadable_processes = _find_firewalld(proc)
+    if firewalld is None and unreadable_processes is not None:
+        unreadable["firewalld"] = unreadable_processes
     text = read_text(f"{etc}/ufw/ufw.conf")
     if isinstance(text, Unreadable) and text.reason != "missing":
         unreadable["ufw"] = text
-    chains = _chains() if _knows_nftables(sys, modules) else ()
+    chains = _read_chains() if _has_nftables(sys, modules) else ()
     if isinstance(chains, Unreadable):
         unreadable["chains"] = chains
         chains = ()
@@ -62,41 +62,41 @@ def read_firewalls(
 
 
 def parse_ufw(text: str) -> bool:
-    """Whether ufw.conf switches it on."""
-    return ENABLED.search(text) is not None
+    """Whether ufw.conf enables ufw."""
+    return UFW_ENABLED.search(text) is not None
 
 
 def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
-    """Messages of a dump of all chains, without their netlink header → those with hook input, then those with hook
-    output; garbage is left out."""
+    """Messages of a chain dump without netlink headers → filter chains with hook input, then those with hook output;
+    malformed messages are skipped."""
     found: set[tuple[str, ...]] = set()
     for body in bodies:
-        if len(body) < ADDRESS_HEADER.size:
+        if len(body) < NFGENMSG.size:
             continue
-        family = FAMILIES.get(body[0])
-        fields = dict(netlink.iterate(body[ADDRESS_HEADER.size :]))
-        hook = dict(netlink.iterate(fields.get(NFTA_CHAIN_HOOK, b"")))
+        family = FAMILIES.get(NFGENMSG.unpack_from(body)[0])
+        fields = dict(netlink.iterate(body[NFGENMSG.size :]))
+        hook_fields = dict(netlink.iterate(fields.get(NFTA_CHAIN_HOOK, b"")))
         table, name = (netlink.text(fields.get(kind, b"")) for kind in (NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME))
         if family is None or not table or not name or netlink.text(fields.get(NFTA_CHAIN_TYPE, b"")) != "filter":
             continue
-        place = HOOKS.get(_number(hook.get(NFTA_HOOK_HOOKNUM)) or 0)
-        if place is not None:
+        hook = HOOKS.get(_number(hook_fields.get(NFTA_HOOK_HOOKNUM)) or 0)
+        if hook is not None:
             policy = "drop" if _number(fields.get(NFTA_CHAIN_POLICY)) == NF_DROP else "accept"
-            found.add((place, family, table, name, policy))
-    chosen: Any = sorted(found)[:MOST]
-    return tuple(FilterChain(family, table, name, policy, hook) for hook, family, table, name, policy in chosen)
+            found.add((hook, family, table, name, policy))
+    ordered: Any = sorted(found)[:MAX_CHAINS]
+    return tuple(FilterChain(family, table, name, policy, hook) for hook, family, table, name, policy in ordered)
 
 
 def _number(value: bytes | None) -> int | None:
-    """nf_tables sends its numbers in network byte order."""
+    """An nf_tables integer; they are in network byte order."""
     return int.from_bytes(value, "big") if value else None
 
 
-def _chains() -> tuple[FilterChain, ...] | Unreadable:
-    kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN
+def _read_chains() -> tuple[FilterChain, ...] | Unreadable:
+    message_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN
     try:
         with netlink.NetlinkSocket(NETLINK_NETFILTER, timeout=2.0) as kernel:
-            replies = kernel.dump(kind, ADDRESS_HEADER.pack(0, 0, 0))
+            replies = kernel.dump(message_type, NFGENMSG.pack(0, 0, 0))
     except OSError as error:
         if error.errno in NO_NFTABLES:
             return ()
@@ -104,21 +104,21 @@ def _chains() -> tuple[FilterChain, ...] | Unreadable:
     return parse_chains(body for _, body in replies)
 
 
-def _knows_nftables(sys: str, modules: str) -> bool:
-    """Whether the kernel has nf_tables at work, or built in: asking changes nothing."""
+def _has_nftables(sys: str, modules: str) -> bool:
+    """Whether nf_tables is loaded or built in, so that a request does not load it."""
     if os.path.isdir(f"{sys}/module/nf_tables"):
         return True
-    index = read_text(f"{modules}/{os.uname().release}/modules.dep", LARGEST_INDEX)
+    index = read_text(f"{modules}/{os.uname().release}/modules.dep", MAX_MODULES_DEP_BYTES)
     return not (isinstance(index, str) and "/nf_tables.ko" in index)
 
 
-def _firewalld(proc: str) -> tuple[int | None, Unreadable | None]:
-    """The one of this network namespace."""
-    processes, trouble = read_processes(proc)
-    home = namespace_of("self", proc)
+def _find_firewalld(proc: str) -> tuple[int | None, Unreadable | None]:
+    """(process id of firewalld in this network namespace, why processes could not be read)."""
+    processes, unreadable_processes = read_processes(proc)
+    namespace = namespace_of("self", proc)
     for pid, comm in processes.items():
         if comm == "firewalld":
-            place = namespace_of(pid, proc)
-            if place is None or home is None or place == home:
+            other = namespace_of(pid, proc)
+            if other is None or namespace is None or other == namespace:
                 return pid, None
-    return None, trouble
+    return None, unreadable_processes

@@ -1,6 +1,7 @@
-"""What a probe is asked about traffic: the object in a request → `TrafficCommand`, or a sentence about what is wrong.
+"""Validate a traffic request: the object in a `records.Request` → `TrafficCommand`, or ValueError with a sentence.
+Pure.
 
-Strict, other than the rest of a request: what starts a process must be understood whole. Pure.
+Stricter than other requests: one that starts a process must be valid as a whole.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAME = re.compile(r"[!-~]{1,64}", re.ASCII)
+REQUEST_ID = re.compile(r"[!-~]{1,64}", re.ASCII)
 ZONE = re.compile(r"[^\s/%\x00-\x20]{1,15}")
-LONGEST = 86400.0
-"""Seconds that a child may live."""
-FASTEST, SLOWEST = 0.1, 60.0
+MAX_DEADLINE_SECONDS = 86400.0
+"""Seconds that a child may run."""
+MIN_SOCKET_INTERVAL, MAX_SOCKET_INTERVAL = 0.1, 60.0
 """Seconds between two readings of its sockets."""
-MOST_WORDS, LONGEST_WORD = 64, 128
+MAX_ARGUMENTS, MAX_ARGUMENT_CHARS = 64, 128
 
 
 class TrafficCommand:
-    """A `records.TrafficRequest` that makes sense: fields of the same names."""
+    """A valid `records.TrafficRequest`, with the same fields."""
 
     def __init__(self, request: Mapping[str, object]) -> None:
         """Raises ValueError with a sentence."""
@@ -32,13 +33,13 @@ class TrafficCommand:
         self.arguments: list[str] = []
         self.port, self.address = 0, ""
         self.source, self.ifindex = "", 0
-        self.deadline, self.interval, self.sockets, self.threads = 0.0, SLOWEST, False, False
+        self.deadline, self.interval, self.sockets, self.threads = 0.0, MAX_SOCKET_INTERVAL, False, False
         if self.action == "start":
-            self._take_start(request)
+            self._check_start(request)
         elif self.action == "path":
-            self._take_path(request)
+            self._check_path(request)
 
-    def _take_path(self, request: Mapping[str, object]) -> None:
+    def _check_path(self, request: Mapping[str, object]) -> None:
         address, source, ifindex = request.get("address"), request.get("source"), request.get("ifindex", 0)
         if not is_address(address) or not is_address(source) or (":" in str(address)) != (":" in str(source)):
             raise ValueError("address and source are not two numeric addresses of one IP version")
@@ -46,13 +47,13 @@ class TrafficCommand:
             raise ValueError("ifindex is not a number from 0 to 2147483647")
         self.address, self.source, self.ifindex = str(address), str(source), ifindex
 
-    def _take_start(self, request: Mapping[str, object]) -> None:
+    def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))
         self.generator = _one_of(request, "generator", ("iperf3", "builtin"))
-        words = request.get("arguments", [])
-        if not isinstance(words, list) or len(words) > MOST_WORDS or not all(map(is_word, words)):
-            raise ValueError(f"arguments is not a list of at most {MOST_WORDS} short words")
-        self.arguments = words
+        arguments = request.get("arguments", [])
+        if not isinstance(arguments, list) or len(arguments) > MAX_ARGUMENTS or not all(map(is_argument, arguments)):
+            raise ValueError(f"arguments is not a list of at most {MAX_ARGUMENTS} short words")
+        self.arguments = arguments
         port = request.get("port")
         if type(port) is not int or not 0 < port < 65536:
             raise ValueError("port is not a number from 1 to 65535")
@@ -63,12 +64,16 @@ class TrafficCommand:
         if address is not None and not is_address(address):
             raise ValueError("address is not a numeric IPv4 or IPv6 address")
         self.address = str(address or "")
-        self.deadline = _seconds(request, "deadline", LONGEST)
+        self.deadline = _seconds(request, "deadline", MAX_DEADLINE_SECONDS)
         sockets = request.get("sockets", False)
         if not isinstance(sockets, bool):
             raise ValueError("sockets is not true or false")
         self.sockets = sockets
-        self.interval = max(FASTEST, _seconds(request, "interval", SLOWEST)) if sockets else SLOWEST
+        self.interval = (
+            max(MIN_SOCKET_INTERVAL, _seconds(request, "interval", MAX_SOCKET_INTERVAL))
+            if sockets
+            else MAX_SOCKET_INTERVAL
+        )
         threads = request.get("threads", False)
         if not isinstance(threads, bool):
             raise ValueError("threads is not true or false")
@@ -76,20 +81,20 @@ class TrafficCommand:
 
 
 def request_id(request: Mapping[str, object]) -> str:
-    """Its id; ValueError when it has none that may be repeated in an answer."""
+    """The id of a request. Raises ValueError unless it can be repeated in a reply."""
     name = request.get("id")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if not isinstance(name, str) or not REQUEST_ID.fullmatch(name):
         raise ValueError("id is not a word of 1 to 64 printable ASCII characters")
     return name
 
 
-def is_word(value: object) -> bool:
+def is_argument(value: object) -> bool:
     """Whether a value can be an argument of a program."""
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_WORD and "\0" not in value and value.isprintable()
+    return isinstance(value, str) and 0 < len(value) <= MAX_ARGUMENT_CHARS and "\0" not in value and value.isprintable()
 
 
 def is_address(value: object) -> bool:
-    """A numeric address, IPv6 also with a zone."""
+    """Whether a value is a numeric address; IPv6 may have a zone."""
     if not isinstance(value, str) or not value.isprintable():
         return False
     number, percent, zone = value.partition("%")
@@ -102,15 +107,15 @@ def is_address(value: object) -> bool:
     return False
 
 
-def _one_of(request: Mapping[str, object], field: str, words: tuple[str, ...]) -> str:
+def _one_of(request: Mapping[str, object], field: str, choices: tuple[str, ...]) -> str:
     value = request.get(field)
-    if not isinstance(value, str) or value not in words:
-        raise ValueError(f"{field} is not one of {', '.join(words)}")
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{field} is not one of {', '.join(choices)}")
     return value
 
 
-def _seconds(request: Mapping[str, object], field: str, most: float) -> float:
+def _seconds(request: Mapping[str, object], field: str, maximum: float) -> float:
     value = request.get(field)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-        raise ValueError(f"{field} is not a number of seconds above 0 and up to {most:g}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= maximum:
+        raise ValueError(f"{field} is not a number of seconds above 0 and up to {maximum:g}")
     return float(value)

@@ -1,9 +1,9 @@
-"""TCP sockets of given processes as the kernel sees them: netlink sock_diag, INET_DIAG_INFO.
+"""TCP sockets of given processes with the kernel's statistics: netlink sock_diag, INET_DIAG_INFO.
 
-Reads /proc/PID/fd for the sockets that a process has open, and dumps (SOCK_DIAG_BY_FAMILY, IPv4 and IPv6) the TCP
-sockets at one port, filtered by the kernel, so that the cost does not grow with the other connections of the host.
-Yields dictionaries in the fields of `records.TrafficSocket` (not the class: the probe itself would need
-`dataclasses`). Layouts: linux/inet_diag.h, linux/tcp.h; a field that the kernel is too old for is None.
+Reads /proc/PID/fd for the sockets that a process has open, and dumps the TCP sockets with one port
+(SOCK_DIAG_BY_FAMILY, IPv4 and IPv6). The kernel filters by port, so other connections of the host cost nothing. Yields
+dictionaries with the fields of `records.TrafficSocket`, because the record class would need `dataclasses`. Layouts:
+linux/inet_diag.h, linux/tcp.h; fields that an older kernel does not have are None.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    Fields = dict[str, Any]
+    SocketFields = dict[str, Any]
 
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
 INET_DIAG_REQ_BYTECODE = 1
 INET_DIAG_INFO, INET_DIAG_CONG = 2, 4
 
-REQUEST = struct.Struct("=BBBxI48x")
-"""struct inet_diag_req_v2: family, protocol, extensions (bit n - 1 asks for INET_DIAG_n), states; no socket id."""
-MESSAGE = struct.Struct("=BBBB 2s2s16s16s 12x 4x4x4x I I")
+INET_DIAG_REQ_V2 = struct.Struct("=BBBxI48x")
+"""struct inet_diag_req_v2: family, protocol, extensions (bit n - 1 requests INET_DIAG_n), states; no socket id."""
+INET_DIAG_MSG = struct.Struct("=BBBB 2s2s16s16s 12x 4x4x4x I I")
 """struct inet_diag_msg: family, state, timer, retransmissions; id: source port, destination port (network order),
 source, destination; then expires, queues, uid and inode."""
-OPERATION = struct.Struct("=BBH")
-"""struct inet_diag_bc_op: code, where to go when true, when false (bytes from here)."""
-JMP, S_GE, S_LE, D_GE, D_LE = 1, 2, 3, 4, 5
+INET_DIAG_BC_OP = struct.Struct("=BBH")
+"""struct inet_diag_bc_op: code, offsets in bytes from here for yes and for no."""
+INET_DIAG_BC_JMP, INET_DIAG_BC_S_GE, INET_DIAG_BC_S_LE, INET_DIAG_BC_D_GE, INET_DIAG_BC_D_LE = 1, 2, 3, 4, 5
 
-STATES = (
+TCP_STATES = (
     "",
     "established",
     "syn-sent",
@@ -50,18 +50,20 @@ STATES = (
     "listen",
     "closing",
 )
-"""Words of ss by TCP_* number."""
-WANTED = sum(1 << STATES.index(word) for word in STATES if word not in ("", "syn-recv", "time-wait", "listen"))
-"""Those that can have a process and figures."""
+"""Names in ss(8), by TCP_* number (net/tcp_states.h)."""
+STATE_MASK = sum(
+    1 << TCP_STATES.index(name) for name in TCP_STATES if name not in ("", "syn-recv", "time-wait", "listen")
+)
+"""States with a process and with statistics."""
 
 U32, U64 = struct.Struct("=I"), struct.Struct("=Q")
-UNLIMITED = (1 << 64) - 1
-NEVER_MEASURED = (1 << 32) - 1
-SMALL = {"snd_mss": 16, "lost": 32, "rtt": 68, "rttvar": 72, "congestion_window": 80, "retransmits": 100}
-"""Field → offset in struct tcp_info of a __u32 that has been there since Linux 2.6."""
-SHORTEST = 104
-"""Bytes of the struct up to there."""
-LARGE = {
+NO_PACING_RATE = (1 << 64) - 1
+NO_MIN_RTT = (1 << 32) - 1
+TCP_INFO_U32 = {"snd_mss": 16, "lost": 32, "rtt": 68, "rttvar": 72, "congestion_window": 80, "retransmits": 100}
+"""Field → offset in struct tcp_info of a __u32 that exists since Linux 2.6."""
+MIN_TCP_INFO_BYTES = 104
+"""Bytes of struct tcp_info up to those fields."""
+TCP_INFO_U64 = {
     "pacing_rate": 104,
     "bytes_acked": 120,
     "bytes_received": 128,
@@ -71,24 +73,24 @@ LARGE = {
     "buffer_limited": 184,
     "bytes_retransmitted": 208,
 }
-"""Field → offset of a __u64 that came later."""
-MINIMUM_RTT, SEND_WINDOW = 148, 228
+"""Field → offset of a __u64 that was added later."""
+TCP_INFO_MIN_RTT, TCP_INFO_SND_WND = 148, 228
 
 
 class SocketDiagnosis:
-    """A kept netlink socket for dumps; opened when first needed. `proc` is where procfs stands."""
+    """A netlink socket for dumps, opened with the first one. `proc`: where procfs is mounted."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._netlink: netlink.NetlinkSocket | None = None
 
-    def read(self, pids: Iterable[int], port: int) -> tuple[list[Fields], dict[str, str] | None]:
-        """The connections of `pids` with `port` at either end, by inode; and why they could not be read, in the fields
-        of `records.Unreadable`. Listening sockets are not among them. Never raises OSError."""
-        inodes = {inode for pid in pids for inode in read_inodes(pid, self._proc)}
+    def read(self, pids: Iterable[int], port: int) -> tuple[list[SocketFields], dict[str, str] | None]:
+        """(connections of `pids` with `port` at either end, by inode; fields of `records.Unreadable` when they could
+        not be read). Listening sockets are not included. Never raises OSError."""
+        inodes = {inode for pid in pids for inode in read_socket_inodes(pid, self._proc)}
         if not inodes:
             return [], None
-        found: dict[int, Fields] = {}
+        found: dict[int, SocketFields] = {}
         try:
             if self._netlink is None:
                 self._netlink = netlink.NetlinkSocket(NETLINK_SOCK_DIAG, timeout=1.0)
@@ -99,9 +101,9 @@ class SocketDiagnosis:
                         found[fields["inode"]] = fields
         except OSError as error:
             self.close()
-            number = error.errno or 0
-            reason = reasons.REASONS.get(number, "failed")
-            return [], {"reason": reason, "detail": f"sock_diag: {reasons.name(number)}"}
+            error_number = error.errno or 0
+            reason = reasons.REASONS.get(error_number, "failed")
+            return [], {"reason": reason, "detail": f"sock_diag: {reasons.name(error_number)}"}
         return [found[inode] for inode in sorted(found)], None
 
     def close(self) -> None:
@@ -110,8 +112,8 @@ class SocketDiagnosis:
             self._netlink = None
 
 
-def read_inodes(pid: int, proc: str = "/proc") -> set[int]:
-    """Inodes of the sockets that a process has open; empty when it has gone or is somebody else's."""
+def read_socket_inodes(pid: int, proc: str = "/proc") -> set[int]:
+    """Inodes of the sockets that a process has open; empty when it has ended or belongs to another user."""
     folder = f"{proc}/{pid}/fd"
     inodes = set()
     try:
@@ -120,7 +122,7 @@ def read_inodes(pid: int, proc: str = "/proc") -> set[int]:
                 target = os.readlink(f"{folder}/{name}")
             except OSError:
                 continue  # closed meanwhile
-            inode = parse_descriptor(target)
+            inode = parse_socket_link(target)
             if inode:
                 inodes.add(inode)
     except OSError:
@@ -128,8 +130,8 @@ def read_inodes(pid: int, proc: str = "/proc") -> set[int]:
     return inodes
 
 
-def parse_descriptor(target: str) -> int:
-    """``socket:[4711]`` → 4711; 0 for what is no socket."""
+def parse_socket_link(target: str) -> int:
+    """``socket:[4711]`` → 4711; 0 for other descriptors."""
     digits = target[8:-1]
     if not target.startswith("socket:[") or not target.endswith("]") or not digits.isascii() or not digits.isdigit():
         return 0
@@ -139,45 +141,47 @@ def parse_descriptor(target: str) -> int:
 def dump_request(family: int, port: int) -> bytes:
     """Payload of SOCK_DIAG_BY_FAMILY: TCP sockets of one family whose source or destination port is `port`.
 
-    The program: S_GE and S_LE, or else D_GE and D_LE; exact comparisons came with Linux 4.16 only. To jump right behind
-    the end accepts, 4 bytes further rejects. The kernel lets `no` go only where a chain of `yes` leads, hence JMP.
+    The filter is S_GE and S_LE, or D_GE and D_LE; comparison for equality exists since Linux 4.16 only. A jump to the
+    end of the program accepts, 4 bytes further rejects. The kernel allows `no` only to go where a chain of `yes` leads,
+    hence JMP.
     """
-    operand = OPERATION.pack(0, 0, port)
+    operation = INET_DIAG_BC_OP.pack
+    operand = operation(0, 0, port)
     program = (
-        OPERATION.pack(S_GE, 8, 20) + operand
-        + OPERATION.pack(S_LE, 8, 12) + operand
-        + OPERATION.pack(JMP, 4, 20)
-        + OPERATION.pack(D_GE, 8, 20) + operand
-        + OPERATION.pack(D_LE, 8, 12) + operand
+        operation(INET_DIAG_BC_S_GE, 8, 20) + operand
+        + operation(INET_DIAG_BC_S_LE, 8, 12) + operand
+        + operation(INET_DIAG_BC_JMP, 4, 20)
+        + operation(INET_DIAG_BC_D_GE, 8, 20) + operand
+        + operation(INET_DIAG_BC_D_LE, 8, 12) + operand
     )  # fmt: skip
     extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
-    request = REQUEST.pack(family, socket.IPPROTO_TCP, extensions, WANTED)
+    request = INET_DIAG_REQ_V2.pack(family, socket.IPPROTO_TCP, extensions, STATE_MASK)
     return request + netlink.pack(INET_DIAG_REQ_BYTECODE, program)
 
 
-def parse_socket(body: bytes) -> Fields | None:
-    """`records.TrafficSocket` of one struct inet_diag_msg with its attributes; None for one without figures."""
-    if len(body) < MESSAGE.size:
+def parse_socket(body: bytes) -> SocketFields | None:
+    """Fields of `records.TrafficSocket` from a struct inet_diag_msg with attributes; None without statistics."""
+    if len(body) < INET_DIAG_MSG.size:
         return None
-    family, state, _, _, source_port, port, source, destination, _, inode = MESSAGE.unpack_from(body)
-    attributes = dict(netlink.iterate(body[MESSAGE.size :]))
-    figures = parse_information(attributes.get(INET_DIAG_INFO, b""))
-    if figures is None or family not in (socket.AF_INET, socket.AF_INET6):
+    family, state, _, _, source_port, port, source, destination, _, inode = INET_DIAG_MSG.unpack_from(body)
+    attributes = dict(netlink.iterate(body[INET_DIAG_MSG.size :]))
+    fields = parse_tcp_info(attributes.get(INET_DIAG_INFO, b""))
+    if fields is None or family not in (socket.AF_INET, socket.AF_INET6):
         return None
     return {
         "inode": inode,
-        "state": STATES[state] if state < len(STATES) else f"state {state}",
+        "state": TCP_STATES[state] if state < len(TCP_STATES) else f"state {state}",
         "local": parse_address(family, source),
         "local_port": int.from_bytes(source_port, "big"),
         "remote": parse_address(family, destination),
         "remote_port": int.from_bytes(port, "big"),
         "congestion_control": netlink.text(attributes.get(INET_DIAG_CONG, b"")),
-        **figures,
+        **fields,
     }
 
 
 def parse_address(family: int, packed: bytes) -> str:
-    """16 bytes of struct inet_diag_sockid; an IPv4-mapped address becomes the IPv4 one."""
+    """16 bytes of struct inet_diag_sockid; IPv4-mapped addresses become IPv4."""
     if family == socket.AF_INET:
         return socket.inet_ntop(socket.AF_INET, packed[:4])
     if packed[:12] == bytes(10) + b"\xff\xff":
@@ -185,16 +189,16 @@ def parse_address(family: int, packed: bytes) -> str:
     return socket.inet_ntop(socket.AF_INET6, packed)
 
 
-def parse_information(data: bytes) -> Fields | None:
-    """The figures of struct tcp_info, also from getsockopt(TCP_INFO); None when it is too short to have any."""
-    if len(data) < SHORTEST:
+def parse_tcp_info(data: bytes) -> SocketFields | None:
+    """Fields from struct tcp_info, also of getsockopt(TCP_INFO); None when it is too short."""
+    if len(data) < MIN_TCP_INFO_BYTES:
         return None
-    figures: Fields = {name: U32.unpack_from(data, offset)[0] for name, offset in SMALL.items()}
-    for name, offset in LARGE.items():
-        figures[name] = U64.unpack_from(data, offset)[0] if len(data) >= offset + 8 else None
-    if figures["pacing_rate"] == UNLIMITED:
-        figures["pacing_rate"] = None
-    measured = U32.unpack_from(data, MINIMUM_RTT)[0] if len(data) >= MINIMUM_RTT + 4 else NEVER_MEASURED
-    figures["minimum_rtt"] = None if measured == NEVER_MEASURED else measured
-    figures["send_window"] = U32.unpack_from(data, SEND_WINDOW)[0] if len(data) >= SEND_WINDOW + 4 else None
-    return figures
+    fields: SocketFields = {name: U32.unpack_from(data, offset)[0] for name, offset in TCP_INFO_U32.items()}
+    for name, offset in TCP_INFO_U64.items():
+        fields[name] = U64.unpack_from(data, offset)[0] if len(data) >= offset + 8 else None
+    if fields["pacing_rate"] == NO_PACING_RATE:
+        fields["pacing_rate"] = None
+    min_rtt = U32.unpack_from(data, TCP_INFO_MIN_RTT)[0] if len(data) >= TCP_INFO_MIN_RTT + 4 else NO_MIN_RTT
+    fields["minimum_rtt"] = None if min_rtt == NO_MIN_RTT else min_rtt
+    fields["send_window"] = U32.unpack_from(data, TCP_INFO_SND_WND)[0] if len(data) >= TCP_INFO_SND_WND + 4 else None
+    return fields

@@ -1,8 +1,7 @@
-"""Generators of traffic started by a real probe: iperf3 and the built-in one over veth, and that none of them is left
-running.
+"""Traffic generators started by a real probe: iperf3 and the built-in one over veth, and that none is left running.
 
-How long something takes, and which rate it reaches, is judged by the benchmarks: here figures are compared with those
-of the kernel, of the other end and of the same clock.
+Durations and rates are judged by the benchmarks; here, figures are compared with those of the kernel, of the other end
+and of the same clock.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ import pytest
 
 from nictop.probe.records import TrafficLine
 from nictop.probe.traffic import generators as generator
-from nictop.probe.traffic import iperf3 as iperf3_command
-from nictop.probe.traffic.builtin import main as built_in_traffic
+from nictop.probe.traffic import iperf3 as iperf3_module
+from nictop.probe.traffic.builtin import main as builtin_main
 from nictop.probe.traffic.generators import Generators
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import bundle
@@ -65,12 +64,12 @@ def wire() -> Iterator[Cable]:
         yield made
 
 
-Ends = tuple[Probe, Probe]
-"""A probe at the client's end, and one at the server's."""
+ProbePair = tuple[Probe, Probe]
+"""The client's probe and the server's."""
 
 
 @contextmanager
-def probes(wire: Cable) -> Iterator[Ends]:
+def start_probes(wire: Cable) -> Iterator[ProbePair]:
     with (
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
@@ -78,17 +77,17 @@ def probes(wire: Cable) -> Iterator[Ends]:
         yield client, server
 
 
-class SharedEnds:
-    """Probes that one test after another uses, as long as no generator of an earlier one is left."""
+class SharedProbes:
+    """Probes shared by tests, as long as no generator of an earlier test is left."""
 
     def __init__(self, wire: Cable) -> None:
         self._wire, self._stack = wire, ExitStack()
-        self._ends: Ends | None = None
+        self._ends: ProbePair | None = None
 
-    def get(self) -> Ends:
+    def get(self) -> ProbePair:
         if self._ends is None or not all(map(is_idle, self._ends)):
             self.close()
-            self._ends = self._stack.enter_context(probes(self._wire))
+            self._ends = self._stack.enter_context(start_probes(self._wire))
         return self._ends
 
     def close(self) -> None:
@@ -97,18 +96,18 @@ class SharedEnds:
 
 
 def is_idle(probe: Probe) -> bool:
-    """Whether it lives and no generator runs; reads what it has said so far."""
-    if probe.process.poll() is not None or safely(made_session, probe):
+    """Whether the probe runs without generators; reads its output so far."""
+    if probe.process.poll() is not None or holds_if_running(has_session_leader, probe):
         return False
     probe.ask({"traffic": {"id": "nothing", "action": "stop"}})
     return said(probe, "failed", name="nothing").text == "no generator of this name runs here"
 
 
-def made_session(probe: Probe) -> bool:
+def has_session_leader(probe: Probe) -> bool:
     return any(os.getsid(pid) == pid for pid in probe.children())
 
 
-def safely(fact: Callable[[Probe], bool], probe: Probe) -> bool:
+def holds_if_running(fact: Callable[[Probe], bool], probe: Probe) -> bool:
     try:
         return fact(probe)
     except ProcessLookupError:
@@ -116,44 +115,46 @@ def safely(fact: Callable[[Probe], bool], probe: Probe) -> bool:
 
 
 @pytest.fixture(scope="module")
-def shared_ends(wire: Cable) -> Iterator[SharedEnds]:
-    shared = SharedEnds(wire)
+def shared_probes(wire: Cable) -> Iterator[SharedProbes]:
+    shared = SharedProbes(wire)
     yield shared
     shared.close()
 
 
 @pytest.fixture
-def ends(shared_ends: SharedEnds) -> Ends:
-    return shared_ends.get()
+def probe_pair(shared_probes: SharedProbes) -> ProbePair:
+    return shared_probes.get()
 
 
 @pytest.fixture
-def marked_ends(wire: Cable, mark: str) -> Iterator[Ends]:
+def marked_probe_pair(wire: Cable, mark: str) -> Iterator[ProbePair]:
     """With the mark in their environment, and in that of all processes that they start."""
-    with probes(wire) as made:
+    with start_probes(wire) as made:
         yield made
 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """In the environment of all processes that the test causes."""
+    """A value in the environment of all processes that the test starts."""
     value = uuid.uuid4().hex
     monkeypatch.setenv(MARK, value)
     return value
 
 
 Run = tuple[list[TrafficLine], list[TrafficLine]]
-MUCH = 4_000_000
-"""Bytes: more than what follows when an iperf3 goes on whose time is over."""
-ROUNDING = 1e-5
-"""Seconds: less than the shortest interval, more than what two rounded figures differ by."""
+MIN_MOVED_BYTES = 4_000_000
+"""Bytes: more than an iperf3 transfers that continues after its time is over."""
+ROUNDING_SECONDS = 1e-5
+"""Seconds: less than the shortest interval, more than the difference of two rounded times."""
 
 
-def run(ends: Ends, generator: str, *arguments: str, addresses: tuple[str, str] = IPV4, **fields: Any) -> Run:
-    """A whole run: what is said of the client, and of the server."""
-    client, server = ends
-    mine = [word for word in arguments if word in ("--udp",)] if generator == "builtin" else []
-    server.ask(start("server", generator, *mine, address=addresses[1], **fields))
+def run(
+    probe_pair: ProbePair, generator: str, *arguments: str, addresses: tuple[str, str] = IPV4, **fields: Any
+) -> Run:
+    """A whole run: the lines of the client, and of the server."""
+    client, server = probe_pair
+    client_end = [word for word in arguments if word in ("--udp",)] if generator == "builtin" else []
+    server.ask(start("server", generator, *client_end, address=addresses[1], **fields))
     before = heard(server, "server", "listening", "failed", "exit")
     assert before[-1].kind == "listening"
     client.ask(start("client", generator, *arguments, address=addresses[1], **fields))
@@ -165,7 +166,7 @@ def output(lines: list[TrafficLine]) -> str:
 
 
 def check_order(lines: list[TrafficLine]) -> None:
-    """Of one child, as `records.TrafficLine` promises it."""
+    """The order of one child's lines, as `records.TrafficLine` documents it."""
     kinds = [line.kind for line in lines]
     assert kinds[0] == "started" and kinds[-1] == "exit" and lines[-1].status == 0, lines[-5:]
     assert kinds.count("started") == kinds.count("exit") == 1 and "failed" not in kinds
@@ -189,46 +190,48 @@ def check_order(lines: list[TrafficLine]) -> None:
     ],
     ids=["tcp", "reverse", "bidirectional", "four streams", "mss", "ipv6"],
 )
-def test_iperf3(ends: Ends, arguments: tuple[str, ...], addresses: tuple[str, str], sums: dict[str, str]) -> None:
-    """The sockets' figures are those of the other end, and those that iperf3 itself gives for the same run: both ends
-    are stopped in the middle of it until its time is over, so that hardly anything follows the last figures."""
-    client, server = ends
+def test_iperf3(
+    probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str], sums: dict[str, str]
+) -> None:
+    """The socket statistics equal those of the other end and those of iperf3 for the same run: both ends are stopped
+    during the run until its time is over, so that hardly anything follows the last reading."""
+    client, server = probe_pair
     watched: dict[str, Any] = {"address": addresses[1], "sockets": True, "interval": 0.1}
     server.ask(start("server", "iperf3", **watched))
-    theirs = heard(server, "server", "listening", "failed", "exit")
-    assert theirs[-1].kind == "listening"
+    server_end = heard(server, "server", "listening", "failed", "exit")
+    assert server_end[-1].kind == "listening"
     client.ask(start("client", "iperf3", "-J", "-t", "2", "-b", "400M", *arguments, **watched))
-    mine = heard(client, "client", "started")
-    while not all(moved(mine[-1], field) > MUCH for field in sums.values()):
-        mine += heard(client, "client", "sockets")
-    pids = [lines[0].pid for lines in (mine, theirs)]
+    client_end = heard(client, "client", "started")
+    while not all(moved(client_end[-1], field) > MIN_MOVED_BYTES for field in sums.values()):
+        client_end += heard(client, "client", "sockets")
+    pids = [lines[0].pid for lines in (client_end, server_end)]
     assert all(pids)
     for pid in filter(None, pids):
         os.kill(pid, signal.SIGSTOP)
-    while True:  # until what was on its way has come
-        mine += heard(client, "client", "sockets")
-        theirs += heard(server, "server", "sockets")
-        over = mine[-1].time > mine[0].time + 2.1 and theirs[-1].time > mine[0].time + 2.1
-        if over and all(figures(lines[-1]) == figures(lines[-2]) for lines in (mine, theirs)):
+    while True:  # until everything in flight was received
+        client_end += heard(client, "client", "sockets")
+        server_end += heard(server, "server", "sockets")
+        finished = client_end[-1].time > client_end[0].time + 2.1 and server_end[-1].time > client_end[0].time + 2.1
+        if finished and all(figures(lines[-1]) == figures(lines[-2]) for lines in (client_end, server_end)):
             break
-    last, other = mine[-1], theirs[-1]
+    last, other = client_end[-1], server_end[-1]
     for pid in filter(None, pids):
         os.kill(pid, signal.SIGCONT)
-    mine += heard(client, "client", "exit")
-    theirs += heard(server, "server", "exit")
-    check_order(mine)
-    check_order(theirs)
+    client_end += heard(client, "client", "exit")
+    server_end += heard(server, "server", "exit")
+    check_order(client_end)
+    check_order(server_end)
     for one in last.sockets:
         assert {one.local, one.remote} == set(addresses) and one.remote_port == PORT
     for field in set(sums.values()):
-        opposite = "bytes_received" if field == "bytes_acked" else "bytes_acked"
-        # what opens a connection is acknowledged as a byte
-        assert moved(last, field) == pytest.approx(moved(other, opposite), abs=len(last.sockets))
-    report = json.loads(output(mine))
+        other_field = "bytes_received" if field == "bytes_acked" else "bytes_acked"
+        # the SYN is acknowledged as a byte
+        assert moved(last, field) == pytest.approx(moved(other, other_field), abs=len(last.sockets))
+    report = json.loads(output(client_end))
     assert "error" not in report
     for name, field in sums.items():
-        whole = report["end"][name]["bytes"]
-        assert 0.5 * whole < moved(last, field) <= 1.05 * whole  # a receiver may leave something unread
+        total_bytes = report["end"][name]["bytes"]
+        assert 0.5 * total_bytes < moved(last, field) <= 1.05 * total_bytes  # a receiver may leave data unread
     if "-M" in arguments:  # timestamps take 12 bytes
         assert {one.snd_mss for one in last.sockets if one.bytes_acked and one.bytes_acked > 100_000} == {488}
     if "-P" in arguments:
@@ -240,14 +243,14 @@ def figures(line: TrafficLine) -> tuple[int, int]:
 
 
 def moved(line: TrafficLine, field: str) -> int:
-    """The sum over all sockets of one look at them."""
+    """The sum over all sockets of one reading."""
     return sum(getattr(one, field) or 0 for one in line.sockets)
 
 
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
-def test_iperf3_udp(wire: Cable, ends: Ends) -> None:
+def test_iperf3_udp(wire: Cable, probe_pair: ProbePair) -> None:
     before = interface_bytes(wire, "tx")
-    client, server = run(ends, "iperf3", "-u", "-b", "50M", "-t", "1", "-J")
+    client, server = run(probe_pair, "iperf3", "-u", "-b", "50M", "-t", "1", "-J")
     carried = interface_bytes(wire, "tx") - before
     check_order(client)
     check_order(server)
@@ -257,7 +260,7 @@ def test_iperf3_udp(wire: Cable, ends: Ends) -> None:
     assert total["packets"] > 0 and 0 < total["bytes"] < carried < 1.1 * total["bytes"] + 100_000
 
 
-# ------------------------------------------------------------------------------------------- the built-in one
+# ------------------------------------------------------------------------------------------- built-in generator
 
 
 def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
@@ -280,40 +283,44 @@ def events(lines: list[TrafficLine], kind: str) -> list[dict[str, Any]]:
     ],
     ids=["plain", "reverse", "four streams", "three reverse ipv6", "mss", "short", "long ipv6", "paced"],
 )
-def test_built_in_tcp(wire: Cable, ends: Ends, arguments: tuple[str, ...], addresses: tuple[str, str]) -> None:
-    """Both ends count the same bytes, and no more than the interface carried."""
+def test_built_in_tcp(
+    wire: Cable, probe_pair: ProbePair, arguments: tuple[str, ...], addresses: tuple[str, str]
+) -> None:
+    """Both ends count the same bytes, and at most what the interface carried."""
     direction = "rx" if "--reverse" in arguments else "tx"
     before = interface_bytes(wire, direction)
-    client, server = run(ends, "builtin", "--time", "0.3", "--interval", "0.1", *arguments, addresses=addresses)
+    client, server = run(probe_pair, "builtin", "--time", "0.3", "--interval", "0.1", *arguments, addresses=addresses)
     carried = interface_bytes(wire, direction) - before
     check_order(client)
     check_order(server)
-    [begun], [mine], [theirs] = events(client, "start"), events(client, "end"), events(server, "end")
+    [start_event], [client_end], [server_end] = events(client, "start"), events(client, "end"), events(server, "end")
     intervals = events(client, "interval")
-    check_intervals(intervals, mine)
-    assert mine["bytes"] == theirs["bytes"] == sum(mine["streams"])
-    assert 0 < mine["bytes"] < carried
-    assert mine["sender"] is not theirs["sender"] and mine["sender"] is ("--reverse" not in arguments)
-    sender = mine if mine["sender"] else theirs
+    check_intervals(intervals, client_end)
+    assert client_end["bytes"] == server_end["bytes"] == sum(client_end["streams"])
+    assert 0 < client_end["bytes"] < carried
+    assert client_end["sender"] is not server_end["sender"] and client_end["sender"] is ("--reverse" not in arguments)
+    sender = client_end if client_end["sender"] else server_end
     assert 0.3 <= sender["seconds"] < client[-1].time - server[0].time
-    assert len(mine["streams"]) == begun["streams"] == len(begun["connections"])
-    # CPU time is counted in ticks of the scheduler, and goes on while what has been sent is acknowledged
-    assert mine["cpu_user"] + mine["cpu_system"] < (client[-1].time - client[0].time) * begun["streams"]
+    assert len(client_end["streams"]) == start_event["streams"] == len(start_event["connections"])
+    # CPU time is counted in scheduler ticks, and grows until everything sent is acknowledged
+    assert (
+        client_end["cpu_user"] + client_end["cpu_system"] < (client[-1].time - client[0].time) * start_event["streams"]
+    )
     if "--mss" in arguments:
-        assert mine["snd_mss"] == theirs["snd_mss"] == 488
+        assert client_end["snd_mss"] == server_end["snd_mss"] == 488
     if "--congestion" in arguments:
-        assert begun["congestion_control"] == "reno"
-        # never faster, but for what the window holds at the end
-        assert mine["bytes"] * 8 < 1.1 * 80e6 * mine["seconds"] + 2 * 8 * 256 * 1024
+        assert start_event["congestion_control"] == "reno"
+        # never faster, except for the content of the window at the end
+        assert client_end["bytes"] * 8 < 1.1 * 80e6 * client_end["seconds"] + 2 * 8 * 256 * 1024
 
 
 def check_intervals(intervals: list[dict[str, Any]], end: dict[str, Any]) -> None:
-    """They follow one another, and their sum is the total but for what came in the millisecond after the last one."""
+    """They are contiguous, and their sum is the total, except for bytes in the last millisecond."""
     assert intervals[0]["start"] == 0.0
     assert [one["start"] for one in intervals[1:]] == [one["end"] for one in intervals[:-1]]
     counted, rest = sum(one["bytes"] for one in intervals), end["seconds"] - intervals[-1]["end"]
-    assert counted <= end["bytes"] and rest <= built_in_traffic.SHORTEST_INTERVAL
-    if abs(rest) < ROUNDING:
+    assert counted <= end["bytes"] and rest <= builtin_main.MIN_INTERVAL_SECONDS
+    if abs(rest) < ROUNDING_SECONDS:
         assert counted == end["bytes"]
 
 
@@ -326,37 +333,37 @@ def interface_bytes(wire: Cable, direction: str) -> int:
     [(), ("--reverse",), ("--streams", "3"), ("--length", "4000")],
     ids=["plain", "reverse", "three streams", "long"],
 )
-def test_built_in_udp(wire: Cable, ends: Ends, arguments: tuple[str, ...]) -> None:
-    """No datagram is lost but those that the kernel says it has dropped, and the rate is never exceeded."""
+def test_built_in_udp(wire: Cable, probe_pair: ProbePair, arguments: tuple[str, ...]) -> None:
+    """Only datagrams that the kernel counts as dropped are lost, and the rate is never exceeded."""
     receives = wire.left if "--reverse" in arguments else wire.right
     dropped = datagrams_dropped(receives)
-    client, server = run(ends, "builtin", "--udp", "--bitrate", "40M", "--time", "0.3", *arguments)
+    client, server = run(probe_pair, "builtin", "--udp", "--bitrate", "40M", "--time", "0.3", *arguments)
     dropped = datagrams_dropped(receives) - dropped
     check_order(client)
     check_order(server)
-    [mine], [theirs] = events(client, "end"), events(server, "end")
-    [begun] = events(client, "start")
-    sender, receiver = (mine, theirs) if mine["sender"] else (theirs, mine)
+    [client_end], [server_end] = events(client, "end"), events(server, "end")
+    [start_event] = events(client, "start")
+    sender, receiver = (client_end, server_end) if client_end["sender"] else (server_end, client_end)
     assert receiver["packets"] + receiver["lost"] == sender["packets"] > 0
-    assert sender["bytes"] == sender["packets"] * begun["length"]
+    assert sender["bytes"] == sender["packets"] * start_event["length"]
     assert receiver["out_of_order"] == 0 <= receiver["jitter"]
     assert dropped or not receiver["lost"]
-    # at the start there is the first millisecond's already
-    most = 40e6 / 8 * (sender["seconds"] + 0.001) + begun["length"]
-    assert sender["bytes"] <= most * len(sender["streams"])
+    # the datagrams of the first millisecond are sent at once
+    max_bytes = 40e6 / 8 * (sender["seconds"] + 0.001) + start_event["length"]
+    assert sender["bytes"] <= max_bytes * len(sender["streams"])
 
 
 def datagrams_dropped(namespace: Namespace) -> int:
-    """By full sockets, as the kernel counts them."""
+    """Dropped because of full sockets, as the kernel counts them."""
     names, values = (
         line.split() for line in namespace.run(["cat", "/proc/net/snmp"]).splitlines() if line.startswith("Udp:")
     )
     return int(values[names.index("RcvbufErrors")])
 
 
-def test_built_in_omits_the_beginning(ends: Ends) -> None:
+def test_built_in_omit(probe_pair: ProbePair) -> None:
     arguments = ("--time", "0.4", "--omit", "0.15", "--interval", "0.1", "--bitrate", "200M")
-    client, server = run(ends, "builtin", *arguments)
+    client, server = run(probe_pair, "builtin", *arguments)
     assert [one["omitted"] for one in events(server, "interval")].count(True) == 1
     intervals = events(client, "interval")
     omitted = [one for one in intervals if one["omitted"]]
@@ -370,9 +377,10 @@ def test_built_in_omits_the_beginning(ends: Ends) -> None:
     check_intervals(kept, end | {"seconds": end["seconds"] + 0.15 - omitted[-1]["end"]})
 
 
-def test_built_in_server_refuses_foreign_connections(wire: Cable, ends: Ends) -> None:
-    """A connection that says nothing, one that says something else, and one that has gone before the client comes."""
-    client, server = ends
+def test_built_in_server_closes_foreign_connections(wire: Cable, probe_pair: ProbePair) -> None:
+    """One connection that sends nothing, one that sends something else, and one that is closed before the client
+    connects."""
+    client, server = probe_pair
     server.ask(start("server", "builtin", address=IPV4[1]))
     said(server, "listening")
 
@@ -389,25 +397,25 @@ def test_built_in_server_refuses_foreign_connections(wire: Cable, ends: Ends) ->
         assert heard(server, "server", "exit")[-1].status == 0
         assert not foreign[1].recv(100)
     except ConnectionResetError:
-        pass  # closed with something unread: that is no answer either
+        pass  # closed with unread data: no answer either
     finally:
         for one in foreign:
             one.close()
 
 
-class Travelled(Probe):
-    """A probe whose sources came over stdin, as on another machine."""
+class BundledProbe(Probe):
+    """A probe whose sources came over stdin, as on a remote host."""
 
-    def __init__(self, python: str, folder: Path) -> None:
+    def __init__(self, python: str, directory: Path) -> None:
         packed = bundle()
-        (folder / "python3").symlink_to(python)
+        (directory / "python3").symlink_to(python)
         command = RemoteCommand(["--interval", "60"], len(packed.start), len(packed.frames))
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", command.line()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={"PATH": f"{folder}:/usr/bin:/bin"},
+            env={"PATH": f"{directory}:/usr/bin:/bin"},
         )
         self._buffer = b""
         self.ask(packed.first + packed.rest)
@@ -417,8 +425,8 @@ class Travelled(Probe):
 
 
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
-def test_every_python_makes_traffic_from_memory(python: str, tmp_path: Path) -> None:
-    with Travelled(python, tmp_path) as probe:
+def test_every_python_runs_traffic_from_memory(python: str, tmp_path: Path) -> None:
+    with BundledProbe(python, tmp_path) as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
         tools = said(probe, "tools", "failed").tools
         assert tools is not None and tools.congestion_controls
@@ -431,15 +439,15 @@ def test_every_python_makes_traffic_from_memory(python: str, tmp_path: Path) -> 
             assert {line.id for line in ended} == {"client", "server"} and {line.status for line in ended} == {0}
 
 
-# ------------------------------------------------------------------------------------------- what goes wrong
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_a_port_that_is_taken_is_said(wire: Cable, ends: Ends, name: str) -> None:
+def test_port_in_use_is_reported(wire: Cable, probe_pair: ProbePair, name: str) -> None:
     def occupy() -> socket.socket:
         return socket.create_server((IPV4[1], PORT))
 
-    _, server = ends
+    _, server = probe_pair
     with wire.right.inside(occupy):
         server.ask(start("server", name, address=IPV4[1]))
         lines = until_the_end(server, "server")
@@ -449,8 +457,8 @@ def test_a_port_that_is_taken_is_said(wire: Cable, ends: Ends, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_a_client_without_server_says_why(ends: Ends, name: str) -> None:
-    client, _ = ends
+def test_client_without_server(probe_pair: ProbePair, name: str) -> None:
+    client, _ = probe_pair
     client.ask(start("client", name, address=IPV4[1]))
     lines = until_the_end(client, "client")
     assert lines[-1].status == 1
@@ -459,8 +467,10 @@ def test_a_client_without_server_says_why(ends: Ends, name: str) -> None:
 
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(("running",))
-def test_stop_ends_it_and_its_children(mark: str, marked_ends: Ends, stage: str, kill: int, name: str) -> None:
-    client, server = marked_ends
+def test_stop_ends_a_generator_and_its_children(
+    mark: str, marked_probe_pair: ProbePair, stage: str, kill: int, name: str
+) -> None:
+    client, server = marked_probe_pair
     server.ask(start("server", name, address=IPV4[1]))
     assert said(server, "listening", "failed").kind == "listening"
     client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
@@ -475,8 +485,8 @@ def test_stop_ends_it_and_its_children(mark: str, marked_ends: Ends, stage: str,
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_its_time_ends_it(ends: Ends, name: str) -> None:
-    _, server = ends
+def test_deadline_ends_a_generator(probe_pair: ProbePair, name: str) -> None:
+    _, server = probe_pair
     server.ask(start("server", name, address=IPV4[1], deadline=0.3))
     lines = until_the_end(server, "server")
     assert [line.kind for line in lines if line.kind in ("failed", "exit")] == ["failed", "exit"]
@@ -485,9 +495,9 @@ def test_its_time_ends_it(ends: Ends, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_stop_and_deadline_end_traffic_over_a_cut_cable(wire: Cable, ends: Ends, name: str) -> None:
-    """Which would wait for ever."""
-    client, server = ends
+def test_stop_and_deadline_with_the_link_down(wire: Cable, probe_pair: ProbePair, name: str) -> None:
+    """Without them the traffic would never end."""
+    client, server = probe_pair
     server.ask(start("server", name, address=IPV4[1], deadline=25))
     said(server, "listening")
     client.ask(start("client", name, "-t", "20", address=IPV4[1], deadline=1.5, sockets=True, interval=0.1))
@@ -513,9 +523,9 @@ def close_stdin(probe: Probe) -> None:
 
 
 STAGES: dict[str, Callable[[Probe], object]] = {
-    "asked": lambda probe: None,
+    "requested": lambda probe: None,
     "forked": lambda probe: wait_until(probe.children),
-    "in-its-session": lambda probe: wait_until(lambda: safely(made_session, probe)),
+    "session-created": lambda probe: wait_until(lambda: holds_if_running(has_session_leader, probe)),
     "started": lambda probe: said(probe, "started"),
     "listening": lambda probe: said(probe, "listening"),
 }
@@ -545,10 +555,10 @@ def test_no_server_outlives_the_probe(
 @pytest.mark.skipif(NO_NAMESPACES is not None, reason=str(NO_NAMESPACES))
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(tuple(ENDS), ("server-first", "client-first"))
-def test_nothing_outlives_the_probes_while_it_runs(
+def test_nothing_outlives_the_probes_during_a_run(
     wire: Cable, mark: str, *, name: str, stage: str, kill: int, variant: str
 ) -> None:
-    """Both ends with four streams under full load, ended in turn; `stage`: how."""
+    """Both ends with four streams under full load, ended one after the other; `stage`: how."""
     with (
         Probe("--interval", "60", namespace=wire.left) as client,
         Probe("--interval", "60", namespace=wire.right) as server,
@@ -566,8 +576,8 @@ def test_nothing_outlives_the_probes_while_it_runs(
 
 @pytest.mark.parametrize("name", GENERATORS)
 @kill_matrix(("running",))
-def test_a_child_that_is_killed_leaves_nothing(ends: Ends, stage: str, kill: int, name: str) -> None:
-    client, server = ends
+def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill: int, name: str) -> None:
+    client, server = probe_pair
     server.ask(start("server", name, address=IPV4[1]))
     said(server, "listening")
     client.ask(start("client", name, "-P", "2", "-t", "20", address=IPV4[1], sockets=True, interval=0.1))
@@ -582,10 +592,10 @@ def test_a_child_that_is_killed_leaves_nothing(ends: Ends, stage: str, kill: int
     wait_until(lambda: not client.children() and not server.children())
 
 
-# ------------------------------------------------------------------------------------------- iperf3s that misbehave
+# ------------------------------------------------------------------------------------------- misbehaving iperf3
 
 
-FAKES = {
+FAKE_PROGRAMS = {
     "floods": "while :; do echo x; done",
     "prints one endless line": "exec tr '\\0' x </dev/zero",
     "hangs": "trap '' TERM; while :; do read -r line <>/dev/ptmx; done",
@@ -596,21 +606,21 @@ FAKES = {
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Callable[[str], None]:
-    """Puts a program of that name ahead of the real one."""
+def fake_iperf3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> Callable[[str], None]:
+    """Installs a program named iperf3 before the real one in PATH."""
 
-    def put(script: str) -> None:
+    def install(script: str) -> None:
         path = tmp_path / "iperf3"
         path.write_text(script if script.startswith("#") else f"#!/bin/bash\n{script}\n")
         path.chmod(0o755)
 
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    return put
+    return install
 
 
-@pytest.mark.parametrize("kind", FAKES)
-def test_misbehaving_iperf3(kind: str, fake: Callable[[str], None], mark: str) -> None:
-    fake(FAKES[kind])
+@pytest.mark.parametrize("kind", FAKE_PROGRAMS)
+def test_misbehaving_iperf3(kind: str, fake_iperf3: Callable[[str], None], mark: str) -> None:
+    fake_iperf3(FAKE_PROGRAMS[kind])
     with Probe("--interval", "0.1") as probe:
         probe.ask(start("server", "iperf3", address="127.0.0.1", deadline=1.0))
         lines = until_the_end(probe, "server")
@@ -629,33 +639,33 @@ def test_misbehaving_iperf3(kind: str, fake: Callable[[str], None], mark: str) -
     wait_until(lambda: not marked(mark))
 
 
-def test_an_iperf3_that_cannot_be_run_is_said(fake: Callable[[str], None], mark: str) -> None:
-    fake("#!/nonexistent/interpreter")
+def test_iperf3_that_cannot_be_executed(fake_iperf3: Callable[[str], None], mark: str) -> None:
+    fake_iperf3("#!/nonexistent/interpreter")
     with Probe("--interval", "60") as probe:
         probe.ask(start("server", "iperf3", address="127.0.0.1"))
         assert said(probe, "started", "failed").text == "cannot be started: No such file or directory"
         wait_until(lambda: not strays(mark, probe))
 
 
-def test_a_host_without_iperf3_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(iperf3_command, "PLACES", ())
+def test_host_without_iperf3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(iperf3_module, "EXTRA_DIRECTORIES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     heard: list[dict[str, Any]] = []
 
-    def say(fields: dict[str, Any], *, dispensable: bool = False) -> None:
+    def report(fields: dict[str, Any], *, droppable: bool = False) -> None:
         heard.append(fields)
 
-    generators = Generators(say, select.poll())
+    generators = Generators(report, select.poll())
     generators.handle_request(start("client", "iperf3", address="127.0.0.1")["traffic"], 0.0)
     assert [(line["kind"], line["text"]) for line in heard] == [("failed", "iperf3 is not installed")]
     assert generators.next_deadline(0.0) is None
 
 
-# ------------------------------------------------------------------------------------------- the check
+# ------------------------------------------------------------------------------------------- tools
 
 
 @pytest.mark.skipif(not shutil.which("iperf3"), reason="iperf3 is not installed")
-def test_tools_are_found(mark: str) -> None:
+def test_tools(mark: str) -> None:
     with Probe("--interval", "60") as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
         tools = said(probe, "tools", "failed").tools
@@ -670,17 +680,17 @@ def test_tools_are_found(mark: str) -> None:
 @pytest.mark.parametrize(
     ("script", "reason", "word"),
     [
-        (FAKES["hangs"], "failed", "did not end"),
+        (FAKE_PROGRAMS["hangs"], "failed", "did not end"),
         ("echo hello", "malformed", "hello"),
         ("#!/nonexistent/interpreter", "failed", "No such file"),
         ("kill -9 $$", "malformed", "says ''"),
     ],
     ids=["hangs", "says something else", "cannot be run", "is killed"],
 )
-def test_tools_that_are_none_are_data(
-    fake: Callable[[str], None], mark: str, script: str, reason: str, word: str
+def test_invalid_iperf3_is_unreadable(
+    fake_iperf3: Callable[[str], None], mark: str, script: str, reason: str, word: str
 ) -> None:
-    fake(script)
+    fake_iperf3(script)
     with Probe("--interval", "60") as probe:
         probe.ask({"traffic": {"id": "c", "action": "check"}})
         tools = said(probe, "tools", "failed").tools
@@ -693,7 +703,7 @@ def test_tools_that_are_none_are_data(
 # ------------------------------------------------------------------------------------------- limits
 
 
-def test_what_is_not_understood_is_said() -> None:
+def test_invalid_requests_are_reported() -> None:
     with Probe("--interval", "60") as probe:
         for change, word in (
             ({"id": ""}, "id is not"),
@@ -726,22 +736,22 @@ def test_what_is_not_understood_is_said() -> None:
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_threads_are_told_while_one_runs(ends: Ends, generator: str) -> None:
-    """Of all processes of the host, its own among them."""
-    client, server = ends
+def test_threads_are_reported_during_a_run(probe_pair: ProbePair, generator: str) -> None:
+    """Of all processes of the host, including its own."""
+    client, server = probe_pair
     server.ask(start("server", generator, address=IPV4[1]))
     said(server, "listening")
-    busy = ("-t", "30") if generator == "iperf3" else ("--time", "30")
-    client.ask(start("client", generator, *busy, address=IPV4[1], threads=True))
+    duration = ("-t", "30") if generator == "iperf3" else ("--time", "30")
+    client.ask(start("client", generator, *duration, address=IPV4[1], threads=True))
     pid = said(client, "started").pid
     while True:
         line = said(client, "threads", name="client")
         assert line.seconds and line.seconds > 0 and line.unreadable is None
-        own = [one for one in line.threads if one.generator]
-        if own:
+        own_threads = [one for one in line.threads if one.generator]
+        if own_threads:
             break
-    assert {one.name[:4] for one in own} <= {"iper", "pyth", "nict"} and pid is not None
-    assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own)
+    assert {one.name[:4] for one in own_threads} <= {"iper", "pyth", "nict"} and pid is not None
+    assert any(one.pid == pid or os.getsid(one.pid) == pid for one in own_threads)
     assert all(one.user + one.system > 0 for one in line.threads) and len(line.threads) <= 16
     client.ask({"traffic": {"id": "client", "action": "stop"}})
     said(client, "exit")
@@ -749,18 +759,18 @@ def test_threads_are_told_while_one_runs(ends: Ends, generator: str) -> None:
 
 def test_limit_of_generators() -> None:
     with Probe("--interval", "60") as probe:
-        for number in range(generator.MOST + 1):
+        for number in range(generator.MAX_GENERATORS + 1):
             probe.ask(start("server", "builtin", address="127.0.0.1", id=f"s{number}", port=PORT + number))
         probe.ask(start("server", "builtin", address="127.0.0.1", id="s0", port=PORT))
         text = said(probe, "failed").text
-        assert text == f"{generator.MOST} generators run already"
+        assert text == f"{generator.MAX_GENERATORS} generators run already"
         assert said(probe, "failed").text == "a generator of this name runs already"
     assert probe.process.returncode == 0
 
 
-def test_output_waits_while_the_probe_is_not_read(fake: Callable[[str], None], mark: str) -> None:
-    """A child that prints waits at its pipe while the probe's lines are not read, and nothing of it is lost."""
-    fake('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
+def test_output_blocks_while_the_probe_is_not_read(fake_iperf3: Callable[[str], None], mark: str) -> None:
+    """A child's writes block while the probe's output is not read, and nothing is lost."""
+    fake_iperf3('for ((i = 0; i < 15000; i++)); do echo "$i ' + "x" * 500 + '"; done')
     with Probe("--interval", "60") as probe:
         probe.ask(start("client", "iperf3", address="127.0.0.1"))
         wait_until(lambda: [pid for pid in probe.children() if os.getsid(pid) == pid])
@@ -771,12 +781,12 @@ def test_output_waits_while_the_probe_is_not_read(fake: Callable[[str], None], m
     assert texts == [str(number) for number in range(15000)]
 
 
-def test_the_parent_stays_small() -> None:
-    """Neither what describes records nor what only children need."""
+def test_modules_that_generators_do_not_import() -> None:
+    """Neither those of the records nor those that only children need."""
     code = (
         "import select, sys, nictop.probe.traffic.generators as g\n"
         "lines = []\n"
-        "made = g.Generators(lambda fields, dispensable=False: lines.append(fields), select.poll())\n"
+        "made = g.Generators(lambda fields, droppable=False: lines.append(fields), select.poll())\n"
         "made.handle_request({'id': 'a', 'action': 'start', 'role': 'server', 'generator': 'builtin', 'port': 1,\n"
         "           'address': '127.0.0.1', 'deadline': 1, 'arguments': ['--mss', '500']}, 0.0)\n"
         "made.end_all()\n"

@@ -1,4 +1,4 @@
-"""Traffic, the parts: what is asked, what may be passed on, what the kernel says about sockets."""
+"""Parts of traffic runs: requests, allowed options, handshake, socket statistics, child processes, paths."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from nictop.probe import records
 from nictop.probe.traffic.builtin.connections import Connections
 from nictop.probe.traffic.builtin.handshake import GREETING, Greeting, parse_greeting
 from nictop.probe.traffic.builtin.main import ReportSchedule
-from nictop.probe.traffic.builtin.options import LONGEST_MESSAGE, parse_options
-from nictop.probe.traffic.child import LONGEST_LINE, TrafficChild, end_now
+from nictop.probe.traffic.builtin.options import MAX_STREAM_MESSAGE_BYTES, parse_options
+from nictop.probe.traffic.child import MAX_OUTPUT_LINE_BYTES, TrafficChild, terminate_all
 from nictop.probe.traffic.generators import Generator
-from nictop.probe.traffic.iperf3 import FLAGS, VALUES, checked_options, find_iperf3, iperf3_arguments
+from nictop.probe.traffic.iperf3 import IPERF3_FLAGS, IPERF3_VALUES, checked_options, find_iperf3, iperf3_arguments
 from nictop.probe.traffic.listening import parse_listeners, read_listening
 from nictop.probe.traffic.path import read_path
 from nictop.probe.traffic.requests import TrafficCommand, is_address, request_id
 from nictop.probe.traffic.sock_diag import (
     SocketDiagnosis,
     parse_address,
-    parse_descriptor,
-    parse_information,
     parse_socket,
-    read_inodes,
+    parse_socket_link,
+    parse_tcp_info,
+    read_socket_inodes,
 )
 from nictop.probe.traffic.tools import parse_options as parse_help
 from nictop.probe.traffic.tools import read_tools
 from nictop.wire.codec import decode, encode_request
 from tests.support.probe import alive, wait_until
 
-ANYTHING = st.recursive(
+JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
@@ -51,46 +51,46 @@ START: dict[str, Any] = {
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------- what is asked
+# ------------------------------------------------------------------------------------------- requests
 
 
-def test_a_wish_has_the_fields_of_the_record() -> None:
-    asked = records.TrafficRequest(
+def test_command_has_the_fields_of_the_record() -> None:
+    request = records.TrafficRequest(
         "r1", "start", "client", "builtin", ("--time", "5"), 5201, "fe80::1%wire", 9.5, sockets=True, interval=0.2
     )
-    line = encode_request(records.Request(traffic=asked))
-    wish = TrafficCommand(json.loads(line)["traffic"])
-    assert {name: getattr(wish, name) for name in vars(asked)} == vars(asked) | {"arguments": ["--time", "5"]}
+    line = encode_request(records.Request(traffic=request))
+    command = TrafficCommand(json.loads(line)["traffic"])
+    assert {name: getattr(command, name) for name in vars(request)} == vars(request) | {"arguments": ["--time", "5"]}
 
 
-@given(st.dictionaries(st.sampled_from([*records.TrafficRequest.__dataclass_fields__]), ANYTHING))
-def test_any_request_is_refused_or_makes_sense(fields: dict[str, object]) -> None:
+@given(st.dictionaries(st.sampled_from([*records.TrafficRequest.__dataclass_fields__]), JSON_VALUES))
+def test_arbitrary_request_is_refused_or_valid(fields: dict[str, object]) -> None:
     for request in (fields, START | fields):
         try:
-            wish = TrafficCommand(request)
+            command = TrafficCommand(request)
         except ValueError as error:
             assert str(error)
             continue
-        assert 1 <= len(wish.id) <= 64 and wish.id.isascii() and wish.id.isprintable()
-        if wish.action == "start":
-            assert 0 < wish.port < 65536 and 0 < wish.deadline <= 86400 and 0.1 <= wish.interval <= 60
-            assert not wish.address or is_address(wish.address)
+        assert 1 <= len(command.id) <= 64 and command.id.isascii() and command.id.isprintable()
+        if command.action == "start":
+            assert 0 < command.port < 65536 and 0 < command.deadline <= 86400 and 0.1 <= command.interval <= 60
+            assert not command.address or is_address(command.address)
 
 
 @pytest.mark.parametrize(
-    ("address", "good"),
+    ("address", "valid"),
     [
         ("192.0.2.1", True), ("2001:db8::1", True), ("::ffff:192.0.2.1", True), ("fe80::1%ens3", True),
         ("fe80::1%", False), ("192.0.2.1%ens3", False), ("fe80::1%a b", False), ("-s", False), ("", False),
         ("192.0.2", False), ("localhost", False), ("192.0.2.1\n", False), ("fe80::1%\u202e", False), (4, False),
     ],
 )  # fmt: skip
-def test_addresses(address: object, good: bool) -> None:
-    assert is_address(address) is good
+def test_addresses(address: object, valid: bool) -> None:
+    assert is_address(address) is valid
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "é", "a" * 65, "\x1b[2J", 7, None])
-def test_names_that_are_none(name: object) -> None:
+def test_invalid_ids(name: object) -> None:
     with pytest.raises(ValueError, match="id is not"):
         request_id({"id": name})
 
@@ -98,67 +98,74 @@ def test_names_that_are_none(name: object) -> None:
 # ------------------------------------------------------------------------------------------- options
 
 
-WRITES = ["--logfile", "-F", "--file", "-I", "--pidfile", "-D", "--daemon", "--authorized-users-path", "--username",
-          "--rsa-private-key-path", "--rsa-public-key-path", "-s", "--server", "-c", "--client", "-p", "--port", "-X",
-          "--xbind", "-h", "-v", "-d", "--debug"]  # fmt: skip
+UNSAFE_OPTIONS = [
+    "--logfile", "-F", "--file", "-I", "--pidfile", "-D", "--daemon", "--authorized-users-path", "--username",
+    "--rsa-private-key-path", "--rsa-public-key-path", "-s", "--server", "-c", "--client", "-p", "--port", "-X",
+    "--xbind", "-h", "-v", "-d", "--debug",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("option", WRITES)
-def test_iperf3_never_gets_what_is_not_harmless(option: str) -> None:
+@pytest.mark.parametrize("option", UNSAFE_OPTIONS)
+def test_unsafe_iperf3_options_are_refused(option: str) -> None:
     for words in ([option], [option, "/x"], [f"{option}=/x"], [option[:-1], "/x"] if len(option) > 4 else [option]):
         with pytest.raises(ValueError, match="does not pass"):
             checked_options(words)
 
 
-STRANGE = ["", "-1", "--", " 5", "5 ", "5\n", "5\xa0", "5\0", "-F", "--logfile=/x", "٥", "５", "5;x"]
+STRANGE_VALUES = ["", "-1", "--", " 5", "5 ", "5\n", "5\xa0", "5\0", "-F", "--logfile=/x", "٥", "５", "5;x"]
 
 
-@pytest.mark.parametrize("value", STRANGE, ids=ascii)
-def test_no_value_is_an_option_or_more_than_one_word(value: str) -> None:
-    for name in VALUES:
+@pytest.mark.parametrize("value", STRANGE_VALUES, ids=ascii)
+def test_strange_option_values_are_refused(value: str) -> None:
+    for name in IPERF3_VALUES:
         if name == "--bind-dev" and value in ("٥", "５", "5;x"):
-            continue  # a link may be called so
+            continue  # a valid interface name
         for words in ([name, value], [f"{name}={value}"]):
             with pytest.raises(ValueError, match=r"is no value of|does not pass"):
                 checked_options(words)
 
 
-@given(st.lists(st.sampled_from([*FLAGS, *VALUES, *WRITES, "5", "10G/8", "--time=5", "-t5"]) | st.text(max_size=12)))
-def test_whatever_is_passed_on_is_known_word_for_word(words: list[str]) -> None:
+@given(
+    st.lists(
+        st.sampled_from([*IPERF3_FLAGS, *IPERF3_VALUES, *UNSAFE_OPTIONS, "5", "10G/8", "--time=5", "-t5"])
+        | st.text(max_size=12)
+    )
+)
+def test_passed_options_are_in_the_allow_list(words: list[str]) -> None:
     try:
-        passed = checked_options(words)
+        checked = checked_options(words)
     except ValueError:
         return
-    assert passed == words
-    rest = iter(passed)
+    assert checked == words
+    rest = iter(checked)
     for word in rest:
         name = word.partition("=")[0]
-        assert name in FLAGS or name in VALUES
-        if name in VALUES and "=" not in word:
+        assert name in IPERF3_FLAGS or name in IPERF3_VALUES
+        if name in IPERF3_VALUES and "=" not in word:
             assert not next(rest).startswith("-")
 
 
-def test_the_command_lines_of_iperf3() -> None:
+def test_iperf3_command_lines() -> None:
     assert iperf3_arguments("server", 5201, None, ["-i", "1"]) == ["-s", "-1", "-p", "5201", "-i", "1"]
     assert iperf3_arguments("server", 5201, "::1", []) == ["-s", "-1", "-p", "5201", "-B", "::1"]
     assert iperf3_arguments("client", 1, "192.0.2.1", ["-R"]) == ["-c", "192.0.2.1", "-p", "1", "-R"]
-    good = "-t 5 -O 1 -i 0.5 -b 10G/8 -l 128K -w 1M -M 100 -P 4 -C bbr -A 1,2 --dscp ef -S 0x10 -B 10.0.0.1%ens3"
-    assert checked_options(good.split()) == good.split()
+    valid = "-t 5 -O 1 -i 0.5 -b 10G/8 -l 128K -w 1M -M 100 -P 4 -C bbr -A 1,2 --dscp ef -S 0x10 -B 10.0.0.1%ens3"
+    assert checked_options(valid.split()) == valid.split()
 
 
 @given(
     st.lists(st.text(max_size=12) | st.sampled_from(["--length", "8M", "-u", "--time=3", "--mss", "1460", "-P", "4"]))
 )
-def test_options_of_the_built_in_generator_are_good_or_refused(words: list[str]) -> None:
+def test_arbitrary_built_in_options(words: list[str]) -> None:
     try:
         options = parse_options(words)
     except ValueError as error:
         assert str(error)
         return
-    assert 0 < options.length <= LONGEST_MESSAGE and 1 <= options.streams <= 128 and options.time > 0
+    assert 0 < options.length <= MAX_STREAM_MESSAGE_BYTES and 1 <= options.streams <= 128 and options.time > 0
 
 
-def test_options_of_the_built_in_generator() -> None:
+def test_built_in_options() -> None:
     options = parse_options(
         [
             "--bytes",
@@ -187,13 +194,13 @@ def test_options_of_the_built_in_generator() -> None:
     ["-u -l 64K", "-u -l 8", "-l 8193K", "-P 0", "-P 129", "-t nan", "-t -1", "-M 87", "--reverse=1", "-l", "--len 5",
      "-l ١"],
 )  # fmt: skip
-def test_what_the_built_in_generator_does_not_take(line: str) -> None:
+def test_invalid_built_in_options(line: str) -> None:
     with pytest.raises(ValueError, match=r"is no value of|no option|a datagram has"):
         parse_options(line.split())
 
 
 @given(st.binary(max_size=GREETING.size + 4))
-def test_any_greeting_is_survived(data: bytes) -> None:
+def test_arbitrary_greeting(data: bytes) -> None:
     assert parse_greeting(data, 1000) is None or len(data) == GREETING.size
 
 
@@ -212,23 +219,23 @@ def test_any_greeting_is_survived(data: bytes) -> None:
         }
     ),
 )
-def test_a_greeting_arrives_as_it_was_sent(cookie: bytes, stream: int, length: int, manner: dict[str, Any]) -> None:
-    sent = Greeting(cookie, stream, 128, length, 2.5, **manner)
-    came = parse_greeting(sent.packed(), 1000)
-    assert came is not None and vars(came) == vars(sent)
+def test_greeting_round_trip(cookie: bytes, stream: int, length: int, parameters: dict[str, Any]) -> None:
+    sent = Greeting(cookie, stream, 128, length, 2.5, **parameters)
+    received = parse_greeting(sent.packed(), 1000)
+    assert received is not None and vars(received) == vars(sent)
     assert parse_greeting(sent.packed(), length - 1) is None
     changed = bytearray(sent.packed())
     changed[7] += 1  # another version
     assert parse_greeting(bytes(changed), 1000) is None
 
 
-def test_a_greeting_for_a_stream_that_there_is_not() -> None:
+def test_invalid_greetings() -> None:
     assert parse_greeting(Greeting(bytes(16), 4, 4, 10, 1.0).packed(), 1000) is None
     assert parse_greeting(Greeting(bytes(16), 3, 4, 10, 0.0).packed(), 1000) is None
     assert parse_greeting(Greeting(bytes(16), 3, 4, 10, 1.0, omit=1.0).packed(), 1000) is None
 
 
-def test_intervals_count_anew_after_what_is_omitted() -> None:
+def test_intervals_restart_after_the_omitted_part() -> None:
     report = ReportSchedule(1.0, 1.5)
     assert report.next() == 1.0
     assert report.advance(1.01) == (True, 0.0, 1.01)
@@ -237,7 +244,7 @@ def test_intervals_count_anew_after_what_is_omitted() -> None:
     assert report.next() == 2.502
     assert report.advance(2.503) == (False, 0.0, 1.001)
     assert report.next() == 3.502
-    assert report.advance(5.7) == (False, 1.001, 4.198)  # late: those between are in it
+    assert report.advance(5.7) == (False, 1.001, 4.198)  # late: includes the missed ones
     assert report.next() == 6.502
 
 
@@ -247,13 +254,13 @@ def test_help_text() -> None:
 
 
 @given(st.text())
-def test_any_help_text(text: str) -> None:
+def test_arbitrary_help_text(text: str) -> None:
     assert all(option.startswith("--") and option in text for option in parse_help(text))
 
 
-def test_iperf3_is_looked_for_in_path_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iperf3_is_searched_in_path_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "no").mkdir()
-    (tmp_path / "no" / "iperf3").mkdir()  # a directory, and below a file that may not be run
+    (tmp_path / "no" / "iperf3").mkdir()  # a directory; tmp_path itself has a file that is not executable
     (tmp_path / "yes").mkdir()
     (tmp_path / "iperf3").write_text("")
     for name in ("yes",):
@@ -266,7 +273,7 @@ def test_iperf3_is_looked_for_in_path_first(tmp_path: Path, monkeypatch: pytest.
 def test_tools_without_a_procfs(tmp_path: Path) -> None:
     tools = read_tools(str(tmp_path))
     controls = {"congestion_controls", "allowed_congestion_controls", "congestion_control"}
-    assert {name for name, why in tools.unreadable.items() if why.reason == "missing"} == controls
+    assert {name for name, unreadable in tools.unreadable.items() if unreadable.reason == "missing"} == controls
     assert tools.congestion_controls == () and tools.congestion_control == ""
 
 
@@ -286,89 +293,89 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[socket.socket, socket
         yield listener, client, stack.enter_context(listener.accept()[0])
 
 
-def test_the_figures_of_real_sockets(pair: tuple[socket.socket, socket.socket, socket.socket]) -> None:
-    """The same as getsockopt gives, of the sockets of this process at this port and of no others."""
+def test_statistics_of_real_sockets(pair: tuple[socket.socket, socket.socket, socket.socket]) -> None:
+    """Equal to those of getsockopt, for the sockets of this process on this port only."""
     listener, client, server = pair
     with socket.create_server(("127.0.0.1", 0)) as other, socket.create_connection(other.getsockname()):
         client.sendall(b"x" * 50_000)
         received = 0
         while received < 50_000:
             received += len(server.recv(65536))
-        wait_until(lambda: information(client)["bytes_acked"] == 50_001)
+        wait_until(lambda: tcp_info(client)["bytes_acked"] == 50_001)
         port = listener.getsockname()[1]
         diagnosis = SocketDiagnosis()
-        found, why = diagnosis.read((os.getpid(),), port)
+        found, unreadable = diagnosis.read((os.getpid(),), port)
         diagnosis.close()
-    assert why is None and [one["inode"] for one in found] == sorted(one["inode"] for one in found)
+    assert unreadable is None and [one["inode"] for one in found] == sorted(one["inode"] for one in found)
     by_local = {one["local_port"]: one for one in found}
     assert set(by_local) == {port, client.getsockname()[1]}
-    mine, theirs = by_local[client.getsockname()[1]], by_local[port]
-    for one, end in ((mine, client), (theirs, server)):
+    local_end, remote_end = by_local[client.getsockname()[1]], by_local[port]
+    for one, end in ((local_end, client), (remote_end, server)):
         assert (one["local"], one["local_port"]) == end.getsockname()[:2]
         assert (one["remote"], one["remote_port"]) == end.getpeername()[:2]
         assert one["state"] == "established" and one["inode"] == os.fstat(end.fileno()).st_ino
         control = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\0")[0].decode()
         assert one["congestion_control"] == control
-        for name, value in information(end).items():
+        for name, value in tcp_info(end).items():
             if name in ("snd_mss", "retransmits", "bytes_acked", "bytes_received", "lost", "bytes_retransmitted"):
                 assert one[name] == value, name
         assert one["snd_mss"] == end.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG)
-    assert theirs["bytes_received"] == 50_000 and mine["rtt"] > 0 and mine["congestion_window"] > 0
-    records.TrafficSocket(**mine)
+    assert remote_end["bytes_received"] == 50_000 and local_end["rtt"] > 0 and local_end["congestion_window"] > 0
+    records.TrafficSocket(**local_end)
     line = {"traffic": {"time": 1.0, "id": "a", "kind": "sockets", "sockets": found}}
     decoded = decode(json.dumps(line).encode()).traffic
     assert decoded is not None and [vars(one) for one in decoded.sockets] == found
 
 
-def information(end: socket.socket) -> dict[str, Any]:
-    figures = parse_information(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512))
-    assert figures is not None
-    return figures
+def tcp_info(end: socket.socket) -> dict[str, Any]:
+    fields = parse_tcp_info(end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512))
+    assert fields is not None
+    return fields
 
 
-def test_sockets_of_a_process_that_is_gone() -> None:
+def test_sockets_of_an_ended_process() -> None:
     assert SocketDiagnosis().read((), 80) == ([], None)
-    assert read_inodes(1 << 30) == set()
+    assert read_socket_inodes(1 << 30) == set()
     assert SocketDiagnosis("/nonexistent").read((os.getpid(),), 80) == ([], None)
 
 
 @given(st.binary(max_size=300))
-def test_any_message_of_sock_diag(body: bytes) -> None:
+def test_arbitrary_sock_diag_message(body: bytes) -> None:
     for head in (b"", struct.pack("=BB", socket.AF_INET, 1), struct.pack("=BB", socket.AF_INET6, 255)):
         parsed = parse_socket(head + body)
         assert parsed is None or set(parsed) == set(records.TrafficSocket.__dataclass_fields__)
 
 
 @given(st.binary(max_size=260))
-def test_any_tcp_info(data: bytes) -> None:
-    figures = parse_information(data)
-    assert (figures is None) == (len(data) < 104)
-    if figures is not None:
-        assert (figures["bytes_acked"] is None) == (len(data) < 128)
-        assert (figures["send_window"] is None) == (len(data) < 232)
+def test_arbitrary_tcp_info(data: bytes) -> None:
+    fields = parse_tcp_info(data)
+    assert (fields is None) == (len(data) < 104)
+    if fields is not None:
+        assert (fields["bytes_acked"] is None) == (len(data) < 128)
+        assert (fields["send_window"] is None) == (len(data) < 232)
 
 
-def test_limits_that_are_none() -> None:
-    figures = parse_information(b"\xff" * 232)
-    assert figures is not None and figures["pacing_rate"] is None and figures["minimum_rtt"] is None
+def test_unset_limits_are_none() -> None:
+    fields = parse_tcp_info(b"\xff" * 232)
+    assert fields is not None and fields["pacing_rate"] is None and fields["minimum_rtt"] is None
 
 
 @pytest.mark.parametrize(("target", "inode"), [
     ("socket:[4711]", 4711), ("pipe:[4711]", 0), ("socket:[]", 0), ("socket:[47", 0), ("socket:[-1]", 0),
     ("/dev/null", 0), ("", 0), ("socket:[٣]", 0),
 ])  # fmt: skip
-def test_descriptors(target: str, inode: int) -> None:
-    assert parse_descriptor(target) == inode
+def test_socket_links(target: str, inode: int) -> None:
+    assert parse_socket_link(target) == inode
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_any_address(packed: bytes) -> None:
+def test_arbitrary_address(packed: bytes) -> None:
     assert is_address(parse_address(socket.AF_INET, packed))
     assert is_address(parse_address(socket.AF_INET6, packed))
     assert parse_address(socket.AF_INET6, bytes(10) + b"\xff\xff" + packed[:4]) == parse_address(socket.AF_INET, packed)
 
 
-def test_listening_is_about_this_process_and_this_port(
+def test_listening_of_one_process_on_one_port(
     pair: tuple[socket.socket, socket.socket, socket.socket],
 ) -> None:
     listener, client, _ = pair
@@ -385,11 +392,11 @@ def test_listening_is_about_this_process_and_this_port(
 
 
 @given(st.binary(max_size=400), st.integers(0, 65535))
-def test_any_table_of_sockets(table: bytes, port: int) -> None:
+def test_arbitrary_socket_table(table: bytes, port: int) -> None:
     assert all(inode >= 0 for inode in parse_listeners(table, port)) or b"-" in table
 
 
-def test_a_table_of_sockets() -> None:
+def test_socket_table() -> None:
     rest = b"00000000:00000000 00:00000000 00000000 0 0 %d 1 0 100 0 0 10 0\n"
     table = b"  sl  local_address rem_address   st tx_queue ...\n"
     table += b"   0: 0100007F:1451 00000000:0000 0A " + rest % 11
@@ -402,18 +409,18 @@ def test_a_table_of_sockets() -> None:
 # ------------------------------------------------------------------------------------------- children
 
 
-def test_a_child_of_our_own_has_its_own_session_and_no_foreign_descriptors() -> None:
+def test_child_has_its_own_session_and_no_inherited_descriptors() -> None:
     readable, writable = os.pipe()
     os.set_inheritable(writable, True)
 
-    def look() -> int:
+    def inspect_process() -> int:
         open_ones = sorted(os.readlink(f"/proc/self/fd/{name}") for name in ("0", "1", "2"))
         os.write(1, f"{os.getsid(0) == os.getpid()} {open_ones[0]} {len(os.listdir('/proc/self/fd'))}\n".encode())
         return 7
 
-    child = TrafficChild.start(look, time.monotonic() + 3600)
+    child = TrafficChild.start(inspect_process, time.monotonic() + 3600)
     os.close(writable)
-    wait_until(lambda: child.has_started()[0])
+    wait_until(lambda: child.start_result()[0])
     output = next(descriptor for descriptor, stream in child.outputs.items() if stream == "stdout")
     lines: list[str] = []
 
@@ -424,26 +431,26 @@ def test_a_child_of_our_own_has_its_own_session_and_no_foreign_descriptors() -> 
 
     wait_until(ended)
     assert child.reap() == (7, None) and output not in child.outputs
-    assert lines == ["True /dev/null 4"]  # and the one of the listing
+    assert lines == ["True /dev/null 4"]  # including the one of the listing
     assert os.read(readable, 1) == b""
     os.close(readable)
 
 
-def test_a_child_that_ignores_all_is_killed_and_waited_for() -> None:
-    def stubborn() -> int:
+def test_child_that_ignores_sigterm_is_killed_and_reaped() -> None:
+    def ignore_sigterm() -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.write(1, b"now\n")
         while True:
             signal.pause()
 
-    child = TrafficChild.start(stubborn, time.monotonic() + 3600)
+    child = TrafficChild.start(ignore_sigterm, time.monotonic() + 3600)
     wait_until(lambda: [line for out in list(child.outputs) for line in child.read(out)])
     assert alive(child.pid)
-    end_now([child])
+    terminate_all([child])
     assert not os.path.exists(f"/proc/{child.pid}")
 
 
-def test_lines_are_cut_at_their_limit() -> None:
+def test_long_lines_are_truncated() -> None:
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     child = TrafficChild(0, -1, {readable: "stdout"}, 0.0)
@@ -454,23 +461,23 @@ def test_lines_are_cut_at_their_limit() -> None:
     assert child.read(readable) == []
     os.close(writable)
     lines += child.read(readable)
-    assert [len(line) for line in lines] == [LONGEST_LINE, 1, 4] and lines[1:] == ["y", "last"]
+    assert [len(line) for line in lines] == [MAX_OUTPUT_LINE_BYTES, 1, 4] and lines[1:] == ["y", "last"]
     assert not child.outputs
 
 
-def test_a_flood_is_told_from_a_report() -> None:
-    wish = TrafficCommand(START)
-    made = Generator(wish, TrafficChild(0, -1, {}, 0.0), [], 0.0)
-    assert all(made.may_print(["x" * 400] * 260, number / 10) for number in range(1000))
-    assert not all(made.may_print(["x"] * 2000, 100 + number / 10) for number in range(1000))
+def test_output_limits() -> None:
+    command = TrafficCommand(START)
+    result = Generator(command, TrafficChild(0, -1, {}, 0.0), [], 0.0)
+    assert all(result.within_limits(["x" * 400] * 260, number / 10) for number in range(1000))
+    assert not all(result.within_limits(["x"] * 2000, 100 + number / 10) for number in range(1000))
 
 
-def test_connections_are_what_was_asked_for() -> None:
-    made = Connections([], Greeting(bytes(16), 0, 1, 99, 3.0, reverse=True, bitrate=5))
-    assert (made.sockets, made.reverse, made.length, made.seconds, made.bitrate) == ([], True, 99, 3.0, 5)
+def test_connections_have_the_parameters_of_the_greeting() -> None:
+    result = Connections([], Greeting(bytes(16), 0, 1, 99, 3.0, reverse=True, bitrate=5))
+    assert (result.sockets, result.reverse, result.length, result.seconds, result.bitrate) == ([], True, 99, 3.0, 5)
 
 
-# ------------------------------------------------------------------------------------------- the route to the other end
+# ------------------------------------------------------------------------------------------- the path to the other end
 
 
 @pytest.mark.parametrize(
@@ -481,18 +488,18 @@ def test_connections_are_what_was_asked_for() -> None:
         {"address": "192.0.2.1", "source": "192.0.2.2", "ifindex": True},
     ],
 )  # fmt: skip
-def test_a_path_needs_two_addresses_of_one_version(fields: dict[str, object]) -> None:
+def test_path_needs_two_addresses_of_one_version(fields: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"address and source|ifindex"):
         TrafficCommand({"id": "a", "action": "path", **fields})
 
 
-def test_an_address_of_nobody_has_no_known_route() -> None:
-    """The kernel refuses it as it does where there is no route."""
+def test_route_from_a_foreign_source_is_unknown() -> None:
+    """The kernel returns the same error as without a route."""
     found = read_path("127.0.0.1", "192.0.2.77")
     assert (found.route, found.ifindex, found.unreadable) == ("", None, {})
 
 
-def test_the_route_of_loopback() -> None:
+def test_route_of_loopback() -> None:
     assert read_path("127.0.0.1", "127.0.0.1").route == "local"
 
 

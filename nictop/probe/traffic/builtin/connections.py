@@ -1,6 +1,6 @@
-"""The data sockets of the built-in generator, and how a client makes them: each with a greeting, and no other.
+"""The data sockets of the built-in generator, and how a client connects them.
 
-Opens TCP or UDP sockets; every wait for the server ends.
+Opens TCP or UDP sockets and sends a greeting on each; every wait for the server has a timeout.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import time
 from nictop.probe.traffic.builtin.handshake import BUSY, GO, Greeting
 from nictop.probe.traffic.builtin.options import BuiltinOptions
 
-CONNECT = 5.0
-"""Seconds for the connections of a client, and then for the answer of the server."""
-AGAIN = 0.1
-"""Seconds between two greetings in datagrams."""
+BUILTIN_CONNECT_TIMEOUT = 5.0
+"""Seconds for the connections of a client, and again for the server's answers."""
+GREETING_RETRY_SECONDS = 0.1
+"""Seconds between two greetings by datagram."""
 SO_MAX_PACING_RATE = 47
 
 
 class Connections:
-    """The data sockets of a run, in the order of its streams, and what the client said about it."""
+    """The data sockets of a run, in stream order, and its parameters from the greeting."""
 
     def __init__(self, sockets: list[socket.socket], greeting: Greeting) -> None:
         self.sockets = sockets
@@ -31,24 +31,24 @@ class Connections:
         self.seconds, self.omit, self.bitrate = greeting.seconds, greeting.omit, greeting.bitrate
 
 
-def connected(address: str, port: int, options: BuiltinOptions) -> Connections:
-    """A client's. Raises OSError."""
+def connect_to_server(address: str, port: int, options: BuiltinOptions) -> Connections:
+    """Open the data sockets of a client. Raises OSError."""
     cookie = os.urandom(16)
-    made: list[socket.socket] = []
-    end = time.monotonic() + CONNECT
-    target = resolved(address, port, udp=options.udp)
-    while len(made) < options.streams:
+    sockets: list[socket.socket] = []
+    end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
+    target = socket_address(address, port, udp=options.udp)
+    while len(sockets) < options.streams:
         connection = socket.socket(target[0], socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM)
-        made.append(connection)
-        prepare(connection, options)
+        sockets.append(connection)
+        set_connect_options(connection, options)
         connection.settimeout(max(0.01, end - time.monotonic()))
         if options.bind:
-            connection.bind(resolved(options.bind, 0, udp=options.udp)[1])
+            connection.bind(socket_address(options.bind, 0, udp=options.udp)[1])
         try:
             connection.connect(target[1])
-        except OSError as error:  # in the words of iperf3
-            said = f"unable to connect to server: {error.strerror or error}"
-            raise OSError(error.errno or errno.ETIMEDOUT, said) from None
+        except OSError as error:  # the same text as iperf3
+            message = f"unable to connect to server: {error.strerror or error}"
+            raise OSError(error.errno or errno.ETIMEDOUT, message) from None
     greetings = [
         Greeting(
             cookie, number, options.streams, options.length, options.time + options.omit,
@@ -58,41 +58,41 @@ def connected(address: str, port: int, options: BuiltinOptions) -> Connections:
         for number in range(options.streams)
     ]  # fmt: skip
     if options.udp:
-        _greet_in_datagrams(made, greetings)
+        _exchange_datagram_greetings(sockets, greetings)
     else:
-        for connection, greeting in zip(made, greetings):
+        for connection, greeting in zip(sockets, greetings):
             connection.sendall(greeting.packed())
-        for connection in made:
-            connection.settimeout(CONNECT)
+        for connection in sockets:
+            connection.settimeout(BUILTIN_CONNECT_TIMEOUT)
             try:
-                _take_answer(read_exactly(connection, len(GO)))
+                _check_answer(read_exactly(connection, len(GO)))
             except socket.timeout:
                 raise OSError(errno.ETIMEDOUT, "the server does not answer") from None
-    return Connections(made, greetings[0])
+    return Connections(sockets, greetings[0])
 
 
-def _greet_in_datagrams(made: list[socket.socket], greetings: list[Greeting]) -> None:
-    end = time.monotonic() + CONNECT
-    waiting = dict(enumerate(made))
-    while waiting:
+def _exchange_datagram_greetings(sockets: list[socket.socket], greetings: list[Greeting]) -> None:
+    end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
+    unanswered = dict(enumerate(sockets))
+    while unanswered:
         if time.monotonic() >= end:
             raise OSError(errno.ETIMEDOUT, "the server does not answer")
-        for number, connection in waiting.items():
+        for number, connection in unanswered.items():
             connection.send(greetings[number].packed())
         poll = select.poll()
-        for connection in waiting.values():
+        for connection in unanswered.values():
             poll.register(connection, select.POLLIN)
-        answered = {descriptor for descriptor, _ in poll.poll(AGAIN * 1000)}
-        for number, connection in list(waiting.items()):
+        answered = {descriptor for descriptor, _ in poll.poll(GREETING_RETRY_SECONDS * 1000)}
+        for number, connection in list(unanswered.items()):
             if connection.fileno() in answered:
                 connection.setblocking(False)
                 answer = connection.recv(65536)
-                if len(answer) == len(GO):  # else the data of a server that sends has overtaken it
-                    _take_answer(answer)
-                del waiting[number]
+                if len(answer) == len(GO):  # else data of a sending server overtook the answer
+                    _check_answer(answer)
+                del unanswered[number]
 
 
-def _take_answer(answer: bytes) -> None:
+def _check_answer(answer: bytes) -> None:
     if answer == BUSY:
         raise OSError(errno.EBUSY, "the server is busy running a test")
     if answer != GO:
@@ -100,8 +100,8 @@ def _take_answer(answer: bytes) -> None:
         raise OSError(errno.EPROTO, text)
 
 
-def prepare(connection: socket.socket, options: BuiltinOptions) -> None:
-    """What must be set before a connection is made."""
+def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> None:
+    """Set options that must be set before connecting, and all others."""
     if options.mss and not options.udp:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, options.mss)
     if options.window:
@@ -109,11 +109,11 @@ def prepare(connection: socket.socket, options: BuiltinOptions) -> None:
             connection.setsockopt(socket.SOL_SOCKET, buffer, options.window)
     if options.bind_device:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, options.bind_device.encode() + b"\0")
-    adorn(connection, options)
+    set_socket_options(connection, options)
 
 
-def adorn(connection: socket.socket, options: BuiltinOptions) -> None:
-    """What may be set at any time."""
+def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:
+    """Set options that may be set at any time."""
     if options.tos:
         if connection.family == socket.AF_INET6:
             connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, options.tos)
@@ -126,23 +126,23 @@ def adorn(connection: socket.socket, options: BuiltinOptions) -> None:
     if options.no_delay:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if options.bitrate:
-        rate = min(options.bitrate // 8, (1 << 32) - 2)  # wider ones need Linux 5.0
+        rate = min(options.bitrate // 8, (1 << 32) - 2)  # 64 bits since Linux 5.0
         connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("=I", rate))
 
 
-def resolved(address: str, port: int, *, udp: bool) -> tuple[int, tuple[object, ...]]:
-    """Family and socket address of a numeric address, with its zone. Raises OSError."""
-    kind = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
-    found = socket.getaddrinfo(address, port, type=kind, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
-    return found[0][0], found[0][4]
+def socket_address(address: str, port: int, *, udp: bool) -> tuple[int, tuple[object, ...]]:
+    """(address family, socket address) of a numeric address with its zone. Raises OSError."""
+    socket_type = socket.SOCK_DGRAM if udp else socket.SOCK_STREAM
+    addresses = socket.getaddrinfo(address, port, type=socket_type, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV)
+    return addresses[0][0], addresses[0][4]
 
 
 def read_exactly(connection: socket.socket, size: int) -> bytes:
-    """So many bytes, or fewer at the end of the connection. Raises OSError, also when they do not come in time."""
+    """`size` bytes, or fewer at the end of the connection. Raises OSError, also after the socket's timeout."""
     data = b""
     while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
+        chunk = connection.recv(size - len(data))
+        if not chunk:
             break
-        data += part
+        data += chunk
     return data

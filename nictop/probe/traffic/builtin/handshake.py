@@ -1,7 +1,7 @@
-"""What the two ends of the built-in generator say to each other before the traffic: a greeting and its answer. Pure.
+"""The handshake of the built-in generator before the traffic: a greeting and its answer. Pure.
 
-The client sends one greeting on each data socket, and the server answers on all of them when all have come. There is no
-other connection. All integers are in network order.
+The client sends one greeting on each data socket; the server answers on all of them when all have been received. There
+is no control connection. Integers are in network byte order.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 import struct
 
 MAGIC = b"nictop\x00\x01"
-"""The last byte is a version: another one is not understood."""
+"""The last byte is the version; other versions are refused."""
 GO, BUSY = b"nictopGO", b"nictopNO"
 """Answers of the server."""
 GREETING = struct.Struct(">8s16sBBBBIIIQ16s")
-"""Magic, cookie of the run, flags, number of the stream, number of streams less one, type of service, bytes of a
-message, milliseconds of the whole run and of its beginning that does not count, bits per second of each stream, name
-of the congestion control."""
-REVERSE, NO_DELAY = 1, 2
-WORD = re.compile(rb"[A-Za-z0-9_]{1,15}")
+"""Magic, cookie of the run, flags, stream number, number of streams minus one, type of service, bytes of a message,
+milliseconds of the whole run and of its omitted beginning, bits per second of each stream, name of the congestion
+control."""
+FLAG_REVERSE, FLAG_NO_DELAY = 1, 2
+CONGESTION_NAME = re.compile(rb"[A-Za-z0-9_]{1,15}")
 
 
 class Greeting:
-    """What a server must know of a run."""
+    """The parameters of a run that the server needs."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Greeting:
 
     def packed(self) -> bytes:
         """`GREETING.size` bytes."""
-        flags = REVERSE * self.reverse | NO_DELAY * self.no_delay
+        flags = FLAG_REVERSE * self.reverse | FLAG_NO_DELAY * self.no_delay
         times = int(self.seconds * 1000), int(self.omit * 1000)
         name = self.congestion.encode("ascii")
         return GREETING.pack(
@@ -54,25 +54,33 @@ class Greeting:
         )  # fmt: skip
 
 
-def parse_greeting(data: bytes, longest: int) -> Greeting | None:
-    """A greeting, or None for anything else: a port scan, another program, a message longer than `longest`."""
+def parse_greeting(data: bytes, max_length: int) -> Greeting | None:
+    """A greeting; None for anything else: a port scan, another program, a message length above `max_length`."""
     if len(data) != GREETING.size:
         return None
-    magic, cookie, flags, stream, others, tos, length, milliseconds, omitted, bitrate, name = GREETING.unpack(data)
+    magic, cookie, flags, stream, last_stream, tos, length, duration_ms, omitted_ms, bitrate, name = GREETING.unpack(
+        data
+    )
     congestion = name.rstrip(b"\0")
-    if magic != MAGIC or not 0 < length <= longest or stream > others or others > 127 or milliseconds <= omitted:
+    if (
+        magic != MAGIC
+        or not 0 < length <= max_length
+        or stream > last_stream
+        or last_stream > 127
+        or duration_ms <= omitted_ms
+    ):
         return None
-    if congestion and not WORD.fullmatch(congestion):
+    if congestion and not CONGESTION_NAME.fullmatch(congestion):
         return None
     return Greeting(
         cookie,
         stream,
-        others + 1,
+        last_stream + 1,
         length,
-        milliseconds / 1000,
-        omit=omitted / 1000,
-        reverse=bool(flags & REVERSE),
-        no_delay=bool(flags & NO_DELAY),
+        duration_ms / 1000,
+        omit=omitted_ms / 1000,
+        reverse=bool(flags & FLAG_REVERSE),
+        no_delay=bool(flags & FLAG_NO_DELAY),
         bitrate=bitrate,
         tos=tos,
         congestion=congestion.decode(),

@@ -1,7 +1,7 @@
-"""The built-in generator of traffic: TCP or UDP over plain sockets, without anything to install.
+"""The built-in traffic generator: TCP or UDP over plain sockets, without any installed program.
 
-Runs in a child process of the probe, which ends it whatever happens. It makes the connections, then one process for
-each stream (`built_in_streams`), and reads TCP_INFO of their sockets meanwhile. Each line of its stdout is one object:
+Runs in a child process of the probe, which ends it in every case. It makes the connections, then one process for each
+stream (`streams`), and reads TCP_INFO of their sockets meanwhile. Each line of its stdout is one object:
 
 ``{"event": "start", "role", "sender", "protocol": "tcp" or "udp", "streams", "length", "time", "omit",
 "connections": [[local address, port, remote address, port], …], "snd_mss", "congestion_control"}``
@@ -9,11 +9,11 @@ each stream (`built_in_streams`), and reads TCP_INFO of their sockets meanwhile.
 ``{"event": "end", "seconds", "bytes", "streams", "cpu_user", "cpu_system", …}``
 ``{"event": "error", "text"}``, and exit status 1.
 
-Seconds count from the start of the traffic; those omitted come first and count anew after it, as iperf3 does it. Bytes
-of a sender are those that were acknowledged (TCP) or sent (UDP), of a receiver those that came. A TCP sender adds
-"retransmits" of the interval, or of the whole run with the omitted part, to both kinds; UDP adds "packets", and a
-receiver "lost", "out_of_order" and "jitter" (seconds, of the first stream). What comes within a millisecond after an
-interval is in the total only.
+Seconds count from the start of the traffic; omitted ones come first, and after them the count starts at 0 again, as
+with iperf3. The bytes of a sender are those acknowledged (TCP) or sent (UDP), of a receiver those received. A TCP
+sender adds "retransmits" of the interval, or of the whole run including the omitted part; UDP adds "packets", and a UDP
+receiver "lost", "out_of_order" and "jitter" (seconds, of the first stream). Bytes within the last millisecond after an
+interval are in the total only.
 """
 
 from __future__ import annotations
@@ -27,137 +27,142 @@ import socket
 import time
 
 from nictop.probe.traffic.builtin import streams
-from nictop.probe.traffic.builtin.connections import Connections, connected
+from nictop.probe.traffic.builtin.connections import Connections, connect_to_server
 from nictop.probe.traffic.builtin.handshake import GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
-from nictop.probe.traffic.builtin.server import served
-from nictop.probe.traffic.sock_diag import parse_information
+from nictop.probe.traffic.builtin.server import accept_client
+from nictop.probe.traffic.sock_diag import parse_tcp_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-INFORMATION = 256
-"""Bytes of struct tcp_info that are asked for; this kernel may have fewer."""
-GRACE = 3.0
-"""Seconds after the planned end until it is enforced."""
-SHORTEST_INTERVAL = 0.001
+TCP_INFO_BYTES = 256
+"""Bytes of struct tcp_info that are requested; the kernel may return fewer."""
+END_GRACE_SECONDS = 3.0
+"""Seconds after the planned end until the run is aborted."""
+MIN_INTERVAL_SECONDS = 0.001
 
 
-def run(role: str, address: str, port: int, words: Sequence[str]) -> int:
-    """One run, as server or client, from connections to the last report; returns the exit status."""
+def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
+    """One run as server or client, from the connections to the last report; returns the exit status."""
     try:
-        options = parse_options(words)
+        options = parse_options(arguments)
         if options.affinity is not None:
             os.sched_setaffinity(0, {options.affinity})
-        ends = served(address, port, options) if role == "server" else connected(address, port, options)
-        traffic = BuiltinRun(role, ends, options)
+        connections = (
+            accept_client(address, port, options) if role == "server" else connect_to_server(address, port, options)
+        )
+        builtin_run = BuiltinRun(role, connections, options)
     except (OSError, ValueError) as error:
-        said = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        _say("error", text=said)
+        message = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        _report("error", text=message)
         return 1
-    return traffic.run()
+    return builtin_run.run()
 
 
 class BuiltinRun:
-    """The streams of one run, and what is reported of them."""
+    """The streams of one run, and their reports."""
 
-    def __init__(self, role: str, ends: Connections, options: BuiltinOptions) -> None:
-        self._role, self._ends, self._options = role, ends, options
-        self._sends = ends.reverse == (role == "server")
-        self._slots = [memoryview(mmap.mmap(-1, streams.SLOT * 8)).cast("Q") for _ in ends.sockets]
+    def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
+        self._role, self._connections, self._options = role, connections, options
+        self._sends = connections.reverse == (role == "server")
+        self._slots = [memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q") for _ in connections.sockets]
         self._pids: dict[int, int] = {}
-        self._failure = ""
-        self._greeted = GREETING.size + self._sends if self._sends == (role == "client") else len(GO)
-        """What the kernel has counted before the first byte that matters, the client's SYN with it when it has been
-        acknowledged. Not looked up: the data may have come already."""
+        self._error = ""
+        self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(GO)
+        """Bytes that the kernel has counted before the first byte of traffic, with the client's SYN once acknowledged.
+        Calculated, not read: data may have been received already."""
 
     def run(self) -> int:
         """Start, report, end; returns the exit status."""
-        first = [self._figures(number) for number in range(len(self._slots))]
-        readable, writable = os.pipe()  # at its end when no stream runs any more
-        complaints, complaint = os.pipe()
-        os.dup2(complaint, 2)
-        os.close(complaint)
+        first_counts = [self._read_counts(stream) for stream in range(len(self._slots))]
+        readable, writable = os.pipe()  # inherited by the streams: closed when the last one ends
+        error_pipe, error_writer = os.pipe()
+        os.dup2(error_writer, 2)
+        os.close(error_writer)
         start = time.monotonic()
-        self._say_start(first)
+        self._report_start(first_counts)
         try:
-            for number, connection in enumerate(self._ends.sockets):
+            for stream, connection in enumerate(self._connections.sockets):
                 task = streams.StreamTask(
                     connection,
                     sends=self._sends,
                     udp=self._options.udp,
-                    length=self._ends.length,
-                    seconds=self._ends.seconds,
-                    bitrate=self._ends.bitrate,
+                    length=self._connections.length,
+                    seconds=self._connections.seconds,
+                    bitrate=self._connections.bitrate,
                 )
-                self._pids[streams.start_stream(task, self._slots[number], start)] = number
+                self._pids[streams.start_stream(task, self._slots[stream], start)] = stream
             os.close(writable)
-            used = self._watch(readable, start, first)
+            total_fields = self._watch(readable, start, first_counts)
         finally:
             self._kill()
-        if self._failure:
-            os.set_blocking(complaints, False)
-            _say("error", text=_last_words(complaints) or self._failure)
+        if self._error:
+            os.set_blocking(error_pipe, False)
+            _report("error", text=_last_error(error_pipe) or self._error)
             return 1
-        _say("end", **used)
+        _report("end", **total_fields)
         return 0
 
-    def _watch(self, readable: int, start: float, first: list[dict[str, int]]) -> dict[str, Any]:
+    def _watch(self, readable: int, start: float, first_counts: list[dict[str, int]]) -> dict[str, Any]:
         """Report until all streams have ended; returns the fields of the last report."""
         poll = select.poll()
         poll.register(readable, 0)
-        report = ReportSchedule(self._options.interval, self._ends.omit)
-        before, last, counted = first, start, [0] * len(first)
-        limit = start + self._ends.seconds + GRACE
+        report = ReportSchedule(self._options.interval, self._connections.omit)
+        before, last, counted = first_counts, start, [0] * len(first_counts)
+        limit = start + self._connections.seconds + END_GRACE_SECONDS
         ended = False
         while not ended:
             now = time.monotonic()
             if now >= limit:
-                self._failure = "the other end has fallen silent"
+                self._error = "the other end has fallen silent"
                 return {}
             ended = bool(poll.poll(max(0.0, min(report.next(), limit - start) - (now - start)) * 1000))
-            now = self._finished(start) if ended else time.monotonic()
+            now = self._finish_time(start) if ended else time.monotonic()
             if not ended and now - start < report.next():
                 continue
-            figures = [self._figures(number) for number in range(len(first))]
-            moved = [max(0, new["bytes"] - old["bytes"]) for new, old in zip(figures, before)]
-            counted = [0 if report.omitting else sum(pair) for pair in zip(counted, moved)]
-            if now - last > SHORTEST_INTERVAL:  # else the end has come right after an interval
+            counts = [self._read_counts(stream) for stream in range(len(first_counts))]
+            moved_bytes = [max(0, new["bytes"] - old["bytes"]) for new, old in zip(counts, before)]
+            counted = [0 if report.omitting else sum(pair) for pair in zip(counted, moved_bytes)]
+            if now - last > MIN_INTERVAL_SECONDS:  # else the run ended right after an interval
                 omitted, begin, end = report.advance(now - start)
-                _say("interval", start=begin, end=end, omitted=omitted, **self._fields(moved, figures, before))
-            before, last = figures, now
-        used = self._reap()
-        total = {
-            **self._fields(counted, before, first),
-            "seconds": round(max(0.0, now - start - self._ends.omit), 6),
+                _report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved_bytes, counts, before))
+            before, last = counts, now
+        cpu_times = self._reap()
+        return {
+            **self._fields(counted, before, first_counts),
+            "seconds": round(max(0.0, now - start - self._connections.omit), 6),
+            "sender": self._sends,
+            **cpu_times,
         }
-        return {**total, "sender": self._sends, **used}
 
-    def _figures(self, number: int) -> dict[str, int]:
-        """Counts of one stream: bytes, retransmits and what else the kernel says."""
-        slot = self._slots[number]
+    def _read_counts(self, stream: int) -> dict[str, int]:
+        """Counts of one stream: bytes, and retransmits or UDP counts."""
+        slot = self._slots[stream]
         if self._options.udp:
             return {
                 "bytes": slot[streams.BYTES],
                 "packets": slot[streams.PACKETS],
                 "lost": slot[streams.LOST],
-                "out_of_order": slot[streams.LATE],
+                "out_of_order": slot[streams.OUT_OF_ORDER],
                 "jitter": slot[streams.JITTER],
             }
-        connection = self._ends.sockets[number]
-        figures = parse_information(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFORMATION))
-        moved = figures["bytes_acked" if self._sends else "bytes_received"] if figures is not None else None
-        if figures is None or moved is None:  # before Linux 4.1
+        connection = self._connections.sockets[stream]
+        counts = parse_tcp_info(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES))
+        moved_bytes = counts["bytes_acked" if self._sends else "bytes_received"] if counts is not None else None
+        if counts is None or moved_bytes is None:  # before Linux 4.1
             return {"bytes": slot[streams.BYTES], "retransmits": 0, "snd_mss": 0}
-        # not more than the stream has sent or read: the kernel counts the end of a connection as a byte
-        count = min(max(0, moved - self._greeted), slot[streams.BYTES])
-        return {"bytes": count, "retransmits": figures["retransmits"], "snd_mss": figures["snd_mss"]}
+        # at most what the stream has sent or read: the kernel counts the FIN as a byte
+        count = min(max(0, moved_bytes - self._handshake_bytes), slot[streams.BYTES])
+        return {"bytes": count, "retransmits": counts["retransmits"], "snd_mss": counts["snd_mss"]}
 
-    def _fields(self, moved: list[int], now: list[dict[str, int]], before: list[dict[str, int]]) -> dict[str, Any]:
-        """Of an interval or the whole run: bytes, and the difference of the other counts."""
-        fields: dict[str, Any] = {"bytes": sum(moved), "streams": moved}
+    def _fields(
+        self, moved_bytes: list[int], now: list[dict[str, int]], before: list[dict[str, int]]
+    ) -> dict[str, Any]:
+        """Bytes, and the differences of the other counts, of an interval or of the whole run."""
+        fields: dict[str, Any] = {"bytes": sum(moved_bytes), "streams": moved_bytes}
         names = ["packets"] if self._options.udp else ["retransmits"] if self._sends else []
         if self._options.udp and not self._sends:
             names += ["lost", "out_of_order"]
@@ -165,41 +170,41 @@ class BuiltinRun:
         for name in names:
             fields[name] = sum(new[name] - old[name] for new, old in zip(now, before))
         if not self._options.udp:
-            fields["snd_mss"] = min(figures["snd_mss"] for figures in now)
+            fields["snd_mss"] = min(counts["snd_mss"] for counts in now)
         return fields
 
-    def _finished(self, start: float) -> float:
-        """When the last byte was sent or came."""
+    def _finish_time(self, start: float) -> float:
+        """When the last byte was sent or received (CLOCK_MONOTONIC)."""
         latest = max(slot[streams.FINISHED] for slot in self._slots) / 1e9
         return latest if latest > start else time.monotonic()
 
-    def _say_start(self, first: list[dict[str, int]]) -> None:
+    def _report_start(self, first_counts: list[dict[str, int]]) -> None:
         algorithm = b""
         if not self._options.udp:
-            algorithm = self._ends.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-        _say(
+            algorithm = self._connections.sockets[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        _report(
             "start",
             role=self._role,
             sender=self._sends,
             protocol="udp" if self._options.udp else "tcp",
-            streams=len(first),
-            length=self._ends.length,
-            time=round(self._ends.seconds - self._ends.omit, 6),
-            omit=self._ends.omit,
-            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in self._ends.sockets],
-            snd_mss=min(figures.get("snd_mss", 0) for figures in first),
+            streams=len(first_counts),
+            length=self._connections.length,
+            time=round(self._connections.seconds - self._connections.omit, 6),
+            omit=self._connections.omit,
+            connections=[[*end.getsockname()[:2], *end.getpeername()[:2]] for end in self._connections.sockets],
+            snd_mss=min(counts.get("snd_mss", 0) for counts in first_counts),
             congestion_control=algorithm.split(b"\0")[0].decode("ascii", "replace"),
         )
 
     def _reap(self) -> dict[str, float]:
-        """Wait for the streams, which have ended; CPU seconds of them all."""
+        """Wait for the ended streams; CPU seconds of all of them."""
         user = system = 0.0
         for pid in list(self._pids):
             _, status, usage = os.wait4(pid, 0)
             del self._pids[pid]
             user, system = user + usage.ru_utime, system + usage.ru_stime
             if status:
-                self._failure = "a stream has ended early"
+                self._error = "a stream has ended early"
         return {"cpu_user": round(user, 6), "cpu_system": round(system, 6)}
 
     def _kill(self) -> None:
@@ -211,7 +216,7 @@ class BuiltinRun:
 
 
 class ReportSchedule:
-    """Ends of the intervals in seconds from the start: `interval` apart, the first ones until `omit` omitted."""
+    """Ends of the intervals in seconds from the start, `interval` apart; the first ones are omitted, until `omit`."""
 
     def __init__(self, interval: float, omit: float) -> None:
         self._interval, self._omit = interval, omit
@@ -219,12 +224,13 @@ class ReportSchedule:
         self.omitting = omit > 0
 
     def next(self) -> float:
-        """When the next interval ends."""
+        """End of the current interval."""
         end = self._base + self._count * self._interval
         return min(end, self._omit) if self.omitting else end
 
     def advance(self, elapsed: float) -> tuple[bool, float, float]:
-        """An interval ends at `elapsed`: (omitted, start, end), the latter two from the start of its part."""
+        """End the interval at `elapsed`; returns (omitted, start, end), the latter two from the start of the omitted or
+        counted part."""
         omitted, start = self.omitting, self._last - self._base
         end = elapsed - self._base
         self._last = elapsed
@@ -235,15 +241,15 @@ class ReportSchedule:
         return omitted, round(start, 6), round(end, 6)
 
 
-def _last_words(descriptor: int) -> str:
+def _last_error(descriptor: int) -> str:
     try:
-        said = os.read(descriptor, 4096).decode("utf-8", "replace").strip().splitlines()
+        message = os.read(descriptor, 4096).decode("utf-8", "replace").strip().splitlines()
     except BlockingIOError:
         return ""
-    return said[-1] if said else ""
+    return message[-1] if message else ""
 
 
-def _say(event: str, **fields: object) -> None:
+def _report(event: str, **fields: object) -> None:
     line = json.dumps({"event": event, **fields}, separators=(",", ":"), ensure_ascii=True).encode("ascii") + b"\n"
     while line:
         line = line[os.write(1, line) :]
