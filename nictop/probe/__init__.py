@@ -1,7 +1,8 @@
-"""What runs on the watched host: kernel → records, one JSON line each.
+"""The program on the watched host: kernel → records, one JSON line each.
 
-In: /proc, /sys, netlink, D-Bus, configuration files; requests on stdin. Out: lines on stdout (`records` names them).
-Standard library only, Python 3.9; jeepney where it is installed. `__main__` is the program, `bootstrap` starts it from
-memory on the far side of SSH. `counters` are read every second, `inventory` now and then in a child process, `events`
-say when it is due; `traffic` runs generators, `changes` is sent only where changes are allowed.
+In: /proc, /sys, netlink, D-Bus, configuration files; requests on stdin. Out: lines on stdout (`records` defines them).
+Standard library only, Python 3.9; jeepney where it is installed. `__main__` is the program, `bootstrap` runs it from
+memory on the other end of an SSH connection, `protocol` reads and writes lines. `counters` are read every second,
+`inventory` from time to time in a child process, when `events` or requests make it due; `traffic` runs generators,
+`changes` is sent only where changes are allowed.
 """

@@ -22,8 +22,8 @@ CGROUP_HIERARCHIES = ("", "unified", "systemd")
 
 @dataclass
 class Pipes:
-    """Descriptors of the process that started it: `reports` to read, `commands` to write; closing `commands` tells the
-    other end that this process has ended."""
+    """Descriptors of the process that started it: `reports` to read, `commands` to write. The other process sees the
+    end of this one as the end of `commands`."""
 
     reports: int
     commands: int

@@ -1,21 +1,20 @@
-"""The arguments of the probe: words → `ProbeOptions`. Pure.
+"""Command line of the probe: words → `ProbeOptions`. Pure.
 
-``--interval S`` (0.1 to 60), ``--eager`` (a second reading soon after the first, so that a screen has rates at once),
-``--parts`` (say what is known of the first inventory before it is complete), ``--once`` (hello, counters, inventory,
-counters, end), ``--heartbeat S`` (end when no request has come for so long: a
-network that has gone does not close stdin) and ``--allow-changes`` (do what `records.ChangeRequest` asks for; without
-it the probe only reads).
+``--interval S`` (0.1 to 60), ``--eager`` (second reading soon after the first, for early rates), ``--parts`` (send
+parts of the first inventory before it is complete), ``--once`` (hello, counters, inventory, counters, end),
+``--heartbeat S`` (end after so long without a request, because a broken network does not close stdin) and
+``--allow-changes`` (execute `records.ChangeRequest`s; without it the probe only reads).
 """
 
 from __future__ import annotations
 
-from nictop.probe.protocol.requests import held_interval
+from nictop.probe.protocol.requests import clamped_interval
 
 USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat S] [--allow-changes]\n"
 
 
 class ProbeOptions:
-    """Seconds are held within the limits of `requests`. `heartbeat` None: the probe waits for ever."""
+    """Seconds are within the limits in `requests`. `heartbeat` None: no limit."""
 
     def __init__(self) -> None:
         self.interval = 1.0
@@ -24,7 +23,7 @@ class ProbeOptions:
 
 
 def parse_options(arguments: list[str]) -> ProbeOptions | None:
-    """None for words that are not the probe's."""
+    """None for unknown words."""
     options = ProbeOptions()
     words = iter(arguments)
     for word in words:
@@ -37,7 +36,7 @@ def parse_options(arguments: list[str]) -> ProbeOptions | None:
         elif word == "--allow-changes":
             options.allow_changes = True
         elif word in ("--interval", "--heartbeat"):
-            seconds = seconds_of(next(words, ""))
+            seconds = interval_seconds(next(words, ""))
             if seconds is None:
                 return None
             if word == "--interval":
@@ -49,9 +48,9 @@ def parse_options(arguments: list[str]) -> ProbeOptions | None:
     return options
 
 
-def seconds_of(word: str) -> float | None:
-    """A positive number within the limits; None for anything else."""
+def interval_seconds(word: str) -> float | None:
+    """A positive number within the limits in `requests`; None for anything else."""
     try:
-        return held_interval(float(word))
+        return clamped_interval(float(word))
     except ValueError:
         return None

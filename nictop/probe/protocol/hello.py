@@ -1,7 +1,7 @@
-"""What the probe says first: its hello and the first counters, with as little code as that takes.
+"""The first lines of a probe, its hello and first counters, with as little code as possible.
 
-A remote probe is sent here in parts, and this module with what it imports is the first of them: the numbers are on
-their way while the rest of the sources still arrives. Lines go to a descriptor that may block.
+A remote probe is sent in frames, and this module with its imports is the first one: the counters are sent while the
+other sources are still being received. Writes may block.
 """
 
 from __future__ import annotations
@@ -15,28 +15,30 @@ from nictop import __version__
 from nictop.probe.counters.reader import CounterReader
 
 PROTOCOL = 1
-"""`records.PROTOCOL`, which is not imported here: it would bring `dataclasses` (3 MiB, 20 ms). A test compares them."""
+"""`records.PROTOCOL`, repeated here because importing it would import `dataclasses` (3 MiB, 20 ms). A test compares
+them."""
 
 
 def say_first_words(descriptor: int, interval: float) -> CounterReader:
-    """Write a `Hello` and the first `Counters`; the reader that took them is warm for the next ones. Raises OSError."""
+    """Write a `Hello` and the first `Counters`; returns the reader that took them, whose files are open. Raises
+    OSError."""
     counters = CounterReader()
-    for line in (encoded("hello", hello(interval)), encoded("counters", vars(counters.read()))):
-        rest = memoryview(line)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
+    for line in (encode_line("hello", hello(interval)), encode_line("counters", vars(counters.read()))):
+        unwritten = memoryview(line)
+        while unwritten:
+            unwritten = unwritten[os.write(descriptor, unwritten) :]
     return counters
 
 
-def encoded(kind: str, fields: dict[str, object]) -> bytes:
+def encode_line(kind: str, fields: dict[str, object]) -> bytes:
     """One line of the protocol."""
     text = json.dumps({kind: fields}, separators=(",", ":"), ensure_ascii=False)
-    # a host name of bytes that are not UTF-8 has surrogates in it, which no JSON reader takes
+    # a host name that is not UTF-8 contains surrogates, which JSON readers refuse
     return text.encode("utf-8", "replace") + b"\n"
 
 
 def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
-    """`records.Hello` of this process."""
+    """Fields of `records.Hello` for this process."""
     system = os.uname()
     try:
         with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii", errors="replace") as file:

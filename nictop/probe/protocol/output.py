@@ -1,7 +1,7 @@
-"""The probe's way out: lines to a descriptor that never holds up the loop.
+"""Output lines of the probe, written without blocking its loop.
 
-A reader that is behind loses counters (the next ones say the same, and more), never anything else; only when it has not
-read for so long that `LIMIT` bytes wait, other lines are lost too, and `lost` says that the picture must be sent anew.
+When the reader is slow, only counters are dropped, because the next ones supersede them. Other lines are dropped only
+when more than `LIMIT` bytes are waiting; `lost` is set then, because the whole state must be sent again.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import errno
 import os
 
 LIMIT = 4 * 1024 * 1024
-"""Bytes that may wait besides the line that is being written."""
+"""Bytes that may wait, besides the line being written."""
 
 
 class LineWriter:
-    """Writes lines to `descriptor`, which becomes non-blocking unless it is a terminal."""
+    """Writes lines to `descriptor`, which is set non-blocking unless it is a terminal."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -22,16 +22,17 @@ class LineWriter:
         self._waiting: list[bytes | bytearray] = []
         self._size = 0
         self._written = 0
-        if not os.isatty(descriptor):  # a terminal's flags belong to the shell as well
+        if not os.isatty(descriptor):  # the shell shares the flags of a terminal
             os.set_blocking(descriptor, False)
 
     @property
     def behind(self) -> bool:
-        """Whether something is still to be written."""
+        """Whether lines are waiting."""
         return bool(self._waiting)
 
     def offer(self, line: bytes | bytearray, *, dispensable: bool = False) -> bool:
-        """Write `line`, or keep it until `drain`; False: it was dropped. Raises BrokenPipeError: nobody reads."""
+        """Write `line`, or queue it for `drain`; False: it was dropped. Raises BrokenPipeError when the reader has
+        closed."""
         if self._waiting:
             if dispensable:
                 return False
@@ -44,14 +45,14 @@ class LineWriter:
         return True
 
     def drain(self) -> None:
-        """Write as much as goes without waiting. Raises BrokenPipeError: nobody reads."""
+        """Write as much as possible without blocking. Raises BrokenPipeError when the reader has closed."""
         while self._waiting:
             line = self._waiting[0]
             try:
                 count = os.write(self.descriptor, memoryview(line)[self._written :])
             except BlockingIOError:
                 return
-            except OSError as error:  # EIO of a terminal that went away, ECONNRESET of a socket: all the same here
+            except OSError as error:  # also EIO of a closed terminal, ECONNRESET of a socket
                 raise BrokenPipeError(error.errno or errno.EPIPE, os.strerror(error.errno or errno.EPIPE)) from error
             self._written += count
             if self._written == len(line):

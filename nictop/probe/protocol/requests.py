@@ -1,6 +1,6 @@
-"""What the probe is asked: bytes from stdin → lines → the wishes of a `records.Request`.
+"""Requests to the probe: bytes from stdin → lines → fields of a `records.Request`.
 
-Whoever writes there may be a newer nictop, a person or a mistake: what makes no sense is said and the rest is done.
+The sender may be a newer nictop, a person or a mistake: invalid fields are reported, and the others are used.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypedDict
+    from typing import Literal, TypedDict
 
     class RequestFields(TypedDict, total=False):
         interval: float
@@ -22,42 +22,44 @@ if TYPE_CHECKING:
         change: dict[str, object]
 
 
-SHORTEST, LONGEST = 0.1, 60.0
+BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = ("inventory", "machine", "recheck")
+OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
+MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
 """Seconds between two counters."""
 LONGEST_REQUEST = 64 * 1024
 """Bytes of one line."""
-LARGEST_PING = 1 << 53
+MAX_PING_SEQUENCE = 1 << 53
 """JSON readers agree on integers up to here."""
-WATCH_LIMIT = 64
-"""Links that may be watched at once: each costs a few ioctls per pass."""
+MAX_WATCHED_LINKS = 64
+"""Links watched at once: each costs a few ioctls per reading."""
 
 
 class RequestLines:
-    """Cuts a stream into lines, and forgets those that are longer than `LONGEST_REQUEST`."""
+    """Splits a stream into lines, and drops those longer than `LONGEST_REQUEST`."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._skipping = False
 
     def feed(self, data: bytes) -> tuple[list[bytes], bool]:
-        """The lines that `data` completes; and whether one has been given up because it was too long."""
+        """(lines completed by `data`, whether a line was dropped because it was too long)."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if lines and self._skipping:
             self._skipping = False
             del lines[0]
-        given_up = any(len(line) > LONGEST_REQUEST for line in lines)
+        dropped = any(len(line) > LONGEST_REQUEST for line in lines)
         if len(self._rest) > LONGEST_REQUEST:
-            given_up = given_up or not self._skipping
+            dropped = dropped or not self._skipping
             self._skipping = True
         if self._skipping:
             self._rest = b""
-        return [line for line in lines if line.strip() and len(line) <= LONGEST_REQUEST], given_up
+        return [line for line in lines if line.strip() and len(line) <= LONGEST_REQUEST], dropped
 
 
 def parse_request(line: bytes) -> tuple[RequestFields, str]:
-    """One `records.Request`: what it wishes, as far as it makes sense, and what does not, in words ("" when all does).
+    """(valid fields of a `records.Request`, text about invalid ones, "" when there are none).
 
-    The interval is held within its limits; unknown fields are left to later versions.
+    The interval is limited to its range; unknown fields are ignored.
     """
     try:
         request = json.loads(line)
@@ -65,56 +67,46 @@ def parse_request(line: bytes) -> tuple[RequestFields, str]:
         return {}, str(error)[:200]
     if not isinstance(request, dict):
         return {}, "not an object"
-    wishes: RequestFields = {}
+    fields: RequestFields = {}
     problems = []
     interval, watch = request.get("interval"), request.get("watch")
     if interval is not None:
-        held = held_interval(interval)
-        if held is None:
+        seconds = clamped_interval(interval)
+        if seconds is None:
             problems.append("interval is not a positive number")
         else:
-            wishes["interval"] = held
+            fields["interval"] = seconds
     if watch is not None:
-        if isinstance(watch, list) and len(watch) <= WATCH_LIMIT and all(map(is_ifindex, watch)):
-            wishes["watch"] = watch
+        if isinstance(watch, list) and len(watch) <= MAX_WATCHED_LINKS and all(map(is_ifindex, watch)):
+            fields["watch"] = watch
         else:
-            problems.append(f"watch is not a list of at most {WATCH_LIMIT} ifindexes")
-    inventory, machine = request.get("inventory"), request.get("machine")
-    if isinstance(inventory, bool):
-        wishes["inventory"] = inventory
-    elif inventory is not None:
-        problems.append("inventory is not true or false")
-    if isinstance(machine, bool):
-        wishes["machine"] = machine
-    elif machine is not None:
-        problems.append("machine is not true or false")
-    recheck = request.get("recheck")
-    if isinstance(recheck, bool):
-        wishes["recheck"] = recheck
-    elif recheck is not None:
-        problems.append("recheck is not true or false")
+            problems.append(f"watch is not a list of at most {MAX_WATCHED_LINKS} ifindexes")
+    for name in BOOLEAN_FIELDS:
+        flag = request.get(name)
+        if isinstance(flag, bool):
+            fields[name] = flag
+        elif flag is not None:
+            problems.append(f"{name} is not true or false")
     ping = request.get("ping")
-    if type(ping) is int and 0 <= ping <= LARGEST_PING:
-        wishes["ping"] = ping
+    if type(ping) is int and 0 <= ping <= MAX_PING_SEQUENCE:
+        fields["ping"] = ping
     elif ping is not None:
         problems.append("ping is not a number of this size")
-    traffic, change = request.get("traffic"), request.get("change")
-    if isinstance(traffic, dict):
-        wishes["traffic"] = traffic
-    elif traffic is not None:
-        problems.append("traffic is not an object")
-    if isinstance(change, dict):
-        wishes["change"] = change
-    elif change is not None:
-        problems.append("change is not an object")
-    return wishes, "; ".join(problems)
+    for command in OBJECT_FIELDS:
+        value = request.get(command)
+        if isinstance(value, dict):
+            fields[command] = value
+        elif value is not None:
+            problems.append(f"{command} is not an object")
+    return fields, "; ".join(problems)
 
 
-def held_interval(value: object) -> float | None:
-    """Seconds within `SHORTEST` and `LONGEST`; None for what is no positive number (NaN is none)."""
+def clamped_interval(value: object) -> float | None:
+    """Seconds, limited to `MIN_COUNTER_INTERVAL` and `MAX_COUNTER_INTERVAL`; None when it is not a positive number
+    (NaN)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         return None
-    return float(min(max(value, SHORTEST), LONGEST))
+    return float(min(max(value, MIN_COUNTER_INTERVAL), MAX_COUNTER_INTERVAL))
 
 
 def is_ifindex(value: object) -> bool:

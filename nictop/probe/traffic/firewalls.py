@@ -27,10 +27,10 @@ NFT_MSG_GETCHAIN = 4
 NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_CHAIN_POLICY, NFTA_CHAIN_TYPE = 1, 3, 4, 5, 7
 NFTA_HOOK_HOOKNUM = 1
 NF_INET_LOCAL_IN, NF_INET_LOCAL_OUT = 1, 3
-HOOKS = {NF_INET_LOCAL_IN: "input", NF_INET_LOCAL_OUT: "output"}
+HOOK_NAMES = {NF_INET_LOCAL_IN: "input", NF_INET_LOCAL_OUT: "output"}
 NF_DROP = 0
 NFPROTO_INET, NFPROTO_IPV4, NFPROTO_IPV6 = 1, 2, 10
-FAMILIES = {NFPROTO_INET: "inet", NFPROTO_IPV4: "ip", NFPROTO_IPV6: "ip6"}
+NFPROTO_NAMES = {NFPROTO_INET: "inet", NFPROTO_IPV4: "ip", NFPROTO_IPV6: "ip6"}
 NFGENMSG = struct.Struct("=BBH")
 """struct nfgenmsg: family, version, resource."""
 NO_NFTABLES = (errno.EINVAL, errno.EPROTONOSUPPORT)
@@ -73,13 +73,13 @@ def parse_chains(bodies: Iterable[bytes]) -> tuple[FilterChain, ...]:
     for body in bodies:
         if len(body) < NFGENMSG.size:
             continue
-        family = FAMILIES.get(NFGENMSG.unpack_from(body)[0])
+        family = NFPROTO_NAMES.get(NFGENMSG.unpack_from(body)[0])
         fields = dict(netlink.iterate(body[NFGENMSG.size :]))
         hook_fields = dict(netlink.iterate(fields.get(NFTA_CHAIN_HOOK, b"")))
         table, name = (netlink.text(fields.get(kind, b"")) for kind in (NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME))
         if family is None or not table or not name or netlink.text(fields.get(NFTA_CHAIN_TYPE, b"")) != "filter":
             continue
-        hook = HOOKS.get(_number(hook_fields.get(NFTA_HOOK_HOOKNUM)) or 0)
+        hook = HOOK_NAMES.get(_number(hook_fields.get(NFTA_HOOK_HOOKNUM)) or 0)
         if hook is not None:
             policy = "drop" if _number(fields.get(NFTA_CHAIN_POLICY)) == NF_DROP else "accept"
             found.add((hook, family, table, name, policy))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import re
 
-NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
-AMOUNT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?[KMGTkmgt]?", re.ASCII)
-RATE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?[KMGTkmgt]?(/[0-9]{1,6})?", re.ASCII)
-WORD = re.compile(r"[A-Za-z0-9_]{1,32}", re.ASCII)
-CPUS = re.compile(r"[0-9]{1,5}(,[0-9]{1,5})?", re.ASCII)
-ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x1f]{1,15})?")
-LINK = re.compile(r"[^\s/:%\x00-\x20-][^\s/:%\x00-\x20]{0,14}")
+_NUMBER = re.compile(r"[0-9]{1,12}(\.[0-9]{1,6})?", re.ASCII)
+_AMOUNT = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?[KMGTkmgt]?", re.ASCII)
+_RATE = re.compile(r"[0-9]{1,15}(\.[0-9]{1,6})?[KMGTkmgt]?(/[0-9]{1,6})?", re.ASCII)
+_WORD = re.compile(r"[A-Za-z0-9_]{1,32}", re.ASCII)
+_CPUS = re.compile(r"[0-9]{1,5}(,[0-9]{1,5})?", re.ASCII)
+_ADDRESS = re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x1f]{1,15})?")
+_LINK = re.compile(r"[^\s/:%\x00-\x20-][^\s/:%\x00-\x20]{0,14}")
 
 IPERF3_FLAGS = {
     "-R", "--reverse", "--bidir", "-u", "--udp", "-Z", "--zerocopy", "-4", "--version4", "-6", "--version6",
@@ -25,14 +25,14 @@ IPERF3_FLAGS = {
     "--dont-fragment", "--skip-rx-copy", "--gsro",
 }  # fmt: skip
 IPERF3_VALUES = {
-    "-t": NUMBER, "--time": NUMBER, "-O": NUMBER, "--omit": NUMBER, "-i": NUMBER, "--interval": NUMBER,
-    "-n": AMOUNT, "--bytes": AMOUNT, "-k": AMOUNT, "--blockcount": AMOUNT, "-l": AMOUNT, "--length": AMOUNT,
-    "-w": AMOUNT, "--window": AMOUNT, "-M": NUMBER, "--set-mss": NUMBER, "-P": NUMBER, "--parallel": NUMBER,
-    "-b": RATE, "--bitrate": RATE, "--fq-rate": AMOUNT, "--pacing-timer": AMOUNT, "--server-bitrate-limit": RATE,
-    "--server-max-duration": NUMBER, "-f": WORD, "--format": WORD, "-A": CPUS, "--affinity": CPUS,
-    "-C": WORD, "--congestion": WORD, "-S": WORD, "--tos": WORD, "--dscp": WORD, "-L": NUMBER, "--flowlabel": NUMBER,
-    "--connect-timeout": NUMBER, "--rcv-timeout": NUMBER, "--snd-timeout": NUMBER, "--idle-timeout": NUMBER,
-    "--cport": NUMBER, "-B": ADDRESS, "--bind": ADDRESS, "--bind-dev": LINK,
+    "-t": _NUMBER, "--time": _NUMBER, "-O": _NUMBER, "--omit": _NUMBER, "-i": _NUMBER, "--interval": _NUMBER,
+    "-n": _AMOUNT, "--bytes": _AMOUNT, "-k": _AMOUNT, "--blockcount": _AMOUNT, "-l": _AMOUNT, "--length": _AMOUNT,
+    "-w": _AMOUNT, "--window": _AMOUNT, "-M": _NUMBER, "--set-mss": _NUMBER, "-P": _NUMBER, "--parallel": _NUMBER,
+    "-b": _RATE, "--bitrate": _RATE, "--fq-rate": _AMOUNT, "--pacing-timer": _AMOUNT, "--server-bitrate-limit": _RATE,
+    "--server-max-duration": _NUMBER, "-f": _WORD, "--format": _WORD, "-A": _CPUS, "--affinity": _CPUS,
+    "-C": _WORD, "--congestion": _WORD, "-S": _WORD, "--tos": _WORD, "--dscp": _WORD, "-L": _NUMBER, "--flowlabel": _NUMBER,
+    "--connect-timeout": _NUMBER, "--rcv-timeout": _NUMBER, "--snd-timeout": _NUMBER, "--idle-timeout": _NUMBER,
+    "--cport": _NUMBER, "-B": _ADDRESS, "--bind": _ADDRESS, "--bind-dev": _LINK,
 }  # fmt: skip
 """Option → pattern of its value."""
 MAX_IPERF3_ARGUMENTS = 64

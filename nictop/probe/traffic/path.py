@@ -11,7 +11,8 @@ import os
 import socket
 import struct
 
-from nictop.probe.inventory.links.routes import RTA_OIF, RTMSG, parse_gateway, route_query
+from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
+from nictop.probe.inventory.links.routes import RTA_OIF, RTMSG, RTN_UNICAST, parse_gateway, route_query
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iterate, pack
 from nictop.probe.kernel.rtnetlink import RTM_GETNEIGH, RTM_GETROUTE, RTM_NEWNEIGH, RTM_NEWROUTE
 from nictop.probe.kernel.sysfs import parse_integer, printable, read_text, why_unreadable
@@ -19,10 +20,8 @@ from nictop.probe.records import TrafficPath, Unreadable
 
 ROUTE_TIMEOUT = 1.0
 """Seconds for each reply of the kernel."""
-NDA_DST, NDA_LLADDR = 1, 2
-NDMSG = struct.Struct("=BxxxiHBB")
-"""struct ndmsg: family, ifindex, state, flags, type."""
-RTN_UNICAST, RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST, RTN_MULTICAST, RTN_BLACKHOLE = 1, 2, 3, 4, 5, 6
+NDA_DST = 1
+RTN_LOCAL, RTN_BROADCAST, RTN_ANYCAST, RTN_MULTICAST, RTN_BLACKHOLE = 2, 3, 4, 5, 6
 RTN_UNREACHABLE, RTN_PROHIBIT, RTN_THROW = 7, 8, 9
 ROUTE_TYPES = {
     RTN_UNICAST: "unicast", RTN_LOCAL: "local", RTN_BROADCAST: "broadcast", RTN_ANYCAST: "anycast",
@@ -39,7 +38,7 @@ LOOKUP_ERROR_TYPES = {
 }
 """Error of an IPv4 route lookup (fib_props in net/ipv4/fib_semantics.c) → type of the route that was found."""
 NUD_INCOMPLETE, NUD_REACHABLE, NUD_STALE, NUD_DELAY = 0x01, 0x02, 0x04, 0x08
-NUD_PROBE, NUD_FAILED, NUD_NOARP, NUD_PERMANENT = 0x10, 0x20, 0x40, 0x80
+NUD_PROBE, NUD_FAILED, NUD_NOARP = 0x10, 0x20, 0x40
 NEIGHBOUR_STATES = {
     NUD_INCOMPLETE: "incomplete", NUD_REACHABLE: "reachable", NUD_STALE: "stale", NUD_DELAY: "delay",
     NUD_PROBE: "probe", NUD_FAILED: "failed", NUD_NOARP: "noarp", NUD_PERMANENT: "permanent",

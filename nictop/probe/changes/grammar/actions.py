@@ -42,9 +42,9 @@ LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
 """The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option is rejected."""
 MAX_LINK_NAME_BYTES = 15
 """IFNAMSIZ without the terminating NUL."""
-NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
-FEATURE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
-MASK = re.compile(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}", re.ASCII)
+DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+FEATURE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
+CPU_MASK = re.compile(r"[0-9a-f]{1,8}(?:,[0-9a-f]{8}){0,255}", re.ASCII)
 CPU_LIST = re.compile(r"[0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?){0,255}", re.ASCII)
 HARDWARE_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.ASCII)
 
@@ -149,7 +149,7 @@ def link_name(word: str) -> str:
 
 def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
     """The number as the kernel prints it. Raises ValueError when it is not from `minimum` to `maximum`."""
-    if not NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
+    if not DECIMAL_NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
         raise ValueError(f"{label} is not a number from {minimum} to {maximum}")
     return str(int(word))
 
@@ -169,7 +169,7 @@ def parse_ethtool(words: list[str]) -> Operation:
     settings = pairs(words[2:], f"ethtool {option}")
     if option == "-K":
         kind: Kind = "features"
-        if not all(FEATURE.fullmatch(feature) and value in ("on", "off") for feature, value in settings):
+        if not all(FEATURE_NAME.fullmatch(feature) and value in ("on", "off") for feature, value in settings):
             raise ValueError("ethtool -K takes names of features with on or off")
     else:
         kind, names = ETHTOOL_SETTINGS[option]
@@ -252,7 +252,7 @@ def parse_write(words: list[str], undoing: bool) -> Operation:
         name, queue_file = link_name(match[1]), match[2]
         if queue_file.endswith("rps_flow_cnt"):
             text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
-        elif not MASK.fullmatch(text):
+        elif not CPU_MASK.fullmatch(text):
             raise ValueError(f"{text!r} is no mask of CPUs")
         return Operation("steering", ("write", path, text), name, ((queue_file, text),), name)
     link, function = LINK_NUMVFS_PATH.fullmatch(path), PCI_NUMVFS_PATH.fullmatch(path)

@@ -10,7 +10,7 @@ import re
 
 from nictop.probe.changes.grammar.actions import Operation, link_name
 
-PROPERTY = re.compile(
+PROFILE_PROPERTY = re.compile(
     r"[+-]?(?:connection\.(?:id|interface-name|autoconnect|autoconnect-priority)"
     r"|ipv[46]\.(?:method|addresses|gateway|dns|never-default|route-metric|may-fail)"
     r"|802-3-ethernet\.(?:mtu|mac-address)"
@@ -93,7 +93,7 @@ def properties(words: list[str]) -> tuple[tuple[str, str], ...]:
     if len(words) % 2:
         raise ValueError("a property of a profile has one value")
     for name in words[::2]:
-        if not PROPERTY.fullmatch(name):
+        if not PROFILE_PROPERTY.fullmatch(name):
             raise ValueError(f"nictop does not set {name!r}")
     return tuple(zip(words[::2], words[1::2]))
 

@@ -85,20 +85,20 @@ class Checkpoint:
     @staticmethod
     def from_json(plain: dict[str, Any]) -> Checkpoint:
         """From decoded JSON. Raises TypeError and KeyError for any other structure."""
-        made = {
+        fields = {
             **plain,
             "affected": AffectedProfiles(**{key: tuple(value) for key, value in plain["affected"].items()}),
         }
         for key in ("known_uuids", "no_auto_default", "specs"):
-            made[key] = tuple(plain[key])
+            fields[key] = tuple(plain[key])
         for key, kind in (("profiles", ProfileCopy), ("targets", DeviceTarget)):
-            made[key] = tuple(kind(**one) for one in plain[key])
+            fields[key] = tuple(kind(**one) for one in plain[key])
         for key in ("links", "links_after"):
-            made[key] = tuple(LinkAddresses.from_json(one) for one in plain[key])
-        made["paths"] = NetworkManagerPaths(**plain["paths"])
+            fields[key] = tuple(LinkAddresses.from_json(one) for one in plain[key])
+        fields["paths"] = NetworkManagerPaths(**plain["paths"])
         after = plain["targets_after"]
-        made["targets_after"] = None if after is None else tuple(DeviceTarget(**one) for one in after)
-        return Checkpoint(**made)
+        fields["targets_after"] = None if after is None else tuple(DeviceTarget(**one) for one in after)
+        return Checkpoint(**fields)
 
 
 def begin(

@@ -21,8 +21,8 @@ MAX_PROFILE_FILES = 4000
 OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 KEYFILE_ESCAPES = {"s": " ", "n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 """Escapes of GKeyFile."""
-NETPLAN_FILE = re.compile(r"/90-NM-([0-9a-f-]{36})[^/]*$", re.ASCII)
-NETPLAN_NAME = re.compile(r"""^\s*name:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
+NETPLAN_PROFILE_FILE = re.compile(r"/90-NM-([0-9a-f-]{36})[^/]*$", re.ASCII)
+NETPLAN_PROFILE_NAME = re.compile(r"""^\s*name:\s*["']?(.*?)["']?\s*$""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ def profile_identity(path: str, data: bytes) -> tuple[str, str]:
     NetworkManager wrote belong to one profile; their names contain its UUID."""
     if not path.endswith((".yaml", ".yml")):
         return parse_identity(data)
-    written = NETPLAN_FILE.search(path)
+    written = NETPLAN_PROFILE_FILE.search(path)
     if written is None:
         return "", ""
-    named = NETPLAN_NAME.search(data.decode("utf-8", "replace").partition("networkmanager:")[2])
+    named = NETPLAN_PROFILE_NAME.search(data.decode("utf-8", "replace").partition("networkmanager:")[2])
     return written[1], named[1] if named else ""
 
 
@@ -117,8 +117,10 @@ def read_regular(path: str) -> bytes | None:
 
 def copies_of(files: Mapping[str, bytes], uuids: Collection[str], filenames: Collection[str]) -> dict[str, str]:
     """Path → base64 of the files that belong to the profiles `uuids`, or whose path is in `filenames`."""
-    mine = {path: data for path, data in files.items() if path in filenames or profile_identity(path, data)[0] in uuids}
-    return {path: b64encode(data).decode() for path, data in mine.items()}
+    selected = {
+        path: data for path, data in files.items() if path in filenames or profile_identity(path, data)[0] in uuids
+    }
+    return {path: b64encode(data).decode() for path, data in selected.items()}
 
 
 def restore_files(
@@ -169,7 +171,7 @@ def restore_no_auto_default(before: Collection[str], specs: Collection[str], pat
     """Remove lines that a change added for its own devices (`specs`), so that NetworkManager generates their profiles
     again. Raises OSError."""
     now = read_no_auto_default(paths)
-    kept = [line for line in now if line in before or line not in specs]
-    if len(kept) < len(now):
-        text = "".join(f"{line}\n" for line in kept)
+    remaining = [line for line in now if line in before or line not in specs]
+    if len(remaining) < len(now):
+        text = "".join(f"{line}\n" for line in remaining)
         write_atomically(paths.no_auto_default, text.encode(), 0o644)

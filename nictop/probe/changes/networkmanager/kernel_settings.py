@@ -61,8 +61,8 @@ def changed_settings(operation: Operation, earlier: Iterable[Operation], now: Ne
     wanted = found[0].settings.get("ethtool", {})
     links = {operation.interface} if operation.interface else possible_interfaces(found[0], now)
     up = [now.profiles.get(now.devices[name].active) for name in links & now.devices.keys()]
-    others = [{} if profile is None else profile.settings.get("ethtool", {}) for profile in up]
-    return {f"ethtool.{key}" for key, value in wanted.items() if any(one.get(key) != value for one in others)}
+    active_settings = [{} if profile is None else profile.settings.get("ethtool", {}) for profile in up]
+    return {f"ethtool.{key}" for key, value in wanted.items() if any(one.get(key) != value for one in active_settings)}
 
 
 def current_setting_actions(operation: Operation, name: str) -> list[tuple[str, ...]]:
@@ -88,8 +88,8 @@ def read_setting_words(name: str, part: str, option: str, kind: type) -> tuple[s
     assert isinstance(record, kind)
     words: list[str] = []
     for key in ETHTOOL_SETTINGS[option][1]:
-        now, most = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
-        if now is not None and most:
+        now, maximum = (vars(record)[field + key.replace("-", "_")] for field in ("", "max_"))
+        if now is not None and maximum:
             words += [key, str(now)]
     return tuple(words)
 

@@ -70,13 +70,13 @@ def describe_operation(
     settings = " ".join(f"{key} {value}" for key, value in operation.settings)
     added_before = [one for one in earlier if one.profile == operation.profile and one.kind == "profile add"]
     links = affected_interfaces(operation, [*earlier], now)
-    anew = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
+    interruptions = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
     if operation.kind == "profile add":
         after = f"a profile for {operation.interface}" + (f" {settings}" if settings else "")
         return OperationDescription(name_conflicts(operation.profile, now), after, operation.profile, links, (), True)
     if operation.kind == "device reapply":
         return OperationDescription(
-            "as it was set up", "as its profile says now", operation.interface, links, anew, False
+            "as it was set up", "as its profile says now", operation.interface, links, interruptions, False
         )
     found = now.profiles_named(operation.profile)
     if operation.kind == "profile up":
@@ -86,7 +86,7 @@ def describe_operation(
             if one.interface in links
         ]
         return OperationDescription(
-            ", ".join(up) or "not up", f"up: {operation.profile}", operation.profile, links, anew, False
+            ", ".join(up) or "not up", f"up: {operation.profile}", operation.profile, links, interruptions, False
         )
     if added_before or not found:
         return OperationDescription("as it was added", settings, operation.profile, links, (), True)

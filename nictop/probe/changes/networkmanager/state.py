@@ -166,13 +166,13 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> Ne
 
 
 def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
-    about = plain(settings.get("connection", {}))
-    about = about if isinstance(about, dict) else {}
+    connection_fields = plain(settings.get("connection", {}))
+    connection_fields = connection_fields if isinstance(connection_fields, dict) else {}
     return BusProfile(
         path=path,
-        uuid=text(about, "uuid") or "",
-        id=text(about, "id") or "",
-        interface_name=text(about, "interface-name") or "",
+        uuid=text(connection_fields, "uuid") or "",
+        id=text(connection_fields, "id") or "",
+        interface_name=text(connection_fields, "interface-name") or "",
         filename=text(facts, "Filename") or "",
         flags=number(facts, "Flags"),
         unsaved=facts.get("Unsaved") is True,
@@ -208,6 +208,8 @@ def settings_equal(one: TypedSettings, other: TypedSettings) -> bool:
 
 
 def without_timestamp(settings: TypedSettings) -> dict[str, Any]:
-    whole = plain(settings)
-    about = {key: value for key, value in whole.get("connection", {}).items() if key != "timestamp"}
-    return {**whole, "connection": about}
+    plain_settings = plain(settings)
+    connection_fields = {
+        key: value for key, value in plain_settings.get("connection", {}).items() if key != "timestamp"
+    }
+    return {**plain_settings, "connection": connection_fields}

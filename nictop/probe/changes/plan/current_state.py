@@ -70,8 +70,8 @@ class Roots:
 
     def path(self, path: str) -> str:
         """The file for a path of an action, which begins with ``/sys/`` or ``/proc/``."""
-        root, rest = (self.sys, path[4:]) if path.startswith("/sys/") else (self.proc, path[5:])
-        return root + rest
+        root, suffix = (self.sys, path[4:]) if path.startswith("/sys/") else (self.proc, path[5:])
+        return root + suffix
 
 
 def read_state(operation: Operation, roots: Roots) -> State:
@@ -277,8 +277,10 @@ def read_address(operation: Operation, _: Roots) -> State:
 def read_file(operation: Operation, roots: Roots) -> State:
     """A file with one value. Raises ValueError, also when sysfs belongs to another network namespace."""
     if operation.interface:
-        own = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
-        if roots == Roots() and (not isinstance(own, str) or parse_integer(own) != read_ifindex(operation.interface)):
+        sysfs_ifindex = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
+        if roots == Roots() and (
+            not isinstance(sysfs_ifindex, str) or parse_integer(sysfs_ifindex) != read_ifindex(operation.interface)
+        ):
             raise ValueError(f"/sys shows another network namespace, not {operation.interface}")
     content = read_text(roots.path(operation.words[1]))
     if isinstance(content, Unreadable):

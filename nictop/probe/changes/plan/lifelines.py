@@ -37,12 +37,11 @@ class SshRoute:
 def read_ssh_routes(proc: str = "/proc") -> list[SshRoute]:
     """Routes of all SSH connections, the own one first."""
     own = read_ssh_connection(proc)
-    mine = [] if own is None else [SshRoute(OWN_SSH, own[0][1], read_return_ifindex(own[0][0]))]
+    routes = [] if own is None else [SshRoute(OWN_SSH, own[0][1], read_return_ifindex(own[0][0]))]
     others = [one for one in read_connections([own[1]] if own else [], proc) if own is None or one != own[0]]
-    return_ifindexes = {
-        client: read_return_ifindex(client) for client in {client for client, _ in others[:MAX_ROUTED_CLIENTS]}
-    }
-    return mine + [SshRoute(OTHER_SSH, server, return_ifindexes.get(client)) for client, server in others]
+    clients = {client for client, _ in others[:MAX_ROUTED_CLIENTS]}
+    return_ifindexes = {client: read_return_ifindex(client) for client in clients}
+    return routes + [SshRoute(OTHER_SSH, server, return_ifindexes.get(client)) for client, server in others]
 
 
 def read_ssh_connection(proc: str = "/proc", pid: int | None = None) -> tuple[SshAddresses, int] | None:

@@ -64,9 +64,9 @@ def read_link_addresses(name: str) -> LinkAddresses | None:
     saved, routes = [], []
     for family in IP_FAMILIES:
         routes += parse_routes(family, run_command(["ip", family, "-json", "route", "show", "dev", name]))
-        for what in ("address", "route"):
-            dump = run_command(["ip", family, what, "save", "dev", name])
-            saved.append((family, what, "restore", b64encode(dump).decode()))
+        for object_name in ("address", "route"):
+            dump = run_command(["ip", family, object_name, "save", "dev", name])
+            saved.append((family, object_name, "restore", b64encode(dump).decode()))
     disabled = read_text(DISABLE_IPV6.format(name))
     return LinkAddresses(
         name, mtu, addresses, tuple(sorted(routes)), disabled if isinstance(disabled, str) else "", tuple(saved)
@@ -91,7 +91,7 @@ def parse_routes(family: str, text: bytes) -> list[tuple[str, ...]]:
             continue
         kind = [str(entry[key]) for key in ("type",) if key in entry]
         named = (("via", "gateway"), ("metric", "metric"))
-        rest = [word for said, key in named if key in entry for word in (said, str(entry[key]))]
+        rest = [word for keyword, key in named if key in entry for word in (keyword, str(entry[key]))]
         found.append((family, *kind, str(entry["dst"]), *rest))
     return found
 
@@ -135,12 +135,12 @@ def restore_link(before: LinkAddresses) -> str:
 def run_command(words: list[str], stdin_data: bytes = b"") -> bytes:
     """Standard output. Raises OSError when the program cannot be run, fails, or takes longer than `IP_TIMEOUT`."""
     try:
-        whole = [find_program(words[0]), *words[1:]]
+        argv = [find_program(words[0]), *words[1:]]
         with tempfile.TemporaryFile() as file:  # ip restores from what it can seek in
             file.write(stdin_data)
             file.seek(0)
             done = subprocess.run(
-                whole, stdin=file, capture_output=True, env=program_environment(), timeout=IP_TIMEOUT, check=False
+                argv, stdin=file, capture_output=True, env=program_environment(), timeout=IP_TIMEOUT, check=False
             )
     except ValueError as error:
         raise OSError(str(error)) from None

@@ -111,18 +111,18 @@ def refuse_repetitions(operations: Iterable[Operation]) -> None:
         if one.uses_networkmanager:
             continue
         for key, _value in one.settings:
-            place = (one.kind.partition(" add")[0].partition(" del")[0], one.subject, one.number, key)
-            if place in seen:
+            setting = (one.kind.partition(" add")[0].partition(" del")[0], one.subject, one.number, key)
+            if setting in seen:
                 raise ValueError(f"two actions set {key} of {one.subject}")
-            seen.add(place)
+            seen.add(setting)
 
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:
     """`lifelines.dependents_by_link` of all links, also counted for the physical function of each VF."""
     dependents = lifelines.dependents_by_link(links, lifelines.read_ssh_routes(roots.proc))
-    for name, what in list(dependents.items()):
+    for name, labels in list(dependents.items()):
         for physical in lifelines.read_pf_interfaces(name, roots.sys):
-            dependents[physical] = tuple(dict.fromkeys((*dependents.get(physical, ()), *what)))
+            dependents[physical] = tuple(dict.fromkeys((*dependents.get(physical, ()), *labels)))
     return dependents
 
 
@@ -175,17 +175,17 @@ def read_networkmanager_part(planned: Sequence[PlannedOperation], links: Sequenc
     from nictop.probe.changes.networkmanager.kernel_settings import read_kernel_undo
     from nictop.probe.changes.networkmanager.plan import describe
 
-    for one, said in zip(planned, describe([one.operation for one in planned])):
-        one.before, one.after, one.subject = {"": said.before}, {"": said.after}, said.subject
-        one.links, one.disturbs, one.persistent = said.links, said.disturbs, said.persistent
-        one.kernel_undo = read_kernel_undo(one.operation, said.links, links, roots)
+    for one, description in zip(planned, describe([one.operation for one in planned])):
+        one.before, one.after, one.subject = {"": description.before}, {"": description.after}, description.subject
+        one.links, one.disturbs, one.persistent = description.links, description.disturbs, description.persistent
+        one.kernel_undo = read_kernel_undo(one.operation, description.links, links, roots)
 
 
 def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]) -> PlannedAction:
     """The record that is sent to the watching side."""
     goes_over: tuple[str, ...] = ()
     if planned.operation.kind not in NON_DISRUPTIVE_KINDS:
-        goes_over = tuple(f"{what} goes over {name}" for name in planned.links for what in dependents.get(name, ()))
+        goes_over = tuple(f"{label} goes over {name}" for name in planned.links for label in dependents.get(name, ()))
     return PlannedAction(
         words=planned.operation.words,
         before=state_text(planned.before).strip() or "not there yet",

@@ -90,16 +90,18 @@ def refuse_lost_routes(operation: Operation) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that adding it again does
     not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
-    own = ipaddress.ip_interface(text)
+    interface_address = ipaddress.ip_interface(text)
     matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
     if any("permanent" not in one.flags for one in matching):
         raise ValueError(f"{text} was lent to {name}: its time could not be put back")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
-        if "secondary" in one.flags and other.network == own.network and other != own:
+        if "secondary" in one.flags and other.network == interface_address.network and other != interface_address:
             raise ValueError(f"{text} would take {one.address} along, which is secondary to it")
-    for gateway, source in read_routes(name, own.version):
-        if source == str(own.ip) or (gateway is not None and ipaddress.ip_address(gateway) in own.network):
+    for gateway, source in read_routes(name, interface_address.version):
+        if source == str(interface_address.ip) or (
+            gateway is not None and ipaddress.ip_address(gateway) in interface_address.network
+        ):
             raise ValueError(f"{text} would take a route of {name} along, which nothing brings back")
 
 

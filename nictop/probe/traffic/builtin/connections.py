@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 
-from nictop.probe.traffic.builtin.handshake import BUSY, GO, Greeting
+from nictop.probe.traffic.builtin.handshake import ANSWER_BUSY, ANSWER_GO, Greeting
 from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 BUILTIN_CONNECT_TIMEOUT = 5.0
@@ -65,7 +65,7 @@ def connect_to_server(address: str, port: int, options: BuiltinOptions) -> Conne
         for connection in sockets:
             connection.settimeout(BUILTIN_CONNECT_TIMEOUT)
             try:
-                _check_answer(read_exactly(connection, len(GO)))
+                _check_answer(read_exactly(connection, len(ANSWER_GO)))
             except socket.timeout:
                 raise OSError(errno.ETIMEDOUT, "the server does not answer") from None
     return Connections(sockets, greetings[0])
@@ -87,15 +87,15 @@ def _exchange_datagram_greetings(sockets: list[socket.socket], greetings: list[G
             if connection.fileno() in answered:
                 connection.setblocking(False)
                 answer = connection.recv(65536)
-                if len(answer) == len(GO):  # else data of a sending server overtook the answer
+                if len(answer) == len(ANSWER_GO):  # else data of a sending server overtook the answer
                     _check_answer(answer)
                 del unanswered[number]
 
 
 def _check_answer(answer: bytes) -> None:
-    if answer == BUSY:
+    if answer == ANSWER_BUSY:
         raise OSError(errno.EBUSY, "the server is busy running a test")
-    if answer != GO:
+    if answer != ANSWER_GO:
         text = "what listens there is not the built-in generator" if answer else "the server has hung up"
         raise OSError(errno.EPROTO, text)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import struct
 
-MAGIC = b"nictop\x00\x01"
+HANDSHAKE_MAGIC = b"nictop\x00\x01"
 """The last byte is the version; other versions are refused."""
-GO, BUSY = b"nictopGO", b"nictopNO"
+ANSWER_GO, ANSWER_BUSY = b"nictopGO", b"nictopNO"
 """Answers of the server."""
 GREETING = struct.Struct(">8s16sBBBBIIIQ16s")
 """Magic, cookie of the run, flags, stream number, number of streams minus one, type of service, bytes of a message,
@@ -49,7 +49,7 @@ class Greeting:
         times = int(self.seconds * 1000), int(self.omit * 1000)
         name = self.congestion.encode("ascii")
         return GREETING.pack(
-            MAGIC, self.cookie, flags, self.stream, self.streams - 1, self.tos,
+            HANDSHAKE_MAGIC, self.cookie, flags, self.stream, self.streams - 1, self.tos,
             self.length, *times, self.bitrate, name,
         )  # fmt: skip
 
@@ -63,7 +63,7 @@ def parse_greeting(data: bytes, max_length: int) -> Greeting | None:
     )
     congestion = name.rstrip(b"\0")
     if (
-        magic != MAGIC
+        magic != HANDSHAKE_MAGIC
         or not 0 < length <= max_length
         or stream > last_stream
         or last_stream > 127

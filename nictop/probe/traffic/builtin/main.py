@@ -28,7 +28,7 @@ import time
 
 from nictop.probe.traffic.builtin import streams
 from nictop.probe.traffic.builtin.connections import Connections, connect_to_server
-from nictop.probe.traffic.builtin.handshake import GO, GREETING
+from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
 from nictop.probe.traffic.builtin.server import accept_client
 from nictop.probe.traffic.sock_diag import parse_tcp_info
@@ -71,7 +71,7 @@ class BuiltinRun:
         self._slots = [memoryview(mmap.mmap(-1, streams.SLOT_FIELDS * 8)).cast("Q") for _ in connections.sockets]
         self._pids: dict[int, int] = {}
         self._error = ""
-        self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(GO)
+        self._handshake_bytes = GREETING.size + self._sends if self._sends == (role == "client") else len(ANSWER_GO)
         """Bytes that the kernel has counted before the first byte of traffic, with the client's SYN once acknowledged.
         Calculated, not read: data may have been received already."""
 

@@ -18,9 +18,9 @@ MAX_STREAM_MESSAGE_BYTES = 8 * 1024 * 1024
 MAX_DATAGRAM_BYTES = 65507
 MIN_DATAGRAM_BYTES = 16
 """Size of `streams.DATAGRAM_HEADER`."""
-AMOUNT = re.compile(r"([0-9]{1,15})([KMGkmg]?)", re.ASCII)
-FACTORS = {"": 0, "k": 1, "m": 2, "g": 3}
-SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
+INTEGER_WITH_SUFFIX = re.compile(r"([0-9]{1,15})([KMGkmg]?)", re.ASCII)
+SUFFIX_EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3}
+DECIMAL_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 
 
 class BuiltinOptions:
@@ -84,8 +84,8 @@ def whole_number(minimum: int, maximum: int, base: int = 1024) -> Callable[[str]
     """Parser of an integer with an optional suffix K, M or G (powers of `base`)."""
 
     def parse(text: str) -> int:
-        match = AMOUNT.fullmatch(text)
-        number = int(match[1]) * base ** FACTORS[match[2].lower()] if match else -1
+        match = INTEGER_WITH_SUFFIX.fullmatch(text)
+        number = int(match[1]) * base ** SUFFIX_EXPONENTS[match[2].lower()] if match else -1
         if not minimum <= number <= maximum:
             raise ValueError(f"not a whole number from {minimum} to {maximum}")
         return number
@@ -97,7 +97,7 @@ def seconds(minimum: float, maximum: float) -> Callable[[str], float]:
     """Parser of a number of seconds."""
 
     def parse(text: str) -> float:
-        if not SECONDS.fullmatch(text) or not minimum <= float(text) <= maximum:
+        if not DECIMAL_SECONDS.fullmatch(text) or not minimum <= float(text) <= maximum:
             raise ValueError(f"not a number of seconds from {minimum:g} to {maximum:g}")
         return float(text)
 

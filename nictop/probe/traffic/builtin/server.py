@@ -21,7 +21,7 @@ from nictop.probe.traffic.builtin.connections import (
     set_socket_options,
     socket_address,
 )
-from nictop.probe.traffic.builtin.handshake import BUSY, GO, GREETING, Greeting, parse_greeting
+from nictop.probe.traffic.builtin.handshake import ANSWER_BUSY, ANSWER_GO, GREETING, Greeting, parse_greeting
 from nictop.probe.traffic.builtin.options import MAX_DATAGRAM_BYTES, MAX_STREAM_MESSAGE_BYTES, BuiltinOptions
 
 GREETING_TIMEOUT = 3.0
@@ -104,7 +104,7 @@ class StreamGroup:
         for connection in sockets:
             connection.setblocking(True)
             set_socket_options(connection, options)
-            connection.send(GO)
+            connection.send(ANSWER_GO)
         return Connections(sockets, greeting)
 
 
@@ -170,7 +170,7 @@ def _assign_stream(pending_connection: PendingConnection, group: StreamGroup) ->
         return
     if parse_greeting(pending_connection.received, MAX_STREAM_MESSAGE_BYTES) is not None:
         with contextlib.suppress(OSError):
-            pending_connection.connection.send(BUSY)
+            pending_connection.connection.send(ANSWER_BUSY)
     pending_connection.connection.close()
 
 

@@ -14,8 +14,9 @@ import socket
 import struct
 import time
 
+from nictop.probe.kernel.netlink import TIMEVAL
 from nictop.probe.kernel.pdeathsig import die_with
-from nictop.probe.traffic.builtin.handshake import GO, GREETING, MAGIC
+from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING, HANDSHAKE_MAGIC
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ LAST_DATAGRAM_RETRY_SECONDS = 0.05
 MAX_READ_BYTES = 1024 * 1024
 RECEIVE_TIMEOUT_SECONDS = 5
 """Seconds without a datagram after which the sender counts as gone."""
-TIMEVAL = struct.Struct("@ll")
 
 BYTES, PACKETS, LOST, OUT_OF_ORDER, JITTER, FINISHED = range(6)
 """Indexes of a slot: bytes and datagrams sent or received; datagrams lost and out of order; jitter in ns;
@@ -186,8 +186,8 @@ def receive_datagrams(task: StreamTask, slot: memoryview, start: float) -> None:
         if size < DATAGRAM_HEADER.size:
             continue
         number, sent = DATAGRAM_HEADER.unpack_from(buffer)
-        if buffer.startswith(MAGIC) and size == GREETING.size:
-            connection.send(GO)  # the first answer was lost
+        if buffer.startswith(HANDSHAKE_MAGIC) and size == GREETING.size:
+            connection.send(ANSWER_GO)  # the first answer was lost
             continue
         if number >= LAST_DATAGRAM:
             slot[LOST] = max(0, number - LAST_DATAGRAM - packets)
