@@ -152,11 +152,8 @@ class Probe:
             self._inventories.start(now)
 
     def _next_deadline(self, now: float) -> float:
-        deadlines = [
-            self._schedule.next,
-            self._heartbeat_deadline,
-            self._inventories.next_moment(may_start=not self._output.behind),
-        ]
+        next_inventory = self._inventories.next_moment(may_start=not self._output.behind)
+        deadlines = [self._schedule.next, self._heartbeat_deadline, next_inventory]
         if self._generators is not None:
             deadlines.append(self._generators.next_deadline(now))
         if self._executor is not None:
@@ -169,18 +166,16 @@ class Probe:
             self._send("counters", vars(self._counters.read()), droppable=True)
             self._finished = self._options.once and self._inventories.complete
 
-    def _handle_inventory(
-        self, targets: bytes, inventory: bytes | bytearray, known_digest: int | None
-    ) -> Targets | None:
+    def _handle_inventory(self, targets: bytes, inventory: bytes | bytearray, known: int | None) -> Targets | None:
         """Configure the counters from a new inventory, and send it unless it is complete and has the digest
-        `known_digest`."""
+        `known`."""
         found = None
         try:
             found = parse_targets(targets)
             self._counters.learn(found)
         except ValueError as error:
             self._send_trouble(f"no interrupts and threads: {error}")
-        if found is None or found["incomplete"] or found["digest"] != known_digest:
+        if found is None or found["incomplete"] or found["digest"] != known:
             self._write(inventory)
         return found
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from types import MappingProxyType
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
-from nictop.probe.changes.plan.current_state import Roots, State, read_state, state_text, states_equal, target_state
+from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_state, target_state
 from nictop.probe.changes.plan.ifindexes import Ifindexes, with_current_name
 from nictop.probe.changes.plan.vfs_in_use import find_vf_in_use
 from nictop.probe.kernel.pdeathsig import die_with
@@ -56,10 +56,10 @@ def apply_operation(
     operation: Operation,
     roots: Roots,
     target: State,
-    lock_descriptors: Sequence[int] = (),
+    pass_fds: Sequence[int] = (),
     on_poll: Callable[[], object] | None = None,
 ) -> None:
-    """Apply an operation and read it back. `lock_descriptors` are inherited by the program, so that the locks stay held
+    """Apply an operation and read it back. `pass_fds` are inherited by the program, so that the locks stay held
     until it ends. `on_poll` is called while it runs; an exception that it raises kills the program. Raises ValueError
     when the settings are not `target` afterwards."""
     if not operation.uses_networkmanager and is_applied(operation, roots, target):
@@ -69,24 +69,22 @@ def apply_operation(
         if operation.words[0] == "write":
             write_file(roots.path(operation.words[1]), operation.words[2])
         else:
-            run_program(operation.words, lock_descriptors, on_poll)
+            run_program(operation.words, pass_fds, on_poll)
     except ValueError as error:
         problem = str(error)
     if operation.uses_networkmanager:
         if problem:
             raise ValueError(problem)
         return
-    current = read_state(operation, roots)
-    if not states_equal(current, target):
-        raise ValueError(
-            problem or f"{operation.subject}: {state_text(current)} is read back, not {state_text(target)}"
-        )
+    now = read_state(operation, roots)
+    if not equal(now, target):
+        raise ValueError(problem or f"{operation.subject}: {as_text(now)} is read back, not {as_text(target)}")
 
 
 def is_applied(operation: Operation, roots: Roots, target: State) -> bool:
     """Whether all settings have their values already; False when they cannot be read."""
     with contextlib.suppress(ValueError):
-        return states_equal(read_state(operation, roots), target)
+        return equal(read_state(operation, roots), target)
     return False
 
 
@@ -102,13 +100,11 @@ def write_file(path: str, text: str) -> None:
         raise ValueError(f"{path}: {error.strerror}") from None
 
 
-def run_program(
-    words: Sequence[str], lock_descriptors: Sequence[int] = (), on_poll: Callable[[], object] | None = None
-) -> None:
+def run_program(argv: Sequence[str], pass_fds: Sequence[int] = (), on_poll: Callable[[], object] | None = None) -> None:
     """Run a program and wait for it; it is killed when this process ends. Raises ValueError with the last line of its
     output, and what `on_poll` raises."""
-    path = find_program(words[0])
-    wait = ("--wait", NMCLI_WAIT_SECONDS) if words[0] == "nmcli" else ()
+    path = find_program(argv[0])
+    wait = ("--wait", NMCLI_WAIT_SECONDS) if argv[0] == "nmcli" else ()
     parent = os.getpid()
 
     def die_with_parent() -> None:
@@ -117,19 +113,19 @@ def run_program(
 
     try:
         process = subprocess.Popen(
-            [path, *wait, *words[1:]],
+            [path, *wait, *argv[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=program_environment(),
-            pass_fds=tuple(lock_descriptors),
+            pass_fds=tuple(pass_fds),
             preexec_fn=die_with_parent,  # noqa: PLW1509 (this process has one thread)
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise ValueError(f"{path} cannot be started: {error}") from None
-    output = wait_for_output(process, NMCLI_TIMEOUT if words[0] == "nmcli" else PROGRAM_TIMEOUT, on_poll)
+    output = wait_for_output(process, NMCLI_TIMEOUT if argv[0] == "nmcli" else PROGRAM_TIMEOUT, on_poll)
     if process.returncode:
-        raise ValueError(f"{' '.join(words[:3])}: {last_line(output) or f'status {process.returncode}'}")
+        raise ValueError(f"{' '.join(argv[:3])}: {last_line(output) or f'status {process.returncode}'}")
 
 
 def wait_for_output(process: subprocess.Popen[bytes], timeout: float, on_poll: Callable[[], object] | None) -> bytes:
@@ -162,7 +158,7 @@ def last_line(output: bytes) -> str:
 def roll_back(
     undo: Sequence[Sequence[str]],
     roots: Roots,
-    lock_descriptors: Sequence[int] = (),
+    pass_fds: Sequence[int] = (),
     ifindexes: Ifindexes = MappingProxyType({}),
 ) -> list[str]:
     """Apply the actions of an undo in order, skipping those already done; failed ones are tried again. `ifindexes`: of
@@ -183,7 +179,7 @@ def roll_back(
                     use = find_vf_in_use(roots.path(os.path.dirname(operation.words[1])), roots)
                     if use:
                         raise ValueError(f"{operation.subject} keeps its VFs: {use}")
-                apply_operation(operation, roots, target, lock_descriptors)
+                apply_operation(operation, roots, target, pass_fds)
             except (ValueError, OSError) as error:
                 failures.append(str(error))
         if not failures:

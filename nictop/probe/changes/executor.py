@@ -15,15 +15,7 @@ import signal
 import time
 
 from nictop.probe.changes import daemonize, locks
-from nictop.probe.changes.guard import (
-    KEEP_COMMAND,
-    LOCK_TIMEOUT,
-    MAX_REPORT_BYTES,
-    UNDO_COMMAND,
-    Guard,
-    UndoRecord,
-    run_rescue,
-)
+from nictop.probe.changes.guard import KEEP, LOCK_TIMEOUT, MAX_REPORT_BYTES, UNDO, Guard, UndoRecord, run_rescue
 from nictop.probe.changes.pipe import ReportPipe
 from nictop.probe.changes.plan.current_state import Roots
 from nictop.probe.changes.plan.plan import read_plan
@@ -170,7 +162,7 @@ class Executor:
         timeout = UNDO_START_TIMEOUT if worker.is_waiting else APPLY_STOP_TIMEOUT
         worker.deadline = now + timeout if step == "undo" and not worker.keep_requested else None
         with contextlib.suppress(OSError):  # it has ended: `_handle_exit` follows
-            os.write(worker.pipes.commands, (KEEP_COMMAND if step == "keep" else UNDO_COMMAND) + b"\n")
+            os.write(worker.pipes.commands, (KEEP if step == "keep" else UNDO) + b"\n")
 
     def _start(self, command: ChangeCommand, now: float) -> None:
         roots = self._roots
@@ -223,9 +215,7 @@ class Executor:
             self._send_line(message["line"])
         if "undo" in message:
             worker.pid = message["pid"]
-            worker.undo_record = UndoRecord(
-                message["undo"], message["networkmanager"], message["subjects"], message["ifindexes"]
-            )
+            worker.undo_record = UndoRecord(**message["undo"])
 
     def _handle_exit(self, worker: Worker, now: float) -> None:
         """The worker has ended; if it was not finished, report it and roll back."""
@@ -286,6 +276,4 @@ def report_plan(pipe: ReportPipe, command: ChangeCommand, roots: Roots) -> None:
     except ValueError as error:
         pipe.finish("refused", str(error))
     else:
-        pipe.finish(
-            "prepared", plan=plan.planned_actions, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes
-        )
+        pipe.finish("prepared", plan=plan.actions, fingerprint=plan.fingerprint, needs_second_yes=plan.needs_second_yes)

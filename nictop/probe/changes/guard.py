@@ -13,7 +13,7 @@ import select
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nictop.probe.changes import locks
 from nictop.probe.changes.apply import apply_operation, roll_back
@@ -32,7 +32,7 @@ LOCK_TIMEOUT = 0.5
 RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
 MAX_REPORT_BYTES = 4 * 1024 * 1024
-KEEP_COMMAND, UNDO_COMMAND = b"keep", b"undo"
+KEEP, UNDO = b"keep", b"undo"
 REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "the connection is gone",
     "nobody said in time that it shall stay",
@@ -63,43 +63,41 @@ class Guard:
         """Report "refused" and change nothing, or change and end with "kept" or "undone"."""
         try:
             plan = read_confirmed_plan(self._command, self._roots)
-            held_locks = locks.acquire(plan.subjects, LOCK_TIMEOUT)
+            held = locks.acquire(plan.subjects, LOCK_TIMEOUT)
             read_confirmed_plan(self._command, self._roots)  # from here on the locks protect it
             checkpoint = networkmanager_guard.begin(plan, self._command.keep_within)
         except ValueError as error:
             self._pipe.finish("refused", str(error))
             return
-        if not self._send_undo_record(plan, checkpoint):
-            self._roll_back(plan, checkpoint, held_locks, "the probe does not listen: nothing was begun")
+        record = UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes)
+        if not self._hand_over(record):
+            self._roll_back(record, held, "the probe does not listen: nothing was begun")
             return
         try:
-            checkpoint = self._apply(plan, checkpoint, held_locks)
+            record = self._apply(plan, record, held)
             self._wait_for_decision(plan)
-            problem = networkmanager_guard.keep(checkpoint)
+            problem = networkmanager_guard.keep(record.checkpoint)
             if problem:
                 raise RolledBack(problem, failed=True)
         except RolledBack as rollback:
             if rollback.failed:
                 self._pipe.report("failed", rollback.reason)
-            self._roll_back(plan, checkpoint, held_locks, rollback.reason)
+            self._roll_back(record, held, rollback.reason)
             return
         except Exception as error:  # a bug must not leave the change in place
             reason = f"{type(error).__name__}: {error}"
             self._pipe.report("failed", reason)
-            self._roll_back(plan, checkpoint, held_locks, reason)
+            self._roll_back(record, held, reason)
             return
         self._pipe.finish("kept")
 
-    def _send_undo_record(self, plan: ChangePlan, checkpoint: CheckpointFields | None) -> bool:
-        message: dict[str, object] = {"undo": plan.undo, "networkmanager": checkpoint, "subjects": plan.subjects}
-        return self._pipe.send({**message, "ifindexes": plan.ifindexes, "pid": os.getpid()}, HANDOVER_TIMEOUT)
+    def _hand_over(self, record: UndoRecord) -> bool:
+        return self._pipe.send({"undo": record, "pid": os.getpid()}, HANDOVER_TIMEOUT)
 
-    def _apply(
-        self, plan: ChangePlan, checkpoint: CheckpointFields | None, held_locks: locks.Locks
-    ) -> CheckpointFields | None:
+    def _apply(self, plan: ChangePlan, record: UndoRecord, held: locks.Locks) -> UndoRecord:
         """Apply all actions. Raises RolledBack."""
         self._pipe.report("applying")
-        watchdog = networkmanager_guard.NetworkManagerWatchdog(checkpoint)
+        watchdog = networkmanager_guard.NetworkManagerWatchdog(record.checkpoint)
 
         def on_poll() -> None:
             self._poll_commands(0.0)
@@ -112,19 +110,20 @@ class Guard:
                 target: State = {}
                 if not operation.uses_networkmanager:  # read now: an earlier action may have created its object
                     target = target_state(operation, read_state(operation, self._roots))
-                apply_operation(operation, self._roots, target, held_locks.descriptors, on_poll)
+                apply_operation(operation, self._roots, target, held.descriptors, on_poll)
             except (ValueError, OSError) as error:
                 reason = watchdog.failure_reason(str(error)) if operation.uses_networkmanager else str(error)
                 raise RolledBack(reason, failed=True) from None
-        checkpoint = networkmanager_guard.settle(checkpoint, self._command.keep_within)
-        if checkpoint is not None and not self._send_undo_record(plan, checkpoint):
+        settled = networkmanager_guard.settle(record.checkpoint, self._command.keep_within)
+        record = replace(record, checkpoint=settled)
+        if settled is not None and not self._hand_over(record):
             raise RolledBack(REASON_DISCONNECTED)
-        return checkpoint
+        return record
 
     def _wait_for_decision(self, plan: ChangePlan) -> None:
         """Wait for "keep"; raises RolledBack for anything else, and at the deadline."""
         deadline = time.monotonic() + self._command.keep_within
-        self._pipe.report("applied", plan=plan.planned_actions, deadline=deadline)
+        self._pipe.report("applied", plan=plan.actions, deadline=deadline)
         while time.monotonic() < deadline:
             if self._poll_commands(deadline - time.monotonic()):
                 return
@@ -143,22 +142,14 @@ class Guard:
                 raise RolledBack(REASON_DISCONNECTED)
             self._received += data
         *commands, self._received = self._received.split(b"\n")
-        if UNDO_COMMAND in commands:
+        if UNDO in commands:
             raise RolledBack(REASON_REQUESTED)
-        return KEEP_COMMAND in commands
+        return KEEP in commands
 
-    def _roll_back(
-        self, plan: ChangePlan, checkpoint: CheckpointFields | None, held_locks: locks.Locks, reason: str
-    ) -> None:
+    def _roll_back(self, record: UndoRecord, held: locks.Locks, reason: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         self._pipe.report("undoing", reason)
-        roll_back_all(
-            self._pipe,
-            UndoRecord(plan.undo, checkpoint, plan.subjects, plan.ifindexes),
-            held_locks,
-            self._roots,
-            reason,
-        )
+        roll_back_all(self._pipe, record, held, self._roots, reason)
 
 
 def read_confirmed_plan(command: ChangeCommand, roots: Roots) -> ChangePlan:
@@ -184,26 +175,24 @@ class UndoRecord:
     ifindexes: Ifindexes
 
 
-def roll_back_all(
-    pipe: ReportPipe, undo_record: UndoRecord, held_locks: locks.Locks, roots: Roots, reason: str
-) -> None:
+def roll_back_all(pipe: ReportPipe, record: UndoRecord, held: locks.Locks, roots: Roots, reason: str) -> None:
     """Roll everything back and send the last report."""
-    problems = [problem for problem in (networkmanager_guard.undo(undo_record.checkpoint),) if problem]
-    problems += roll_back(undo_record.undo, roots, held_locks.descriptors, undo_record.ifindexes)
+    problems = [problem for problem in (networkmanager_guard.undo(record.checkpoint),) if problem]
+    problems += roll_back(record.undo, roots, held.descriptors, record.ifindexes)
     if problems:
         pipe.finish("failed", f"not everything could be taken back: {'; '.join(dict.fromkeys(problems))}")
     else:
         pipe.finish("undone", reason)
 
 
-def run_rescue(pipe: ReportPipe, undo_record: UndoRecord, roots: Roots) -> None:
+def run_rescue(pipe: ReportPipe, record: UndoRecord, roots: Roots) -> None:
     """For a guard that has died: wait for its locks, then roll its change back."""
     for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
     pipe.report("undoing", REASON_GUARD_KILLED)
     try:
-        held_locks = locks.acquire(undo_record.subjects, RESCUE_LOCK_TIMEOUT, ignore_other_users=True)
+        held = locks.acquire(record.subjects, RESCUE_LOCK_TIMEOUT, ignore_other_users=True)
     except ValueError as error:
         pipe.finish("failed", f"{REASON_GUARD_KILLED}, and its change stays: {error}")
         return
-    roll_back_all(pipe, undo_record, held_locks, roots, REASON_GUARD_KILLED)
+    roll_back_all(pipe, record, held, roots, REASON_GUARD_KILLED)

@@ -69,11 +69,10 @@ def acquire(subjects: Sequence[str], timeout: float = 0.0, *, ignore_other_users
                 if in_use and ignore_other_users and holder is None:
                     break
                 Locks(acquired).close()
+                name = subject_name(subject)
                 if not in_use:
-                    raise ValueError(f"{subject_name(subject)} cannot be locked: {error.strerror}") from None
-                raise ValueError(
-                    f"another change of {subject_name(subject)} is under way{holder_text(subject)}"
-                ) from None
+                    raise ValueError(f"{name} cannot be locked: {error.strerror}") from None
+                raise ValueError(f"another change of {name} is under way{holder_text(subject)}") from None
     return Locks(acquired)
 
 

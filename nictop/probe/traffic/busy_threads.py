@@ -112,11 +112,8 @@ class BusyThreadReader:
             self._files.drop(f"{self._proc}/{pid}/stat")
         self._processes, self._threads = processes, threads
         self._read_cost = time.process_time() - cpu_before
-        return (
-            elapsed,
-            [one for one in records if one["user"] + one["system"] >= min_ticks][:MAX_REPORTED_THREADS],
-            unreadable,
-        )
+        busiest = [one for one in records if one["user"] + one["system"] >= min_ticks]
+        return elapsed, busiest[:MAX_REPORTED_THREADS], unreadable
 
     def close(self) -> None:
         """Close the open files."""
@@ -129,13 +126,11 @@ class BusyThreadReader:
             return [self._record(pid, pid, task, before, task.processor)]
         if task.threads <= MAX_THREADS_PER_PROCESS:
             threads[pid] = tasks = self._read_threads(pid)
-            known_threads = self._threads.get(pid)
-            if known_threads is None and (before is None or before.started != task.started or not before.total):
-                known_threads = {}  # its threads had used no CPU before
-            if known_threads is not None and tasks:
-                return [
-                    self._record(tid, pid, one, known_threads.get(tid), one.processor) for tid, one in tasks.items()
-                ]
+            known = self._threads.get(pid)
+            if known is None and (before is None or before.started != task.started or not before.total):
+                known = {}  # its threads had used no CPU before
+            if known is not None and tasks:
+                return [self._record(tid, pid, one, known.get(tid), one.processor) for tid, one in tasks.items()]
         return [self._record(pid, pid, task, before, None)]
 
     def _record(self, tid: int, pid: int, task: Task, before: Task | None, cpu: int | None) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class TrafficChild:
         self._killed = self._exited = False
         self._half_ended_since: float | None = None
         self._partial_lines = dict.fromkeys(outputs, b"")
-        self._start_message = b""
+        self._status = b""
 
     @classmethod
     def start(cls, program: Program, deadline: float) -> TrafficChild:
@@ -84,14 +84,12 @@ class TrafficChild:
                 return None, ""
             if not data:
                 break
-            self._start_message += data
+            self._status += data
         os.close(self.start_pipe)
         self.start_pipe = -1
-        if self._start_message == START_MARK:
+        if self._status == START_MARK:
             return True, ""
-        return False, self._start_message.lstrip(START_MARK).decode(
-            "utf-8", "replace"
-        ) or "it was ended before it had started"
+        return False, self._status.lstrip(START_MARK).decode("utf-8", "replace") or "it was ended before it had started"
 
     def read(self, descriptor: int) -> list[str]:
         """Complete lines from one of `outputs`, without line ends; at its end the descriptor is closed and removed."""

@@ -81,9 +81,8 @@ class Generators:
         self._diagnosis = SocketDiagnosis(proc)
         self._descriptors: dict[int, Generator] = {}
         self._paused = False
-        while (
-            descriptor := os.open(os.devnull, os.O_RDWR)
-        ) <= 2:  # a pipe must not get the number of a closed standard descriptor
+        # a pipe must not get the number of a closed standard descriptor
+        while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
             pass
         os.close(descriptor)
 
@@ -197,7 +196,7 @@ class Generators:
 
                 write_answer(read_path(command.address, command.source, command.ifindex, self._proc))
 
-        self._lookups[command.id] = self._start_child(command, look_up, [], LOOKUP_TIMEOUT, now)
+        self._lookups[command.id] = self._fork(command, look_up, [], LOOKUP_TIMEOUT, now)
 
     def _start(self, command: TrafficCommand, now: float) -> None:
         if command.id in self._running:
@@ -222,11 +221,9 @@ class Generators:
 
                 return run(command.role, command.address, command.port, command.arguments)
 
-        self._running[command.id] = self._start_child(command, program, argv, command.deadline, now)
+        self._running[command.id] = self._fork(command, program, argv, command.deadline, now)
 
-    def _start_child(
-        self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float
-    ) -> Generator:
+    def _fork(self, command: TrafficCommand, program: Any, argv: list[str], deadline: float, now: float) -> Generator:
         child = TrafficChild.start(program, now + deadline)
         generator = Generator(command, child, argv, now)
         self._register(child.start_pipe, generator)
@@ -288,18 +285,10 @@ class Generators:
                 self._send(command.id, "sockets", read_time, droppable=True, sockets=sockets, unreadable=unreadable)
 
         if generator.threads is not None and generator.next_threads is not None and now >= generator.next_threads:
-            seconds, threads, threads_unreadable = generator.threads.read()
-            read_time = time.monotonic()
-            generator.next_threads = read_time + generator.threads.interval
-            self._send(
-                command.id,
-                "threads",
-                read_time,
-                droppable=True,
-                seconds=seconds,
-                threads=threads,
-                unreadable=threads_unreadable,
-            )
+            seconds, threads, missing = generator.threads.read()
+            now = time.monotonic()
+            generator.next_threads = now + generator.threads.interval
+            self._send(command.id, "threads", now, droppable=True, seconds=seconds, threads=threads, unreadable=missing)
 
     def _fail(self, generator: Generator, text: str, now: float) -> None:
         if generator.command.action == "start" and generator.started:

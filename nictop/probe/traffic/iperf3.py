@@ -30,9 +30,9 @@ IPERF3_VALUES = {
     "-w": _AMOUNT, "--window": _AMOUNT, "-M": _NUMBER, "--set-mss": _NUMBER, "-P": _NUMBER, "--parallel": _NUMBER,
     "-b": _RATE, "--bitrate": _RATE, "--fq-rate": _AMOUNT, "--pacing-timer": _AMOUNT, "--server-bitrate-limit": _RATE,
     "--server-max-duration": _NUMBER, "-f": _WORD, "--format": _WORD, "-A": _CPUS, "--affinity": _CPUS,
-    "-C": _WORD, "--congestion": _WORD, "-S": _WORD, "--tos": _WORD, "--dscp": _WORD, "-L": _NUMBER, "--flowlabel": _NUMBER,
-    "--connect-timeout": _NUMBER, "--rcv-timeout": _NUMBER, "--snd-timeout": _NUMBER, "--idle-timeout": _NUMBER,
-    "--cport": _NUMBER, "-B": _ADDRESS, "--bind": _ADDRESS, "--bind-dev": _LINK,
+    "-C": _WORD, "--congestion": _WORD, "-S": _WORD, "--tos": _WORD, "--dscp": _WORD, "-L": _NUMBER,
+    "--flowlabel": _NUMBER, "--connect-timeout": _NUMBER, "--rcv-timeout": _NUMBER, "--snd-timeout": _NUMBER,
+    "--idle-timeout": _NUMBER, "--cport": _NUMBER, "-B": _ADDRESS, "--bind": _ADDRESS, "--bind-dev": _LINK,
 }  # fmt: skip
 """Option → pattern of its value."""
 MAX_IPERF3_ARGUMENTS = 64

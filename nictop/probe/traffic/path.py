@@ -73,26 +73,22 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
     )
 
 
-def _read_route(
-    kernel: NetlinkSocket, family: int, address: str, source: str, zone: int
-) -> tuple[str, int, str | None]:
-    """(type, ifindex or 0, gateway) of the route to the address. Raises OSError."""
+def _read_route(kernel: NetlinkSocket, family: int, target: str, source: str, zone: int) -> tuple[str, int, str | None]:
+    """(type, ifindex or 0, gateway) of the route to the target. Raises OSError."""
     try:
-        return _query_route(kernel, family, address, source, zone)
+        return _query(kernel, family, target, source, zone)
     except OSError as error:
         route_type = LOOKUP_ERROR_TYPES.get(error.errno or 0)
         if route_type is None:
             raise
     try:  # a source that is not an address of this host causes the same errors
-        is_own = _query_route(kernel, family, source, "", zone)[0] == "local"
+        is_own = _query(kernel, family, source, "", zone)[0] == "local"
     except OSError:
         is_own = False
     return route_type if is_own else "", 0, None
 
 
-def _query_route(
-    kernel: NetlinkSocket, family: int, address: str, source: str, zone: int
-) -> tuple[str, int, str | None]:
+def _query(kernel: NetlinkSocket, family: int, address: str, source: str, zone: int) -> tuple[str, int, str | None]:
     query = route_query(family, _packed(family, address), _packed(family, source) if source else None, zone)
     for message_type, payload in kernel.request(RTM_GETROUTE, query):
         if message_type == RTM_NEWROUTE and len(payload) >= RTMSG.size:

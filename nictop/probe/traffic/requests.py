@@ -69,11 +69,8 @@ class TrafficCommand:
         if not isinstance(sockets, bool):
             raise ValueError("sockets is not true or false")
         self.sockets = sockets
-        self.interval = (
-            max(MIN_SOCKET_INTERVAL, _seconds(request, "interval", MAX_SOCKET_INTERVAL))
-            if sockets
-            else MAX_SOCKET_INTERVAL
-        )
+        interval = _seconds(request, "interval", MAX_SOCKET_INTERVAL) if sockets else MAX_SOCKET_INTERVAL
+        self.interval = max(MIN_SOCKET_INTERVAL, interval)
         threads = request.get("threads", False)
         if not isinstance(threads, bool):
             raise ValueError("threads is not true or false")

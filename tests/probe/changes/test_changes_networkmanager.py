@@ -18,7 +18,7 @@ from typing import IO
 import pytest
 
 from nictop.probe.changes.grammar.actions import parse_action
-from nictop.probe.changes.networkmanager.activation import DeviceTarget, is_reached, must_block_autoconnect
+from nictop.probe.changes.networkmanager.activation import Target, is_reached, must_stop_autoconnect
 from nictop.probe.changes.networkmanager.affected import AffectedProfiles
 from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_since
 from nictop.probe.changes.networkmanager.kernel_settings import changed_settings, refuse_lasting_settings
@@ -26,8 +26,8 @@ from nictop.probe.changes.networkmanager.state import (
     NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
     BusProfile,
     Device,
-    NetworkManagerClient,
-    NetworkManagerState,
+    NmClient,
+    NmState,
 )
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from tests.support.kills import kill_matrix, moment_of
@@ -440,16 +440,16 @@ def test_restarted_networkmanager_activates_nothing(hosts: Hosts, stage: str, ki
 )
 def test_device_without_active_profile(state: int, active: str, expected: bool) -> None:
     """Only then may NetworkManager connect by itself again."""
-    wanted = DeviceTarget(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
+    wanted = Target(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
     device = Device(NIC, "/d", state, True, True, active, "/a" if active else "/", (), (), ())
     added, described = (
         BusProfile("/p", uuid, uuid, NIC, "", flags, False, {}) for uuid, flags in PROFILE_FLAGS.items()
     )
-    now = NetworkManagerState(":1.1", {NIC: device}, {"added": added, "described": described})
+    now = NmState(":1.1", {NIC: device}, {"added": added, "described": described})
     assert is_reached(wanted, device, now, None) is expected
-    assert must_block_autoconnect(wanted, device, now, False) is not expected
-    assert must_block_autoconnect(wanted, device, now, True)
-    assert not must_block_autoconnect(replace(wanted, uuid="added"), device, now, True)
+    assert must_stop_autoconnect(wanted, device, now, False) is not expected
+    assert must_stop_autoconnect(wanted, device, now, True)
+    assert not must_stop_autoconnect(replace(wanted, uuid="added"), device, now, True)
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_changed_ethtool_settings_of_a_profile(active: str, action: str, expecte
     settings = {"plain": {}, "paused": {"ethtool": paused}, "alike": {"ethtool": {"pause-rx": ("b", False)}}}
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, what) for uuid, what in settings.items()}
     device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, active, "/a", (), (), ())
-    now = NetworkManagerState(":1.1", {NIC: device}, profiles)
+    now = NmState(":1.1", {NIC: device}, profiles)
     earlier = [parse_action(["nmcli", "con", "mod", "paused", "connection.id", "renamed"])]
     operation = parse_action(["nmcli", *action.split()])
     assert changed_settings(operation, earlier, now) == expected
@@ -496,9 +496,9 @@ def test_refused_while_networkmanager_starts(hosts: Hosts) -> None:
 def test_activation_while_a_change_begins() -> None:
     device = Device(NIC, "/d", NM_DEVICE_STATE_ACTIVATED, True, True, "one", "/a", (), (), ())
     profiles = {uuid: BusProfile("/p", uuid, uuid, NIC, "", 0, False, {}) for uuid in ("one", "other")}
-    now = NetworkManagerState(":1.1", {NIC: device}, profiles)
+    now = NmState(":1.1", {NIC: device}, profiles)
     checkpoint = Checkpoint(
-        ":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (DeviceTarget.of(device, now),), (), (), ()
+        ":1.1", "/c", AffectedProfiles((NIC,), (), ()), (), {}, (), (Target.of(device, now),), (), (), ()
     )
     assert change_since(checkpoint, now) == ""
     others = [replace(now, owner=":1.2"), replace(now, devices={})]
@@ -514,7 +514,7 @@ def test_ended_networkmanager_is_not_a_refusal(tmp_path: Path) -> None:
     bus = Bus(tmp_path)
     try:
         with (
-            NetworkManagerClient(str(bus.socket), 10.0) as client,
+            NmClient(str(bus.socket), 10.0) as client,
             pytest.raises(ConnectionError, match="does not run"),
         ):
             client.request(ROOT, SERVICE, "CheckpointDestroy", "o", "/c")

@@ -24,7 +24,7 @@ from nictop.probe.changes.networkmanager.files import (
     restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import packed, unpacked, with_secrets
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerState, parse_now, settings_equal
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState, parse_now, settings_equal
 from nictop.probe.changes.plan.link_addresses import parse_addresses, parse_routes
 from nictop.probe.inventory.managers.networkmanager import plain_objects
 from nictop.probe.kernel.dbus_calls import DbusReply
@@ -179,7 +179,7 @@ def test_settings_keep_their_dbus_types(
 @given(JSON, JSON)
 def test_any_dbus_objects_are_parsed(tree: object, settings: object) -> None:
     objects = plain_objects({"/d": {"org.freedesktop.NetworkManager.Device": tree}, "/p": tree})
-    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NetworkManagerState)
+    assert isinstance(parse_now(":1.1", objects, {"/p": DbusReply((settings,))}), NmState)
 
 
 def device(name: str, active: str = "", *lower_paths: str) -> Device:
@@ -190,7 +190,7 @@ def profile(uuid: str, name: str, interface: str = "") -> BusProfile:
     return BusProfile(f"/{uuid}", uuid, name, interface, "", 0, False, {})
 
 
-NOW = NetworkManagerState(
+NOW = NmState(
     ":1.1",
     {
         one.interface: one

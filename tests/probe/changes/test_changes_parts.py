@@ -22,7 +22,7 @@ from nictop.probe.changes import apply, executor, locks
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.probe.changes.networkmanager.guard import RolledBack
 from nictop.probe.changes.pipe import ReportPipe
-from nictop.probe.changes.plan.current_state import Roots, comparable_value, states_equal
+from nictop.probe.changes.plan.current_state import Roots, comparable, equal
 from nictop.probe.changes.plan.lifelines import (
     DEFAULT_ROUTE,
     OTHER_SSH,
@@ -68,7 +68,7 @@ def path_of(roots: Roots, path: str) -> Path:
 
 def test_irq_affinity_is_set_and_restored(roots: Roots) -> None:
     plan = read_plan([["write", AFFINITY, "1"]], roots)
-    (shown,) = plan.planned_actions
+    (shown,) = plan.actions
     assert (shown.subject, shown.before, shown.after) == ("irq 30", "smp_affinity_list 0-3", "smp_affinity_list 1")
     assert shown.undo == plan.undo == (("write", AFFINITY, "0-3"),)
     assert plan.subjects == ("irq 30",) and not plan.needs_second_yes
@@ -103,7 +103,7 @@ def virtual_function(roots: Roots, number: int, driver: str | None, *interfaces:
 
 def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
     plan = read_plan([["write", NUMVFS, "4"]], roots)
-    assert plan.undo == (("write", NUMVFS, "0"),) and plan.planned_actions[0].before == "sriov_numvfs 0"
+    assert plan.undo == (("write", NUMVFS, "0"),) and plan.actions[0].before == "sriov_numvfs 0"
     apply_all(plan, roots)
     with pytest.raises(ValueError, match="has 4 VFs: their number is set from 0 only"):
         read_plan([["write", NUMVFS, "8"]], roots)
@@ -156,14 +156,14 @@ def test_equal_values_in_other_notation() -> None:
         ("tx-1/xps_cpus", "0", "00"),
         ("smp_affinity_list", "0-2", "0,1,2"),
     ):
-        assert states_equal({key: one}, {key: other}) and not states_equal({key: one}, {key: "5"})
-    assert not states_equal({"rx 1": "0"}, {}) and not states_equal({"mtu": "1"}, {"mtu": "01"})
+        assert equal({key: one}, {key: other}) and not equal({key: one}, {key: "5"})
+    assert not equal({"rx 1": "0"}, {}) and not equal({"mtu": "1"}, {"mtu": "01"})
 
 
 @given(st.sampled_from(["rx-0/rps_cpus", "smp_affinity_list", "mtu"]), st.text(max_size=12))
 def test_any_value_is_comparable(key: str, value: str) -> None:
-    assert comparable_value(key, value) == comparable_value(key, value)
-    assert states_equal({key: value}, {key: value})
+    assert comparable(key, value) == comparable(key, value)
+    assert equal({key: value}, {key: value})
 
 
 # ------------------------------------------------------------------------------------------- link dependents

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from nictop.probe.changes.networkmanager.state import (
     NM_DEVICE_STATE_ACTIVATED,
     Device,
-    NetworkManagerClient,
-    NetworkManagerState,
-    read_networkmanager_state,
+    NmClient,
+    NmState,
+    read_nm_state,
 )
 from nictop.probe.changes.plan.link_addresses import LinkAddresses, is_link_unchanged, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
@@ -23,7 +23,7 @@ from nictop.probe.kernel import dbus_wire as bus
 
 ACTIVATION_TIMEOUT = 20.0
 """Seconds; a DHCP server answers within a few."""
-ROLLBACK_GRACE_SECONDS = 2.0
+NM_ROLLBACK_SECONDS = 2.0
 """Seconds for NetworkManager's own rollback before a profile is activated again."""
 EXTERNAL_DETECTION_TIMEOUT = 5.0
 """Seconds for NetworkManager to detect that a device was configured by others."""
@@ -35,7 +35,7 @@ NOT_RESTORED = "what was up on it is not up again"
 
 
 @dataclass(frozen=True)
-class DeviceTarget:
+class Target:
     """One device and the profile that must be active on it."""
 
     interface: str
@@ -49,11 +49,11 @@ class DeviceTarget:
     """Configured by others: NetworkManager made a temporary profile that describes it."""
 
     @staticmethod
-    def of(device: Device, now: NetworkManagerState) -> DeviceTarget:
+    def of(device: Device, now: NmState) -> Target:
         profile = now.profiles.get(device.active)
         external = profile is not None and profile.is_temporary
         uuid = "" if profile is None or external else device.active
-        return DeviceTarget(device.interface, uuid, device.state, device.managed, device.autoconnect, external)
+        return Target(device.interface, uuid, device.state, device.managed, device.autoconnect, external)
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,11 @@ class ActivationCall:
 
 
 def apply_targets(
-    client: NetworkManagerClient,
-    targets: Iterable[DeviceTarget],
-    links: Iterable[LinkAddresses],
-    end: float,
-    *,
-    force: bool = False,
+    client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses], end: float, *, force: bool = False
 ) -> str:
     """Bring devices and links to the given state. Returns "", or a sentence about what is not reached by `end`
     (CLOCK_MONOTONIC) or after `ACTIVATION_TIMEOUT`. `force`: activate in any case, because a restarted NetworkManager
-    may treat the remains of other settings as external. Raises what `NetworkManagerClient` does."""
+    may treat the remains of other settings as external. Raises what `NmClient` does."""
     devices, before = tuple(targets), tuple(links)
     until = min(end, time.monotonic() + ACTIVATION_TIMEOUT)
     problems = activate_targets(client, devices, before, until, force)
@@ -91,11 +86,7 @@ def apply_targets(
 
 
 def activate_targets(
-    client: NetworkManagerClient,
-    targets: Iterable[DeviceTarget],
-    links: Iterable[LinkAddresses],
-    until: float,
-    force: bool,
+    client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses], until: float, force: bool
 ) -> list[str]:
     """Activate and disconnect devices; returns sentences about those that have not reached their target by `until`
     (CLOCK_MONOTONIC). A profile that is active with other addresses than in `links` is activated again."""
@@ -104,11 +95,11 @@ def activate_targets(
     calls: dict[str, ActivationCall] = {}
     start = time.monotonic()
     while pending:
-        now = read_networkmanager_state(client)
+        now = read_nm_state(client)
         for name, target in list(pending.items()):
             device, call = now.devices.get(name), calls.get(name)
             # an activation that it has begun already shows in the next state
-            if device is None or block_autoconnect(client, target, now, force):
+            if device is None or stop_autoconnect(client, target, now, force):
                 continue
             finished = call is not None or not target.uuid or (not force and is_link_unchanged(before.get(name)))
             if finished and is_reached(target, device, now, call):
@@ -123,43 +114,39 @@ def activate_targets(
     return [f"{name}: {errors.get(name) or NOT_RESTORED}" for name in pending]
 
 
-def block_autoconnect(
-    client: NetworkManagerClient, target: DeviceTarget, now: NetworkManagerState, force: bool
-) -> bool:
+def stop_autoconnect(client: NmClient, target: Target, now: NmState, force: bool) -> bool:
     """Set Autoconnect to false where no profile must be active: NetworkManager would otherwise activate any that fits
     when it starts, or after a disconnect. Returns whether it had to be set."""
     device = now.devices.get(target.interface)
-    if device is None or not must_block_autoconnect(target, device, now, force):
+    if device is None or not must_stop_autoconnect(target, device, now, force):
         return False
     set_property(client, device, "Autoconnect", False)
     return True
 
 
-def must_block_autoconnect(target: DeviceTarget, device: Device, now: NetworkManagerState, force: bool) -> bool:
+def must_stop_autoconnect(target: Target, device: Device, now: NmState, force: bool) -> bool:
     """Whether the device may activate an unwanted profile by itself."""
     if target.uuid or not device.autoconnect:
         return False
     return force or not target.autoconnect or not is_reached(target, device, now, None)
 
 
-def wait_until_external(client: NetworkManagerClient, targets: Iterable[DeviceTarget], end: float) -> None:
+def wait_until_external(client: NmClient, targets: Iterable[Target], end: float) -> None:
     """Wait until NetworkManager has detected the restored addresses, until `end` (CLOCK_MONOTONIC) or for
     `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as Autoconnect is true."""
     until = min(end, time.monotonic() + EXTERNAL_DETECTION_TIMEOUT)
     undetected = [target.interface for target in targets if target.external]
     while undetected and time.monotonic() < until:
-        now = read_networkmanager_state(client)
+        now = read_nm_state(client)
         undetected = [name for name in undetected if name in now.devices and not now.devices[name].active]
         if undetected:
             time.sleep(DEVICE_POLL_SECONDS)
 
 
-def unmet_targets(
-    client: NetworkManagerClient, targets: Iterable[DeviceTarget], links: Iterable[LinkAddresses]
-) -> list[str]:
+def unmet_targets(client: NmClient, targets: Iterable[Target], links: Iterable[LinkAddresses]) -> list[str]:
     """Sentences about devices and links that are not in the target state now: a profile may have come up by itself
     since, or changed an address."""
-    now = read_networkmanager_state(client)
+    now = read_nm_state(client)
     found = []
     for target in targets:
         device = now.devices.get(target.interface)
@@ -172,9 +159,9 @@ def unmet_targets(
 
 
 def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
-    """Sentences about what could not be restored by `end` (CLOCK_MONOTONIC) or within `ROLLBACK_GRACE_SECONDS`: a
+    """Sentences about what could not be restored by `end` (CLOCK_MONOTONIC) or within `NM_ROLLBACK_SECONDS`: a
     NetworkManager that was just started may still be configuring the same links."""
-    until = min(end, time.monotonic() + ROLLBACK_GRACE_SECONDS)
+    until = min(end, time.monotonic() + NM_ROLLBACK_SECONDS)
     while True:
         problems = [
             problem for link in links if not is_link_unchanged(link) for problem in (restore_link(link),) if problem
@@ -184,7 +171,7 @@ def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
         time.sleep(DEVICE_POLL_SECONDS)
 
 
-def is_reached(target: DeviceTarget, device: Device, now: NetworkManagerState, call: ActivationCall | None) -> bool:
+def is_reached(target: Target, device: Device, now: NmState, call: ActivationCall | None) -> bool:
     """Whether a device is in the target state, by the activation `call` if there was one."""
     if not target.uuid:
         profile = now.profiles.get(device.active)
@@ -197,19 +184,15 @@ def is_reached(target: DeviceTarget, device: Device, now: NetworkManagerState, c
     return lowest <= device.state <= NM_DEVICE_STATE_ACTIVATED
 
 
-def must_activate(target: DeviceTarget, device: Device, call: ActivationCall | None, start: float, force: bool) -> bool:
+def must_activate(target: Target, device: Device, call: ActivationCall | None, start: float, force: bool) -> bool:
     """Whether to call NetworkManager now: its own rollback comes first, and an activation it starts by itself may
     replace ours."""
     if call is None:
-        return force or device.active != target.uuid or time.monotonic() > start + ROLLBACK_GRACE_SECONDS
-    return time.monotonic() > call.time + ROLLBACK_GRACE_SECONDS and (
-        not target.uuid or device.active_path != call.path
-    )
+        return force or device.active != target.uuid or time.monotonic() > start + NM_ROLLBACK_SECONDS
+    return time.monotonic() > call.time + NM_ROLLBACK_SECONDS and (not target.uuid or device.active_path != call.path)
 
 
-def activate(
-    client: NetworkManagerClient, target: DeviceTarget, device: Device, now: NetworkManagerState
-) -> ActivationCall:
+def activate(client: NmClient, target: Target, device: Device, now: NmState) -> ActivationCall:
     """Activate the profile, or disconnect the device when none must be active."""
     if not target.uuid:
         answer = client.request(device.path, f"{SERVICE}.Device", "Disconnect")
@@ -220,14 +203,14 @@ def activate(
     answer = client.request(ROOT, SERVICE, "ActivateConnection", "ooo", profile.path, device.path, "/")
     if answer.error is not None:
         return ActivationCall(
-            time.monotonic() - ROLLBACK_GRACE_SECONDS + ACTIVATION_RETRY_SECONDS, "", answer.text or answer.error
+            time.monotonic() - NM_ROLLBACK_SECONDS + ACTIVATION_RETRY_SECONDS, "", answer.text or answer.error
         )
     return ActivationCall(time.monotonic(), str(answer.body[0]), "")
 
 
-def restore_properties(client: NetworkManagerClient, targets: Iterable[DeviceTarget]) -> None:
+def restore_properties(client: NmClient, targets: Iterable[Target]) -> None:
     """Restore Managed and Autoconnect, which ActivateConnection and Disconnect change."""
-    now = read_networkmanager_state(client)
+    now = read_nm_state(client)
     for target in targets:
         device = now.devices.get(target.interface)
         if device is None:
@@ -240,6 +223,6 @@ def restore_properties(client: NetworkManagerClient, targets: Iterable[DeviceTar
                 set_property(client, device, name, was)
 
 
-def set_property(client: NetworkManagerClient, device: Device, name: str, value: bool) -> None:
+def set_property(client: NmClient, device: Device, name: str, value: bool) -> None:
     """Set a property of a device; the caller reads the result."""
     client.request(device.path, f"{bus.BUS}.Properties", "Set", "ssv", f"{SERVICE}.Device", name, ("b", value))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager.state import BusProfile, Device, NetworkManagerState
+from nictop.probe.changes.networkmanager.state import BusProfile, Device, NmState
 
 ANY_INTERFACE = ("*", "")
 """Interface names in a profile that may be activated on any device."""
@@ -25,7 +25,7 @@ class AffectedProfiles:
     added: tuple[str, ...]
 
 
-def affected_profiles(operations: Iterable[Operation], now: NetworkManagerState) -> tuple[AffectedProfiles | None, str]:
+def affected_profiles(operations: Iterable[Operation], now: NmState) -> tuple[AffectedProfiles | None, str]:
     """(what the operations may change, why it cannot be determined). A later operation may name a profile that an
     earlier one adds or renames; operations on kernel settings are skipped."""
     interfaces: set[str] = set()
@@ -55,7 +55,7 @@ def affected_profiles(operations: Iterable[Operation], now: NetworkManagerState)
     return AffectedProfiles(tuple(known), tuple(sorted(uuids)), tuple(added)), ""
 
 
-def possible_interfaces(profile: BusProfile, now: NetworkManagerState) -> set[str]:
+def possible_interfaces(profile: BusProfile, now: NmState) -> set[str]:
     """Interfaces where a profile is active, or which it is bound to; without both, all where it is available."""
     up = {device.interface for device in now.devices.values() if device.active == profile.uuid}
     if profile.interface_name:

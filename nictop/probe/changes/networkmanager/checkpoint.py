@@ -17,12 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nictop.probe.changes.grammar.actions import Operation
-from nictop.probe.changes.networkmanager.activation import (
-    ACTIVATION_TIMEOUT,
-    DeviceTarget,
-    apply_targets,
-    block_autoconnect,
-)
+from nictop.probe.changes.networkmanager.activation import ACTIVATION_TIMEOUT, Target, apply_targets, stop_autoconnect
 from nictop.probe.changes.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.changes.networkmanager.files import (
     NetworkManagerPaths,
@@ -33,12 +28,7 @@ from nictop.probe.changes.networkmanager.files import (
     restore_no_auto_default,
 )
 from nictop.probe.changes.networkmanager.settings import ProfileCopy, copy_profile, restore_settings
-from nictop.probe.changes.networkmanager.state import (
-    BUS_ERRORS,
-    NetworkManagerClient,
-    NetworkManagerState,
-    read_networkmanager_state,
-)
+from nictop.probe.changes.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
 from nictop.probe.changes.plan.link_addresses import LinkAddresses, read_link_addresses, restore_link
 from nictop.probe.inventory.managers.networkmanager import ROOT, SERVICE
 from nictop.probe.kernel import dbus_wire as bus
@@ -67,18 +57,18 @@ class Checkpoint:
     path: str
     """Object path of NetworkManager's checkpoint; empty: none."""
     affected: AffectedProfiles
-    known_uuids: tuple[str, ...]
+    known: tuple[str, ...]
     """UUIDs of all profiles."""
     copies: dict[str, str]
     """Path → base64 of a profile's file."""
     profiles: tuple[ProfileCopy, ...]
-    targets: tuple[DeviceTarget, ...]
+    targets: tuple[Target, ...]
     links: tuple[LinkAddresses, ...]
     no_auto_default: tuple[str, ...]
     specs: tuple[str, ...]
     """Names of the affected devices in no-auto-default.state."""
     paths: NetworkManagerPaths = field(default_factory=NetworkManagerPaths)
-    targets_after: tuple[DeviceTarget, ...] | None = None
+    targets_after: tuple[Target, ...] | None = None
     """The active profiles when the change was done; None: not done yet."""
     links_after: tuple[LinkAddresses, ...] = ()
 
@@ -89,15 +79,15 @@ class Checkpoint:
             **plain,
             "affected": AffectedProfiles(**{key: tuple(value) for key, value in plain["affected"].items()}),
         }
-        for key in ("known_uuids", "no_auto_default", "specs"):
+        for key in ("known", "no_auto_default", "specs"):
             fields[key] = tuple(plain[key])
-        for key, kind in (("profiles", ProfileCopy), ("targets", DeviceTarget)):
+        for key, kind in (("profiles", ProfileCopy), ("targets", Target)):
             fields[key] = tuple(kind(**one) for one in plain[key])
         for key in ("links", "links_after"):
             fields[key] = tuple(LinkAddresses.from_json(one) for one in plain[key])
         fields["paths"] = NetworkManagerPaths(**plain["paths"])
         after = plain["targets_after"]
-        fields["targets_after"] = None if after is None else tuple(DeviceTarget(**one) for one in after)
+        fields["targets_after"] = None if after is None else tuple(Target(**one) for one in after)
         return Checkpoint(**fields)
 
 
@@ -108,26 +98,25 @@ def begin(
     Errors of the bus, of NetworkManager and of its files become the second value."""
     used_paths = paths or NetworkManagerPaths()
     try:
-        with NetworkManagerClient(bus.bus_address(used_paths.run), BEGIN_TIMEOUT) as client:
-            now = read_networkmanager_state(client)
+        with NmClient(bus.bus_address(used_paths.run), BEGIN_TIMEOUT) as client:
+            now = read_nm_state(client)
             affected, problem = affected_profiles(operations, now)
             if affected is None:
                 return None, problem
             problem = startup_problem(affected, now)
             if problem:
                 return None, problem
-            checkpoint = read_checkpoint(client, now, affected, used_paths)
+            checkpoint = save_state(client, now, affected, used_paths)
             device_paths = [now.devices[name].path for name in affected.interfaces]
             flags = NM_CHECKPOINT_CREATE_FLAG_DELETE_NEW_CONNECTIONS if affected.added else 0
             if not device_paths:  # an empty list would mean all devices
                 return checkpoint, ""
-            answer = client.request(
-                ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, rollback_timeout(keep_within), flags
-            )
+            seconds = rollback_timeout(keep_within)
+            answer = client.request(ROOT, SERVICE, "CheckpointCreate", "aouu", device_paths, seconds, flags)
             if answer.error is not None:
                 return None, f"NetworkManager makes no checkpoint: {answer.text or answer.error}"
             checkpoint = replace(checkpoint, path=str(answer.body[0]))
-            problem = change_since(checkpoint, read_networkmanager_state(client))
+            problem = change_since(checkpoint, read_nm_state(client))
             if problem:
                 client.request(ROOT, SERVICE, "CheckpointDestroy", "o", checkpoint.path)
                 return None, problem
@@ -138,7 +127,7 @@ def begin(
         return None, error_text(error)
 
 
-def startup_problem(affected: AffectedProfiles, now: NetworkManagerState) -> str:
+def startup_problem(affected: AffectedProfiles, now: NmState) -> str:
     """Empty, or why the present state must not be saved: while NetworkManager starts, a device without an active
     profile is not yet configured."""
     empty = [name for name in affected.interfaces if not now.devices[name].active]
@@ -147,11 +136,11 @@ def startup_problem(affected: AffectedProfiles, now: NetworkManagerState) -> str
     return f"NetworkManager is only starting, and nothing is up on {', '.join(empty)} yet: try again"
 
 
-def change_since(checkpoint: Checkpoint, now: NetworkManagerState) -> str:
+def change_since(checkpoint: Checkpoint, now: NmState) -> str:
     """Empty, or a sentence about what NetworkManager has changed by itself since `checkpoint` was made."""
     for one in checkpoint.targets:
         device = now.devices.get(one.interface)
-        if device is None or DeviceTarget.of(device, now).uuid != one.uuid or now.owner != checkpoint.owner:
+        if device is None or Target.of(device, now).uuid != one.uuid or now.owner != checkpoint.owner:
             return f"NetworkManager sets up {one.interface} by itself just now: try again"
     return ""
 
@@ -161,10 +150,8 @@ def rollback_timeout(keep_within: float) -> int:
     return max(1, round(keep_within)) + CHECKPOINT_GRACE_SECONDS
 
 
-def read_checkpoint(
-    client: NetworkManagerClient, now: NetworkManagerState, affected: AffectedProfiles, paths: NetworkManagerPaths
-) -> Checkpoint:
-    """All fields but `path`. Raises what `NetworkManagerClient` does, and OSError of the files."""
+def save_state(client: NmClient, now: NmState, affected: AffectedProfiles, paths: NetworkManagerPaths) -> Checkpoint:
+    """All fields but `path`. Raises what `NmClient` does, and OSError of the files."""
     profiles_found = [now.profiles[uuid] for uuid in affected.uuids if uuid in now.profiles]
     restorable = [profile for profile in profiles_found if not profile.is_temporary]
     devices = [now.devices[name] for name in affected.interfaces]
@@ -177,10 +164,10 @@ def read_checkpoint(
         owner=now.owner,
         path="",
         affected=replace(affected, uuids=tuple(one.uuid for one in restorable)),
-        known_uuids=tuple(sorted(now.profiles)),
+        known=tuple(sorted(now.profiles)),
         copies=copies,
         profiles=tuple(copy_profile(client, one) for one in restorable),
-        targets=tuple(DeviceTarget.of(device, now) for device in devices),
+        targets=tuple(Target.of(device, now) for device in devices),
         links=read_links(affected.interfaces),
         no_auto_default=read_no_auto_default(paths),
         specs=tuple(spec for device in devices for spec in device.specs),
@@ -197,7 +184,7 @@ def is_same_networkmanager(checkpoint: Checkpoint) -> bool:
     """Whether the NetworkManager that made the checkpoint still runs; one cheap call. Used while waiting for nmcli,
     which does not notice its end. False also when the bus does not answer."""
     try:
-        with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), OWNER_CHECK_TIMEOUT) as client:
+        with NmClient(bus.bus_address(checkpoint.paths.run), OWNER_CHECK_TIMEOUT) as client:
             owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
             return owner.error is None and owner.body[:1] == (checkpoint.owner,)
     except (*BUS_ERRORS, ImportError):
@@ -209,18 +196,16 @@ def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> 
     to keep the change when NetworkManager is killed before the confirmation. `keep_within`: new timeout of
     NetworkManager's checkpoint in seconds, because the first one had to allow for the actions; None: unchanged."""
     try:
-        with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
-            now = read_networkmanager_state(client)
+        with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
+            now = read_nm_state(client)
             if now.owner != checkpoint.owner:
                 return None, "NetworkManager has been started anew in the middle of the change"
             if keep_within is not None and checkpoint.path:
                 seconds = rollback_timeout(keep_within)
                 client.require(ROOT, SERVICE, "CheckpointAdjustRollbackTimeout", "ou", checkpoint.path, seconds)
             devices = [now.devices[name] for name in checkpoint.affected.interfaces if name in now.devices]
-            links = read_links(checkpoint.affected.interfaces)
-            return replace(
-                checkpoint, targets_after=tuple(DeviceTarget.of(device, now) for device in devices), links_after=links
-            ), ""
+            after = tuple(Target.of(device, now) for device in devices)
+            return replace(checkpoint, targets_after=after, links_after=read_links(checkpoint.affected.interfaces)), ""
     except BUS_ERRORS as error:
         return None, error_text(error)
 
@@ -228,8 +213,8 @@ def record_applied(checkpoint: Checkpoint, keep_within: float | None = None) -> 
 def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
     """Empty: the change is kept. Else a sentence why it could not be kept; it must be undone then."""
 
-    def confirm(client: NetworkManagerClient, end: float) -> str:
-        now = read_networkmanager_state(client)
+    def confirm(client: NmClient, end: float) -> str:
+        now = read_nm_state(client)
         if now.owner == checkpoint.owner:
             if not checkpoint.path:
                 return ""
@@ -239,14 +224,12 @@ def keep(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
             return "NetworkManager has been started anew in the middle of the change"
         return apply_targets(client, checkpoint.targets_after, checkpoint.links_after, end)
 
-    finished, problem = retry_with_networkmanager(confirm, checkpoint, limit)
-    if not finished and not problem:  # not running: its profiles are the new ones, and so must be the links
-        return (
-            restore_links_directly(checkpoint.links_after)
-            if checkpoint.targets_after is not None
-            else "NetworkManager does not run"
-        )
-    return problem
+    finished, problem = retry(confirm, checkpoint, limit)
+    if finished or problem:
+        return problem
+    if checkpoint.targets_after is None:
+        return "NetworkManager does not run"
+    return restore_links_directly(checkpoint.links_after)  # its profiles are the new ones, and so must be the links
 
 
 def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
@@ -255,9 +238,9 @@ def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
     touched_files: set[str] = set()
     problems: list[str] = []
 
-    def roll_back(client: NetworkManagerClient, end: float) -> str:
+    def roll_back(client: NmClient, end: float) -> str:
         problems[:] = restore_profile_files(checkpoint, touched_files)
-        now = read_networkmanager_state(client)
+        now = read_nm_state(client)
         if touched_files:
             client.require(f"{ROOT}/Settings", f"{SERVICE}.Settings", "LoadConnections", "as", sorted(touched_files))
         if checkpoint.path and now.owner == checkpoint.owner:
@@ -267,16 +250,14 @@ def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
             client.request(ROOT, SERVICE, method, "o", checkpoint.path)  # an error: it has rolled back by itself
         restarted = now.owner != checkpoint.owner
         for one in checkpoint.targets:
-            block_autoconnect(client, one, now, restarted)
-        problems.extend(
-            restore_settings(client, checkpoint.profiles, checkpoint.known_uuids, checkpoint.affected.added)
-        )
+            stop_autoconnect(client, one, now, restarted)
+        problems.extend(restore_settings(client, checkpoint.profiles, checkpoint.known, checkpoint.affected.added))
         problem = apply_targets(client, checkpoint.targets, checkpoint.links, end, force=restarted)
         problems.extend(restore_profile_files(checkpoint, touched_files))
         return problem
 
     problems[:] = restore_profile_files(checkpoint, touched_files)
-    finished, problem = retry_with_networkmanager(roll_back, checkpoint, limit)
+    finished, problem = retry(roll_back, checkpoint, limit)
     link_problems = "" if finished else restore_links_directly(checkpoint.links)
     return "; ".join(dict.fromkeys(filter(None, [problem, link_problems, *problems])))
 
@@ -286,9 +267,7 @@ def restore_links_directly(links: Iterable[LinkAddresses]) -> str:
     return "; ".join(filter(None, map(restore_link, links)))
 
 
-def retry_with_networkmanager(
-    step: Callable[[NetworkManagerClient, float], str], checkpoint: Checkpoint, limit: float
-) -> tuple[bool, str]:
+def retry(step: Callable[[NmClient, float], str], checkpoint: Checkpoint, limit: float) -> tuple[bool, str]:
     """(whether `step(client, end)` returned, its result), retried while NetworkManager or the bus ends meanwhile.
     Gives up after `RESTART_TIMEOUT` seconds without NetworkManager, with "", or after `limit` seconds, with the last
     error."""
@@ -297,8 +276,8 @@ def retry_with_networkmanager(
     problem = ""
     while time.monotonic() < min(end, seen + RESTART_TIMEOUT):
         try:
-            with NetworkManagerClient(bus.bus_address(checkpoint.paths.run), end - time.monotonic()) as client:
-                read_networkmanager_state(client)
+            with NmClient(bus.bus_address(checkpoint.paths.run), end - time.monotonic()) as client:
+                read_nm_state(client)
                 seen = time.monotonic()
                 return True, step(client, end)
         except (ValueError, ImportError, TimeoutError) as error:
@@ -312,14 +291,9 @@ def retry_with_networkmanager(
 def restore_profile_files(checkpoint: Checkpoint, touched_files: set[str]) -> list[str]:
     """Sentences about files that could not be restored; adds restored paths to `touched_files`."""
     try:
+        affected = checkpoint.affected
         touched_files.update(
-            restore_files(
-                checkpoint.copies,
-                checkpoint.affected.uuids,
-                checkpoint.known_uuids,
-                checkpoint.affected.added,
-                checkpoint.paths,
-            )
+            restore_files(checkpoint.copies, affected.uuids, checkpoint.known, affected.added, checkpoint.paths)
         )
         restore_no_auto_default(checkpoint.no_auto_default, checkpoint.specs, checkpoint.paths)
     except OSError as error:

@@ -44,7 +44,7 @@ class NetworkManagerPaths:
         return f"{self.var}/lib/NetworkManager/no-auto-default.state"
 
 
-def profile_identity(path: str, data: bytes) -> tuple[str, str]:
+def identity(path: str, data: bytes) -> tuple[str, str]:
     """(UUID, name) of the profile in a file; empty when there is none. Of netplan's files, only those that
     NetworkManager wrote belong to one profile; their names contain its UUID."""
     if not path.endswith((".yaml", ".yml")):
@@ -117,9 +117,7 @@ def read_regular(path: str) -> bytes | None:
 
 def copies_of(files: Mapping[str, bytes], uuids: Collection[str], filenames: Collection[str]) -> dict[str, str]:
     """Path → base64 of the files that belong to the profiles `uuids`, or whose path is in `filenames`."""
-    selected = {
-        path: data for path, data in files.items() if path in filenames or profile_identity(path, data)[0] in uuids
-    }
+    selected = {path: data for path, data in files.items() if path in filenames or identity(path, data)[0] in uuids}
     return {path: b64encode(data).decode() for path, data in selected.items()}
 
 
@@ -140,7 +138,7 @@ def restore_files(
             write_atomically(path, data)
             touched.append(path)
     for path, data in now.items():
-        uuid, name = profile_identity(path, data)
+        uuid, name = identity(path, data)
         if path not in copies and (uuid in uuids or (name in added and uuid not in known)):
             os.unlink(path)
             touched.append(path)

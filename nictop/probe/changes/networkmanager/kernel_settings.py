@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 
 from nictop.probe.changes.grammar.actions import ETHTOOL_SETTINGS, Operation, link_name, parse_action
 from nictop.probe.changes.networkmanager.affected import possible_interfaces
-from nictop.probe.changes.networkmanager.state import NetworkManagerState
+from nictop.probe.changes.networkmanager.state import NmState
 from nictop.probe.changes.plan.current_state import Roots, read_ethtool_part, read_state, target_state
 from nictop.probe.changes.plan.undo import UndoActions, read_undo
 from nictop.probe.records import Channels, Link, Rings
 
-NAMED_SETTINGS = {"feature": "-K", "coalesce": "-C"}
+NAMED = {"feature": "-K", "coalesce": "-C"}
 """Prefix of the property after ``ethtool.`` → option of ethtool(8)."""
-COUNTED_SETTINGS: tuple[tuple[str, str, type], ...] = (("channels", "-L", Channels), ("rings", "-G", Rings))
+COUNTED: tuple[tuple[str, str, type], ...] = (("channels", "-L", Channels), ("rings", "-G", Rings))
 """(part of `records.Ethtool`, option of ethtool(8), record)."""
-RESTORED_SETTINGS = (*NAMED_SETTINGS, "channels", "ring")
+RESTORED = (*NAMED, "channels", "ring")
 """Prefixes after ``ethtool.`` that can be restored; pause, eee and fec cannot."""
 TOTAL_VFS_PROPERTY = "sriov.total-vfs"
 
@@ -40,16 +40,16 @@ def read_kernel_undo(operation: Operation, names: Iterable[str], links: Sequence
     return tuple(found)
 
 
-def refuse_lasting_settings(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerState) -> None:
+def refuse_lasting_settings(operation: Operation, earlier: Iterable[Operation], now: NmState) -> None:
     """Raises ValueError for a setting that would remain if NetworkManager were killed before the change is kept.
     `earlier`: operations before this one, which may rename the profile."""
     for name in sorted(changed_settings(operation, earlier, now)):
         area, _, which = name.partition("-")
-        if which and area.startswith("ethtool.") and area[len("ethtool.") :] not in RESTORED_SETTINGS:
+        if which and area.startswith("ethtool.") and area[len("ethtool.") :] not in RESTORED:
             raise ValueError(f"{name} is not set by nictop: NetworkManager would not take it back if it were killed")
 
 
-def changed_settings(operation: Operation, earlier: Iterable[Operation], now: NetworkManagerState) -> set[str]:
+def changed_settings(operation: Operation, earlier: Iterable[Operation], now: NmState) -> set[str]:
     """Names of the properties that an operation sets. For an activation: the ethtool properties that differ from the
     profile now active on at least one of its links."""
     if operation.kind != "profile up":
@@ -67,19 +67,16 @@ def changed_settings(operation: Operation, earlier: Iterable[Operation], now: Ne
 
 def current_setting_actions(operation: Operation, name: str) -> list[tuple[str, ...]]:
     """Actions that set the same settings of a link; their values do not matter, only what they would replace."""
-    actions = [
-        ("ethtool", option, name, *read_setting_words(name, part, option, kind))
-        for part, option, kind in COUNTED_SETTINGS
-    ]
+    actions = [("ethtool", option, name, *read_count_words(name, part, option, kind)) for part, option, kind in COUNTED]
     for key, _value in operation.settings:
         area, _, which = key.lstrip("+-").partition("-")
-        option = NAMED_SETTINGS.get(area.replace("ethtool.", "", 1), "") if area.startswith("ethtool.") else ""
+        option = NAMED.get(area.replace("ethtool.", "", 1), "") if area.startswith("ethtool.") else ""
         if option:
             actions.append(("ethtool", option, name, which, "on" if option == "-K" or "adaptive" in which else "0"))
     return [words for words in actions if len(words) > 4]
 
 
-def read_setting_words(name: str, part: str, option: str, kind: type) -> tuple[str, ...]:
+def read_count_words(name: str, part: str, option: str, kind: type) -> tuple[str, ...]:
     """Names and values of a link's channels or rings as words of ethtool; empty: it has none."""
     try:
         record = read_ethtool_part(name, part)

@@ -14,12 +14,7 @@ from nictop.probe.changes.apply import find_program, program_environment
 from nictop.probe.changes.grammar.actions import Operation
 from nictop.probe.changes.networkmanager.affected import affected_profiles
 from nictop.probe.changes.networkmanager.kernel_settings import refuse_lasting_settings
-from nictop.probe.changes.networkmanager.state import (
-    BUS_ERRORS,
-    NetworkManagerClient,
-    NetworkManagerState,
-    read_networkmanager_state,
-)
+from nictop.probe.changes.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
 from nictop.probe.kernel import dbus_wire as bus
 
 DESCRIBE_TIMEOUT = 5.0
@@ -27,7 +22,7 @@ DESCRIBE_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
-class OperationDescription:
+class Description:
     """One NetworkManager operation; see `records.PlannedAction`."""
 
     before: str
@@ -39,12 +34,12 @@ class OperationDescription:
     persistent: bool
 
 
-def describe(operations: Sequence[Operation]) -> list[OperationDescription]:
+def describe(operations: Sequence[Operation]) -> list[Description]:
     """One description for each operation. Raises ValueError with a sentence: a profile is ambiguous or unknown, a
     setting could not be undone, or NetworkManager does not answer."""
     try:
-        with NetworkManagerClient(bus.bus_address(), DESCRIBE_TIMEOUT) as client:
-            now = read_networkmanager_state(client)
+        with NmClient(bus.bus_address(), DESCRIBE_TIMEOUT) as client:
+            now = read_nm_state(client)
     except ImportError:
         raise ValueError("jeepney, the library that speaks D-Bus, is not there") from None
     except FileNotFoundError:
@@ -63,44 +58,35 @@ def describe(operations: Sequence[Operation]) -> list[OperationDescription]:
     return described
 
 
-def describe_operation(
-    operation: Operation, earlier: Sequence[Operation], now: NetworkManagerState
-) -> OperationDescription:
+def describe_operation(operation: Operation, earlier: Sequence[Operation], now: NmState) -> Description:
     """`earlier`: the operations before it, which may add or rename its profile."""
     settings = " ".join(f"{key} {value}" for key, value in operation.settings)
     added_before = [one for one in earlier if one.profile == operation.profile and one.kind == "profile add"]
     links = affected_interfaces(operation, [*earlier], now)
-    interruptions = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
+    disturbs = tuple(f"sets {name} up anew: no traffic for a moment" for name in links)
     if operation.kind == "profile add":
         after = f"a profile for {operation.interface}" + (f" {settings}" if settings else "")
-        return OperationDescription(name_conflicts(operation.profile, now), after, operation.profile, links, (), True)
+        return Description(name_conflicts(operation.profile, now), after, operation.profile, links, (), True)
     if operation.kind == "device reapply":
-        return OperationDescription(
-            "as it was set up", "as its profile says now", operation.interface, links, interruptions, False
-        )
+        return Description("as it was set up", "as its profile says now", operation.interface, links, disturbs, False)
     found = now.profiles_named(operation.profile)
     if operation.kind == "profile up":
-        up = [
-            f"{one.interface}: {active_profile_name(one.active, now)}"
-            for one in now.devices.values()
-            if one.interface in links
-        ]
-        return OperationDescription(
-            ", ".join(up) or "not up", f"up: {operation.profile}", operation.profile, links, interruptions, False
-        )
+        devices = [one for one in now.devices.values() if one.interface in links]
+        active = ", ".join(f"{one.interface}: {active_profile_name(one.active, now)}" for one in devices)
+        return Description(active or "not up", f"up: {operation.profile}", operation.profile, links, disturbs, False)
     if added_before or not found:
-        return OperationDescription("as it was added", settings, operation.profile, links, (), True)
+        return Description("as it was added", settings, operation.profile, links, (), True)
     before = read_properties(found[0].uuid, [key.lstrip("+-") for key, _ in operation.settings])
-    return OperationDescription(before, settings, found[0].id, links, (), True)
+    return Description(before, settings, found[0].id, links, (), True)
 
 
-def name_conflicts(name: str, now: NetworkManagerState) -> str:
+def name_conflicts(name: str, now: NmState) -> str:
     """Text about profiles that already have this name, or this UUID."""
     found = sorted(one.uuid for one in now.profiles_named(name))
     return f"a profile of this name: {', '.join(found)}" if found else "no such profile"
 
 
-def affected_interfaces(operation: Operation, earlier: list[Operation], now: NetworkManagerState) -> tuple[str, ...]:
+def affected_interfaces(operation: Operation, earlier: list[Operation], now: NmState) -> tuple[str, ...]:
     """Interfaces that one operation affects, with those above them."""
     related = [one for one in earlier if one.kind in ("profile add", "profile modify")]
     alone, _ = affected_profiles([operation], now)
@@ -109,7 +95,7 @@ def affected_interfaces(operation: Operation, earlier: list[Operation], now: Net
     return alone.interfaces if alone is not None else ()
 
 
-def active_profile_name(uuid: str, now: NetworkManagerState) -> str:
+def active_profile_name(uuid: str, now: NmState) -> str:
     return now.profiles[uuid].id if uuid in now.profiles else "nothing up"
 
 

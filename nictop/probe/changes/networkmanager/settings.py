@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from nictop.probe.changes.networkmanager.state import (
     BusProfile,
-    NetworkManagerClient,
-    NetworkManagerState,
+    NmClient,
+    NmState,
     TypedSettings,
-    read_networkmanager_state,
+    read_nm_state,
     settings_equal,
 )
 from nictop.probe.inventory.managers.networkmanager import PROFILE, ROOT, SERVICE
@@ -61,8 +61,8 @@ def unpacked(text: str) -> TypedSettings:
     return settings
 
 
-def copy_profile(client: NetworkManagerClient, profile: BusProfile) -> ProfileCopy:
-    """Raises what `NetworkManagerClient` does."""
+def copy_profile(client: NmClient, profile: BusProfile) -> ProfileCopy:
+    """Raises what `NmClient` does."""
     secrets = []
     for setting in sorted(SECRET_SETTINGS & profile.settings.keys()):
         answer = client.request(profile.path, PROFILE, "GetSecrets", "s", setting)
@@ -72,11 +72,11 @@ def copy_profile(client: NetworkManagerClient, profile: BusProfile) -> ProfileCo
 
 
 def restore_settings(
-    client: NetworkManagerClient, copies: Iterable[ProfileCopy], known: Collection[str], added: Collection[str]
+    client: NmClient, copies: Iterable[ProfileCopy], known: Collection[str], added: Collection[str]
 ) -> list[str]:
     """Delete added profiles, update changed ones, add removed ones; returns sentences about refusals. Raises what
-    `NetworkManagerClient` does."""
-    now = read_networkmanager_state(client)
+    `NmClient` does."""
+    now = read_nm_state(client)
     problems = []
     for profile in now.profiles.values():
         if profile.id in added and profile.uuid not in known:
@@ -90,7 +90,7 @@ def restore_settings(
     return problems
 
 
-def restore_profile(client: NetworkManagerClient, copy: ProfileCopy, now: NetworkManagerState) -> str:
+def restore_profile(client: NmClient, copy: ProfileCopy, now: NmState) -> str:
     """Empty, or why NetworkManager refused it."""
     settings = unpacked(copy.settings)
     present = now.profiles.get(copy.uuid)
@@ -103,9 +103,8 @@ def restore_profile(client: NetworkManagerClient, copy: ProfileCopy, now: Networ
     else:
         flags = NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
         path, interface, method = present.path, PROFILE, "Update2"
-    answer = client.request(
-        path, interface, method, "a{sa{sv}}ua{sv}", complete, flags | NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT, {}
-    )
+    flags |= NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT
+    answer = client.request(path, interface, method, "a{sa{sv}}ua{sv}", complete, flags, {})
     return "" if answer.error is None else answer.text or answer.error
 
 

@@ -1,6 +1,6 @@
 """NetworkManager's present state with all D-Bus types, so that it can be restored: devices, profiles, bus name.
 
-Read over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NetworkManagerState`. Calls
+Read over the system bus (GetManagedObjects, then GetSettings of each profile). Yields `NmState`. Calls
 block; nothing here changes anything by itself.
 """
 
@@ -81,7 +81,7 @@ class BusProfile:
 
 
 @dataclass(frozen=True)
-class NetworkManagerState:
+class NmState:
     """`owner`: unique name on the bus, which differs after each start."""
 
     owner: str
@@ -98,10 +98,10 @@ class NetworkManagerState:
         return [by_uuid] if by_uuid else [one for one in self.profiles.values() if one.id == name]
 
 
-class NetworkManagerClient(Conversation):
+class NmClient(Conversation):
     """Calls of NetworkManager with arguments. Raises what `Conversation` does."""
 
-    def __enter__(self) -> NetworkManagerClient:
+    def __enter__(self) -> NmClient:
         return self
 
     def request(self, path: str, interface: str, method: str, signature: str = "", *body: Any) -> DbusReply:
@@ -130,8 +130,8 @@ class NetworkManagerClient(Conversation):
         return answer.body
 
 
-def read_networkmanager_state(client: NetworkManagerClient) -> NetworkManagerState:
-    """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what `NetworkManagerClient`
+def read_nm_state(client: NmClient) -> NmState:
+    """Devices and profiles. Raises ConnectionError when NetworkManager does not run, else what `NmClient`
     does."""
     owner = client.request("/org/freedesktop/DBus", bus.BUS, "GetNameOwner", "s", SERVICE)
     if owner.error is not None or not owner.body:
@@ -147,7 +147,7 @@ def read_networkmanager_state(client: NetworkManagerClient) -> NetworkManagerSta
     return parse_now(str(owner.body[0]), objects, dict(zip(paths, answers)))
 
 
-def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NetworkManagerState:
+def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> NmState:
     """From all objects and, by path, the replies to GetSettings. Profiles without readable settings are omitted."""
     profiles = {}
     for path, answer in answers.items():
@@ -162,7 +162,7 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> Ne
             if device.interface:
                 devices[device.interface] = device
     starting = objects.get(ROOT, {}).get(SERVICE, {}).get("Startup") is True
-    return NetworkManagerState(owner, devices, profiles, starting)
+    return NmState(owner, devices, profiles, starting)
 
 
 def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
@@ -209,7 +209,5 @@ def settings_equal(one: TypedSettings, other: TypedSettings) -> bool:
 
 def without_timestamp(settings: TypedSettings) -> dict[str, Any]:
     plain_settings = plain(settings)
-    connection_fields = {
-        key: value for key, value in plain_settings.get("connection", {}).items() if key != "timestamp"
-    }
-    return {**plain_settings, "connection": connection_fields}
+    connection = {key: value for key, value in plain_settings.get("connection", {}).items() if key != "timestamp"}
+    return {**plain_settings, "connection": connection}

@@ -92,14 +92,12 @@ def target_state(operation: Operation, before: State) -> State:
     return dict(operation.settings)
 
 
-def states_equal(one: State, other: State) -> bool:
+def equal(one: State, other: State) -> bool:
     """Whether two states are equal, regardless of notation (``f`` and ``0000000f``, ``0-1`` and ``0,1``)."""
-    return one.keys() == other.keys() and all(
-        comparable_value(key, one[key]) == comparable_value(key, other[key]) for key in one
-    )
+    return one.keys() == other.keys() and all(comparable(key, one[key]) == comparable(key, other[key]) for key in one)
 
 
-def comparable_value(key: str, value: str) -> object:
+def comparable(key: str, value: str) -> object:
     """A value in a form independent of its notation: a mask as int, a CPU list as frozenset, else the text."""
     if key.endswith(("rps_cpus", "xps_cpus")):
         try:
@@ -118,7 +116,7 @@ def comparable_value(key: str, value: str) -> object:
     return value
 
 
-def state_text(state: State) -> str:
+def as_text(state: State) -> str:
     """In one line: ``combined 4``."""
     return " ".join(f"{name} {value}" for name, value in state.items())
 
@@ -277,9 +275,9 @@ def read_address(operation: Operation, _: Roots) -> State:
 def read_file(operation: Operation, roots: Roots) -> State:
     """A file with one value. Raises ValueError, also when sysfs belongs to another network namespace."""
     if operation.interface:
-        sysfs_ifindex = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
+        index = read_text(f"{roots.sys}/class/net/{operation.interface}/ifindex")
         if roots == Roots() and (
-            not isinstance(sysfs_ifindex, str) or parse_integer(sysfs_ifindex) != read_ifindex(operation.interface)
+            not isinstance(index, str) or parse_integer(index) != read_ifindex(operation.interface)
         ):
             raise ValueError(f"/sys shows another network namespace, not {operation.interface}")
     content = read_text(roots.path(operation.words[1]))

@@ -82,23 +82,21 @@ def parse_environment(data: bytes) -> tuple[SshAddresses, int] | None:
     return None
 
 
-def dependents_by_link(links: Sequence[Link], ssh_routes: Sequence[SshRoute]) -> dict[str, tuple[str, ...]]:
+def dependents_by_link(links: Sequence[Link], routes: Sequence[SshRoute]) -> dict[str, tuple[str, ...]]:
     """Interface name → labels of what depends on it, `OWN_SSH` first. Links without dependents are omitted."""
     dependents: dict[str, tuple[str, ...]] = {}
-    users = [(label, [link for link in links if uses_link(link, label, ssh_routes)]) for label in (OWN_SSH, OTHER_SSH)]
+    users = [(label, [link for link in links if uses_link(link, label, routes)]) for label in (OWN_SSH, OTHER_SSH)]
     for label, found in (*users, (DEFAULT_ROUTE, [link for link in links if link.default_routes])):
         for link in with_lower_links(found, links):
             dependents[link.name] = (*dependents.get(link.name, ()), label)
     return dependents
 
 
-def uses_link(link: Link, label: str, ssh_routes: Iterable[SshRoute]) -> bool:
+def uses_link(link: Link, label: str, routes: Iterable[SshRoute]) -> bool:
     """Whether one of the connections with this label has its local address on a link, or leaves by it."""
     addresses = {one.address for one in link.addresses}
-    return any(
-        route.label == label and (route.address in addresses or route.return_ifindex == link.ifindex)
-        for route in ssh_routes
-    )
+    matching = [route for route in routes if route.label == label]
+    return any(route.address in addresses or route.return_ifindex == link.ifindex for route in matching)
 
 
 def with_lower_links(users: Iterable[Link], links: Sequence[Link]) -> list[Link]:

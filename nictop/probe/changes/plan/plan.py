@@ -15,15 +15,7 @@ from dataclasses import dataclass, field
 
 from nictop.probe.changes.grammar.actions import Operation, parse_action
 from nictop.probe.changes.plan import lifelines
-from nictop.probe.changes.plan.current_state import (
-    Roots,
-    State,
-    read_ifindex,
-    read_state,
-    state_text,
-    states_equal,
-    target_state,
-)
+from nictop.probe.changes.plan.current_state import Roots, State, as_text, equal, read_ifindex, read_state, target_state
 from nictop.probe.changes.plan.ifindexes import link_names, read_ifindexes
 from nictop.probe.changes.plan.undo import read_undo
 from nictop.probe.inventory.links.reader import read_links
@@ -39,7 +31,7 @@ class ChangePlan:
     """A change that can be made."""
 
     operations: tuple[Operation, ...]
-    planned_actions: tuple[PlannedAction, ...]
+    actions: tuple[PlannedAction, ...]
     """One for each operation."""
     undo: tuple[tuple[str, ...], ...]
     """Actions in execution order, for everything that NetworkManager's checkpoint does not restore."""
@@ -141,7 +133,7 @@ def read_operation(
         return PlannedOperation(operation, {}, dict(operation.settings), (), touched, words, subject=operation.subject)
     after = target_state(operation, before)
     try:
-        undo = () if states_equal(before, after) else read_undo(operation, before, links, roots)
+        undo = () if equal(before, after) else read_undo(operation, before, links, roots)
     except OSError as error:
         raise ValueError(f"what would take back a change of {operation.subject} cannot be read: {error}") from None
     return PlannedOperation(operation, before, after, undo, touched, words, subject=operation.subject)
@@ -188,8 +180,8 @@ def planned_action(planned: PlannedOperation, dependents: dict[str, tuple[str, .
         goes_over = tuple(f"{label} goes over {name}" for name in planned.links for label in dependents.get(name, ()))
     return PlannedAction(
         words=planned.operation.words,
-        before=state_text(planned.before).strip() or "not there yet",
-        after=state_text(planned.after).strip(),
+        before=as_text(planned.before).strip() or "not there yet",
+        after=as_text(planned.after).strip(),
         undo=planned.undo,
         subject=planned.subject,
         persistent=planned.persistent,

@@ -63,9 +63,7 @@ def parse_address(text: bytes) -> str:
     digits = text.decode("ascii", "replace")
     if len(digits) not in (8, 32):
         raise ValueError("neither IPv4 nor IPv6")
-    packed = struct.pack(
-        f"={len(digits) // 8}I", *(int(digits[offset : offset + 8], 16) for offset in range(0, len(digits), 8))
-    )
+    packed = struct.pack(f"={len(digits) // 8}I", *(int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)))
     address = ipaddress.ip_address(packed)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)

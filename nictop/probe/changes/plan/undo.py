@@ -80,28 +80,24 @@ def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) ->
         raise ValueError(f"an MTU below {IPV6_MIN_MTU} would take the IPv6 addresses of {name} away for good")
     stacked = (one for one in links if one.lower == index and one.lower_namespace is None)
     upper = [one for one in stacked if one.kind != "veth" and one.mtu > wanted]  # IFLA_LINK of a veth is its peer
-    return (
-        (*operation.words[:6], before["mtu"]),
-        *(("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper),
-    )
+    others = [("ip", "link", "set", "dev", one.name, "mtu", str(one.mtu)) for one in upper]
+    return ((*operation.words[:6], before["mtu"]), *others)
 
 
 def refuse_lost_routes(operation: Operation) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that adding it again does
     not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
-    interface_address = ipaddress.ip_interface(text)
+    interface = ipaddress.ip_interface(text)
     matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
     if any("permanent" not in one.flags for one in matching):
         raise ValueError(f"{text} was lent to {name}: its time could not be put back")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
-        if "secondary" in one.flags and other.network == interface_address.network and other != interface_address:
+        if "secondary" in one.flags and other.network == interface.network and other != interface:
             raise ValueError(f"{text} would take {one.address} along, which is secondary to it")
-    for gateway, source in read_routes(name, interface_address.version):
-        if source == str(interface_address.ip) or (
-            gateway is not None and ipaddress.ip_address(gateway) in interface_address.network
-        ):
+    for gateway, source in read_routes(name, interface.version):
+        if source == str(interface.ip) or (gateway is not None and ipaddress.ip_address(gateway) in interface.network):
             raise ValueError(f"{text} would take a route of {name} along, which nothing brings back")
 
 
@@ -128,12 +124,10 @@ def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
 
 def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> None:
     """Raises ValueError unless the number of VFs changes from 0 to at most sriov_totalvfs. Its undo is 0."""
-    (current,) = before.values()
+    (now,) = before.values()
     (_, wanted) = operation.settings[0]
-    if current != "0":
-        raise ValueError(
-            f"{operation.subject} has {current} VFs: their number is set from 0 only, or they would be lost"
-        )
+    if now != "0":
+        raise ValueError(f"{operation.subject} has {now} VFs: their number is set from 0 only, or they would be lost")
     total = read_text(os.path.join(os.path.dirname(roots.path(operation.words[1])), "sriov_totalvfs"))
     maximum = parse_integer(total) if isinstance(total, str) else None
     if maximum is None or int(wanted) > maximum:

@@ -31,7 +31,7 @@ class Connections:
         self.seconds, self.omit, self.bitrate = greeting.seconds, greeting.omit, greeting.bitrate
 
 
-def connect_to_server(address: str, port: int, options: BuiltinOptions) -> Connections:
+def connect(address: str, port: int, options: BuiltinOptions) -> Connections:
     """Open the data sockets of a client. Raises OSError."""
     cookie = os.urandom(16)
     sockets: list[socket.socket] = []

@@ -58,27 +58,19 @@ def parse_greeting(data: bytes, max_length: int) -> Greeting | None:
     """A greeting; None for anything else: a port scan, another program, a message length above `max_length`."""
     if len(data) != GREETING.size:
         return None
-    magic, cookie, flags, stream, last_stream, tos, length, duration_ms, omitted_ms, bitrate, name = GREETING.unpack(
-        data
-    )
+    magic, cookie, flags, stream, last, tos, length, total_ms, omit_ms, bitrate, name = GREETING.unpack(data)
     congestion = name.rstrip(b"\0")
-    if (
-        magic != HANDSHAKE_MAGIC
-        or not 0 < length <= max_length
-        or stream > last_stream
-        or last_stream > 127
-        or duration_ms <= omitted_ms
-    ):
+    if magic != HANDSHAKE_MAGIC or not 0 < length <= max_length or stream > last or last > 127 or total_ms <= omit_ms:
         return None
     if congestion and not CONGESTION_NAME.fullmatch(congestion):
         return None
     return Greeting(
         cookie,
         stream,
-        last_stream + 1,
+        last + 1,
         length,
-        duration_ms / 1000,
-        omit=omitted_ms / 1000,
+        total_ms / 1000,
+        omit=omit_ms / 1000,
         reverse=bool(flags & FLAG_REVERSE),
         no_delay=bool(flags & FLAG_NO_DELAY),
         bitrate=bitrate,

@@ -27,7 +27,7 @@ import socket
 import time
 
 from nictop.probe.traffic.builtin import streams
-from nictop.probe.traffic.builtin.connections import Connections, connect_to_server
+from nictop.probe.traffic.builtin.connections import Connections, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
 from nictop.probe.traffic.builtin.server import accept_client
@@ -51,9 +51,7 @@ def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
         options = parse_options(arguments)
         if options.affinity is not None:
             os.sched_setaffinity(0, {options.affinity})
-        connections = (
-            accept_client(address, port, options) if role == "server" else connect_to_server(address, port, options)
-        )
+        connections = accept_client(address, port, options) if role == "server" else connect(address, port, options)
         builtin_run = BuiltinRun(role, connections, options)
     except (OSError, ValueError) as error:
         message = error.strerror or str(error) if isinstance(error, OSError) else str(error)
@@ -124,11 +122,11 @@ class BuiltinRun:
             if not ended and now - start < report.next():
                 continue
             counts = [self._read_counts(stream) for stream in range(len(first_counts))]
-            moved_bytes = [max(0, new["bytes"] - old["bytes"]) for new, old in zip(counts, before)]
-            counted = [0 if report.omitting else sum(pair) for pair in zip(counted, moved_bytes)]
+            moved = [max(0, new["bytes"] - old["bytes"]) for new, old in zip(counts, before)]
+            counted = [0 if report.omitting else sum(pair) for pair in zip(counted, moved)]
             if now - last > MIN_INTERVAL_SECONDS:  # else the run ended right after an interval
                 omitted, begin, end = report.advance(now - start)
-                _report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved_bytes, counts, before))
+                _report("interval", start=begin, end=end, omitted=omitted, **self._fields(moved, counts, before))
             before, last = counts, now
         cpu_times = self._reap()
         return {
@@ -151,18 +149,16 @@ class BuiltinRun:
             }
         connection = self._connections.sockets[stream]
         counts = parse_tcp_info(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES))
-        moved_bytes = counts["bytes_acked" if self._sends else "bytes_received"] if counts is not None else None
-        if counts is None or moved_bytes is None:  # before Linux 4.1
+        moved = counts["bytes_acked" if self._sends else "bytes_received"] if counts is not None else None
+        if counts is None or moved is None:  # before Linux 4.1
             return {"bytes": slot[streams.BYTES], "retransmits": 0, "snd_mss": 0}
         # at most what the stream has sent or read: the kernel counts the FIN as a byte
-        count = min(max(0, moved_bytes - self._handshake_bytes), slot[streams.BYTES])
+        count = min(max(0, moved - self._handshake_bytes), slot[streams.BYTES])
         return {"bytes": count, "retransmits": counts["retransmits"], "snd_mss": counts["snd_mss"]}
 
-    def _fields(
-        self, moved_bytes: list[int], now: list[dict[str, int]], before: list[dict[str, int]]
-    ) -> dict[str, Any]:
+    def _fields(self, moved: list[int], now: list[dict[str, int]], before: list[dict[str, int]]) -> dict[str, Any]:
         """Bytes, and the differences of the other counts, of an interval or of the whole run."""
-        fields: dict[str, Any] = {"bytes": sum(moved_bytes), "streams": moved_bytes}
+        fields: dict[str, Any] = {"bytes": sum(moved), "streams": moved}
         names = ["packets"] if self._options.udp else ["retransmits"] if self._sends else []
         if self._options.udp and not self._sends:
             names += ["lost", "out_of_order"]
