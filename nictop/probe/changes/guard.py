@@ -49,10 +49,9 @@ class Guard:
         self._received = b""
         self._signals = os.pipe()
         self._poll = select.poll()
-        for descriptor in self._signals:
+        for descriptor in (control, *self._signals):
             os.set_blocking(descriptor, False)
         for descriptor in (control, self._signals[0]):
-            os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.POLLIN)
         signal.set_wakeup_fd(self._signals[1])
         for signal_number in (signal.SIGHUP, signal.SIGINT):

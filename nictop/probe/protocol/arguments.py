@@ -11,6 +11,7 @@ from __future__ import annotations
 from nictop.probe.protocol.requests import clamped_interval
 
 USAGE = b"usage: python -m nictop.probe [--interval S] [--eager] [--parts] [--once] [--heartbeat S] [--allow-changes]\n"
+BOOLEAN_OPTIONS = {"--once": "once", "--eager": "eager", "--parts": "parts", "--allow-changes": "allow_changes"}
 
 
 class ProbeOptions:
@@ -27,14 +28,8 @@ def parse_options(arguments: list[str]) -> ProbeOptions | None:
     options = ProbeOptions()
     words = iter(arguments)
     for word in words:
-        if word == "--once":
-            options.once = True
-        elif word == "--eager":
-            options.eager = True
-        elif word == "--parts":
-            options.parts = True
-        elif word == "--allow-changes":
-            options.allow_changes = True
+        if word in BOOLEAN_OPTIONS:
+            setattr(options, BOOLEAN_OPTIONS[word], True)
         elif word in ("--interval", "--heartbeat"):
             seconds = interval_seconds(next(words, ""))
             if seconds is None:

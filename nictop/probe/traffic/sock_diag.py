@@ -37,19 +37,9 @@ INET_DIAG_BC_OP = struct.Struct("=BBH")
 INET_DIAG_BC_JMP, INET_DIAG_BC_S_GE, INET_DIAG_BC_S_LE, INET_DIAG_BC_D_GE, INET_DIAG_BC_D_LE = 1, 2, 3, 4, 5
 
 TCP_STATES = (
-    "",
-    "established",
-    "syn-sent",
-    "syn-recv",
-    "fin-wait-1",
-    "fin-wait-2",
-    "time-wait",
-    "close",
-    "close-wait",
-    "last-ack",
-    "listen",
-    "closing",
-)
+    "", "established", "syn-sent", "syn-recv", "fin-wait-1", "fin-wait-2", "time-wait", "close", "close-wait",
+    "last-ack", "listen", "closing",
+)  # fmt: skip
 """Names in ss(8), by TCP_* number (net/tcp_states.h)."""
 STATE_MASK = sum(
     1 << TCP_STATES.index(name) for name in TCP_STATES if name not in ("", "syn-recv", "time-wait", "listen")
@@ -64,15 +54,9 @@ TCP_INFO_U32 = {"snd_mss": 16, "lost": 32, "rtt": 68, "rttvar": 72, "congestion_
 MIN_TCP_INFO_BYTES = 104
 """Bytes of struct tcp_info up to those fields."""
 TCP_INFO_U64 = {
-    "pacing_rate": 104,
-    "bytes_acked": 120,
-    "bytes_received": 128,
-    "delivery_rate": 160,
-    "busy_time": 168,
-    "window_limited": 176,
-    "buffer_limited": 184,
-    "bytes_retransmitted": 208,
-}
+    "pacing_rate": 104, "bytes_acked": 120, "bytes_received": 128, "delivery_rate": 160, "busy_time": 168,
+    "window_limited": 176, "buffer_limited": 184, "bytes_retransmitted": 208,
+}  # fmt: skip
 """Field → offset of a __u64 that was added later."""
 TCP_INFO_MIN_RTT, TCP_INFO_SND_WND = 148, 228
 

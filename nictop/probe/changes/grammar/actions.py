@@ -15,25 +15,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal[
-    "profile modify",
-    "profile add",
-    "profile up",
-    "device reapply",
-    "channels",
-    "rings",
-    "features",
-    "coalescing",
-    "mtu",
-    "up",
-    "down",
-    "virtual function",
-    "address add",
-    "address del",
-    "affinity",
-    "steering",
-    "virtual functions",
+    "profile modify", "profile add", "profile up", "device reapply", "channels", "rings", "features", "coalescing",
+    "mtu", "up", "down", "virtual function", "address add", "address del", "affinity", "steering", "virtual functions",
     "sysctl",
-]
+]  # fmt: skip
 NETWORKMANAGER_KINDS: tuple[Kind, ...] = ("profile modify", "profile add", "profile up", "device reapply")
 """Undone by NetworkManager's checkpoint, not by commands."""
 

@@ -32,28 +32,21 @@ from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import Address, Channels, Feature, Link, Rings, Unreadable
 
 FEATURE_GROUPS = {
-    "rx": "rx-checksum",
-    "rx-checksumming": "rx-checksum",
-    "tx": "tx-checksum-*",
-    "tx-checksumming": "tx-checksum-*",
-    "sg": "tx-scatter-gather*",
-    "scatter-gather": "tx-scatter-gather*",
-    "tso": "tx-tcp*-segmentation",
-    "tcp-segmentation-offload": "tx-tcp*-segmentation",
-    "gso": "tx-generic-segmentation",
-    "generic-segmentation-offload": "tx-generic-segmentation",
-    "gro": "rx-gro",
-    "generic-receive-offload": "rx-gro",
-    "lro": "rx-lro",
-    "large-receive-offload": "rx-lro",
-    "rxvlan": "rx-vlan-hw-parse",
-    "rx-vlan-offload": "rx-vlan-hw-parse",
-    "txvlan": "tx-vlan-hw-insert",
-    "tx-vlan-offload": "tx-vlan-hw-insert",
-    "ntuple": "rx-ntuple-filter",
-    "ntuple-filters": "rx-ntuple-filter",
-    "rxhash": "rx-hashing",
-    "receive-hashing": "rx-hashing",
+    name: pattern
+    for names, pattern in (
+        (("rx", "rx-checksumming"), "rx-checksum"),
+        (("tx", "tx-checksumming"), "tx-checksum-*"),
+        (("sg", "scatter-gather"), "tx-scatter-gather*"),
+        (("tso", "tcp-segmentation-offload"), "tx-tcp*-segmentation"),
+        (("gso", "generic-segmentation-offload"), "tx-generic-segmentation"),
+        (("gro", "generic-receive-offload"), "rx-gro"),
+        (("lro", "large-receive-offload"), "rx-lro"),
+        (("rxvlan", "rx-vlan-offload"), "rx-vlan-hw-parse"),
+        (("txvlan", "tx-vlan-offload"), "tx-vlan-hw-insert"),
+        (("ntuple", "ntuple-filters"), "rx-ntuple-filter"),
+        (("rxhash", "receive-hashing"), "rx-hashing"),
+    )
+    for name in names
 }
 """Short and long names of ``ethtool -K`` → pattern of the kernel's feature names (off_flag_def in ethtool.c)."""
 
@@ -160,14 +153,6 @@ def read_ethtool_part(name: str, part: str) -> object:
     if isinstance(value, Unreadable):
         raise ValueError(f"the driver of {name} offers no {part}: {value.detail}")
     return value
-
-
-def read_channels(operation: Operation, _: Roots) -> State:
-    return read_counts(operation, "channels", Channels)
-
-
-def read_rings(operation: Operation, _: Roots) -> State:
-    return read_counts(operation, "rings", Rings)
 
 
 def read_counts(operation: Operation, part: str, kind: type) -> State:
@@ -288,8 +273,8 @@ def read_file(operation: Operation, roots: Roots) -> State:
 
 
 READERS: dict[str, Callable[[Operation, Roots], State]] = {
-    "channels": read_channels,
-    "rings": read_rings,
+    "channels": lambda operation, _: read_counts(operation, "channels", Channels),
+    "rings": lambda operation, _: read_counts(operation, "rings", Rings),
     "features": read_features,
     "coalescing": read_coalescing,
     "mtu": read_mtu,

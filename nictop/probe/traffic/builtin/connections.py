@@ -115,10 +115,9 @@ def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> N
 def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:
     """Set options that may be set at any time."""
     if options.tos:
-        if connection.family == socket.AF_INET6:
-            connection.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, options.tos)
-        else:
-            connection.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, options.tos)
+        is_ipv6 = connection.family == socket.AF_INET6
+        option = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if is_ipv6 else (socket.IPPROTO_IP, socket.IP_TOS)
+        connection.setsockopt(*option, options.tos)
     if options.udp:
         return
     if options.congestion:
