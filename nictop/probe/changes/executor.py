@@ -49,8 +49,7 @@ class Worker:
         self.change_id, self.role, self.pipes, self.pid, self.deadline = change_id, role, pipes, pid, deadline
         self.is_child = pid != 0
         self.undo_record: UndoRecord | None = None
-        self.keep_requested = self.is_waiting = False
-        self.finished = False
+        self.keep_requested = self.is_waiting = self.finished = False
         self.rescues = 0
         self.buffer = b""
         self.error = ""

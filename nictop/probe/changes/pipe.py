@@ -1,8 +1,8 @@
 """Reports from a process that changes the host to its probe: JSON lines in a pipe.
 
-``line`` is one `records.ChangeLine` for the watching side; ``undo``, ``networkmanager``, ``subjects``, ``ifindexes``
-and ``pid`` are for the probe (`guard.UndoRecord`); ``end`` marks the last line. Writing never blocks for long, and
-errors are ignored when the probe has ended.
+``line`` is one `records.ChangeLine` for the watching side; ``undo`` (a `guard.UndoRecord`) and ``pid`` of the guard are
+for the probe; ``end`` marks the last line. Writing never blocks for long, and errors are ignored when the probe has
+ended.
 """
 
 from __future__ import annotations

@@ -93,10 +93,9 @@ def _number(value: bytes | None) -> int | None:
 
 
 def _read_chains() -> tuple[FilterChain, ...] | Unreadable:
-    message_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN
     try:
         with netlink.NetlinkSocket(NETLINK_NETFILTER, timeout=2.0) as kernel:
-            replies = kernel.dump(message_type, NFGENMSG.pack(0, 0, 0))
+            replies = kernel.dump(NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETCHAIN, NFGENMSG.pack(0, 0, 0))
     except OSError as error:
         if error.errno in NO_NFTABLES:
             return ()

@@ -110,7 +110,7 @@ class Generators:
         return descriptor in self._descriptors
 
     def handle_readable(self, descriptor: int, now: float) -> None:
-        """Read from a child."""
+        """Read the output or the start result of the child that owns the descriptor."""
         generator = self._descriptors[descriptor]
         child = generator.child
         if descriptor == child.start_pipe:

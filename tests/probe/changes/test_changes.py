@@ -275,12 +275,12 @@ def ssh_server(namespace: Namespace, tmp_path: Path) -> Iterator[tuple[Namespace
     client = Namespace()
     server = None
     try:
-        for place in (client, namespace):
-            place.silence()
+        for end in (client, namespace):
+            end.silence()
         client.run(["ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", namespace.name])
-        for place, name, address in ((client, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
-            place.run(["ip", "address", "add", address, "dev", name])
-            place.run(["ip", "link", "set", "dev", name, "up"])
+        for end, name, address in ((client, "near", "192.0.2.1/24"), (namespace, "far", "192.0.2.2/24")):
+            end.run(["ip", "address", "add", address, "dev", name])
+            end.run(["ip", "link", "set", "dev", name, "up"])
         server = Sshd(tmp_path, address="192.0.2.2", namespace=namespace)
         server.python(sys.executable)
         yield client, server

@@ -364,7 +364,7 @@ def measured_durations(change: Change) -> dict[str, float]:
     for stage in (change.begin, lambda: apply_actions(change), lambda: change.step("undo")):
         stage()
         times.append(time.monotonic())
-    return {name: times[place + 1] - times[place] for place, name in enumerate(("begin", "do", "undo"))}
+    return {name: times[index + 1] - times[index] for index, name in enumerate(("begin", "do", "undo"))}
 
 
 def restart_delay(kill: int) -> float:

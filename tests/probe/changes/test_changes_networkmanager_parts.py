@@ -92,19 +92,21 @@ def test_files_that_networkmanager_wrote_to_netplan(tmp_path: Path) -> None:
     old, new = (f"{letter * 8}-0000-4000-8000-{letter * 12}" for letter in "ab")
     text = 'network:\n  ethernets:\n    NM-x:\n      match:\n        name: "{}"\n'
     text += '      networkmanager:\n        name: "{}"\n'
-    mine, added, others = (directory / f"{name}.yaml" for name in (f"90-NM-{old}", f"90-NM-{new}", "50-cloud-init"))
-    mine.write_text(text.format("ens37", "mine"))
-    others.write_text(f"# {old}\n")
+    profile_file, added, foreign_file = (
+        directory / f"{name}.yaml" for name in (f"90-NM-{old}", f"90-NM-{new}", "50-cloud-init")
+    )
+    profile_file.write_text(text.format("ens37", "mine"))
+    foreign_file.write_text(f"# {old}\n")
     copies = copies_of(read_profile_files(paths), (old,), ())
-    assert set(copies) == {str(mine)}
-    mine.write_text(text.format("ens37", "renamed"))
-    others.write_text("edited\n")
+    assert set(copies) == {str(profile_file)}
+    profile_file.write_text(text.format("ens37", "renamed"))
+    foreign_file.write_text("edited\n")
     added.write_text(text.format("added", "somebody's"))
-    assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(mine)]
-    assert mine.read_text() == text.format("ens37", "mine")
+    assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(profile_file)]
+    assert profile_file.read_text() == text.format("ens37", "mine")
     added.write_text(text.format("ens37", "added"))
     assert restore_files(copies, (old,), (old,), ("added",), paths) == [str(added)]
-    assert (others.read_text(), sorted(directory.iterdir())) == ("edited\n", [others, mine])
+    assert (foreign_file.read_text(), sorted(directory.iterdir())) == ("edited\n", [foreign_file, profile_file])
 
 
 def test_only_added_lines_of_no_auto_default_are_removed(tmp_path: Path) -> None:
@@ -170,8 +172,8 @@ def test_settings_keep_their_dbus_types(
     settings: dict[str, dict[str, Any]], secrets: dict[str, dict[str, Any]]
 ) -> None:
     assert unpacked(packed(settings)) == settings
-    whole = with_secrets(settings, [secrets])
-    assert all(whole[name][key] == value for name, part in secrets.items() for key, value in part.items())
+    merged = with_secrets(settings, [secrets])
+    assert all(merged[name][key] == value for name, part in secrets.items() for key, value in part.items())
     later = {**settings, "connection": {**settings.get("connection", {}), "timestamp": ("t", 77)}}
     assert settings_equal({**settings, "connection": settings.get("connection", {})}, later)
 

@@ -96,9 +96,9 @@ def virtual_function(roots: Roots, number: int, driver: str | None, *interfaces:
         (function / "driver").symlink_to(f"../../drivers/{driver}")
     for name in interfaces:
         (function / "net" / name).mkdir(parents=True)
-        place = Path(roots.sys, "class/net", name)
-        place.mkdir(parents=True)
-        (place / "flags").write_text("0x1002\n")
+        folder_path = Path(roots.sys, "class/net", name)
+        folder_path.mkdir(parents=True)
+        (folder_path / "flags").write_text("0x1002\n")
 
 
 def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
@@ -114,7 +114,7 @@ def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
 
 
 @pytest.mark.parametrize(
-    ("driver", "interfaces", "why"),
+    ("driver", "interfaces", "reason"),
     [
         (None, (), ""),
         ("iavf", ("vf0",), ""),
@@ -123,16 +123,16 @@ def test_vfs_are_only_created_from_zero(roots: Roots) -> None:
     ],
 )
 def test_vfs_in_use_are_not_removed(
-    roots: Roots, driver: str | None, interfaces: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
+    roots: Roots, driver: str | None, interfaces: tuple[str, ...], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A guest must not lose its NIC because the change was not confirmed."""
     monkeypatch.setattr(apply, "UNDO_RETRY_SECONDS", 0.0)
     path_of(roots, NUMVFS).write_text("2\n")
     virtual_function(roots, 0, None)
     virtual_function(roots, 1, driver, *interfaces)
-    stayed = apply.roll_back([["write", NUMVFS, "0"]], roots)
-    assert [why in sentence for sentence in stayed] == [True] * bool(why)
-    assert path_of(roots, NUMVFS).read_text() == ("2\n" if why else "0\n")
+    problems = apply.roll_back([["write", NUMVFS, "0"]], roots)
+    assert [reason in sentence for sentence in problems] == [True] * bool(reason)
+    assert path_of(roots, NUMVFS).read_text() == ("2\n" if reason else "0\n")
 
 
 def test_vf_interface_with_addresses_is_in_use(roots: Roots, namespace: Namespace) -> None:
@@ -296,7 +296,7 @@ def test_link_subject_is_named_by_interface() -> None:
 
 def test_arguments_reach_a_program_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No shell, no PATH, none of the user's variables."""
-    output_file = tmp_path / "told"
+    output_file = tmp_path / "arguments"
     program = tmp_path / "nmcli"
     program.write_text(f'#!/bin/sh\nfor word; do printf "%s\\n" "$word"; done > {output_file}\nenv >> {output_file}\n')
     program.chmod(0o755)
@@ -370,15 +370,15 @@ print(os.read(pipes.reports, 999).decode())
 try:
     os.wait()
 except ChildProcessError:
-    print("nobody's child")
+    print("no child")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    first, _, over, nobody = done.stdout.splitlines()
+    first, _, over, no_child = done.stdout.splitlines()
     parent, pid, rest = first.split(" ", 2)
     its_pid, session, descriptors = ast.literal_eval(rest)
     assert pid == "0" and its_pid != int(parent) and session not in (its_pid, int(parent))
     assert len(descriptors) == 5 and descriptors[:3] == [0, 1, 2]
-    assert (over, nobody) == ("over", "nobody's child")
+    assert (over, no_child) == ("over", "no child")
     wait_until(lambda: not alive(its_pid))
     assert [(tmp_path / "fs/cgroup" / one / "cgroup.procs").read_text() for one in ("", "systemd")] == ["0", "0"]
 

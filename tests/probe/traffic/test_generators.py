@@ -585,8 +585,8 @@ def test_killed_child_leaves_no_process(probe_pair: ProbePair, stage: str, kill:
     assert pid is not None
     said(client, "sockets")
     os.kill(pid, signal.SIGKILL)
-    gone = said(client, "exit")
-    assert gone.signal == signal.SIGKILL and gone.status is None
+    exited = said(client, "exit")
+    assert exited.signal == signal.SIGKILL and exited.status is None
     server.ask({"traffic": {"id": "server", "action": "stop"}})
     said(server, "exit", "failed")
     wait_until(lambda: not client.children() and not server.children())

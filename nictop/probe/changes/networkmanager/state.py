@@ -166,6 +166,7 @@ def parse_now(owner: str, objects: Objects, answers: dict[str, DbusReply]) -> Nm
 
 
 def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusProfile:
+    """From the properties of a Settings.Connection object and the reply to GetSettings."""
     connection_fields = plain(settings.get("connection", {}))
     connection_fields = connection_fields if isinstance(connection_fields, dict) else {}
     return BusProfile(
@@ -181,6 +182,7 @@ def parse_profile_now(path: str, facts: Part, settings: TypedSettings) -> BusPro
 
 
 def parse_device_now(path: str, interfaces: dict[str, Part], objects: Objects) -> Device:
+    """From the interfaces of a device object, with its ActiveConnection looked up in `objects`."""
     facts = interfaces[f"{SERVICE}.Device"]
     name = text(facts, "Interface") or ""
     activation = text(facts, "ActiveConnection") or "/"

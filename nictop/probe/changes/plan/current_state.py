@@ -191,6 +191,7 @@ def matching_features(key: str, state: State) -> list[str]:
 
 
 def read_coalescing(operation: Operation, _: Roots) -> State:
+    """Coalescing settings (ethtool -c). Raises ValueError for those that the driver does not have."""
     record = read_ethtool_part(operation.interface, "coalescing")
     assert isinstance(record, dict)
     missing = [key for key, _value in operation.settings if key not in record]
@@ -215,6 +216,8 @@ def read_admin_state(operation: Operation, _: Roots) -> State:
 
 
 def read_vf(operation: Operation, _: Roots) -> State:
+    """Attributes of one VF (IFLA_VFINFO_LIST); a vlan includes its qos. Raises ValueError for those the driver does not
+    report, and for an 802.1ad VLAN, which ip could not restore."""
     name = operation.interface
     found = [one for one in read_link(name).virtual_functions if one.number == operation.number]
     if not found:

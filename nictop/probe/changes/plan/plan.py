@@ -28,7 +28,7 @@ MAX_ACTIONS = 512
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """A change that can be made."""
+    """What `read_plan` returns: a change that is allowed and can be undone."""
 
     operations: tuple[Operation, ...]
     actions: tuple[PlannedAction, ...]

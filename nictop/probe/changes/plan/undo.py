@@ -23,7 +23,6 @@ from nictop.probe.records import Link, Unreadable
 IPV6_MIN_MTU = 1280
 RTA_PREFSRC = 7
 
-
 UndoActions = tuple[tuple[str, ...], ...]
 
 

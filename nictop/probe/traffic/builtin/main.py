@@ -54,8 +54,7 @@ def run(role: str, address: str, port: int, arguments: Sequence[str]) -> int:
         connections = accept_client(address, port, options) if role == "server" else connect(address, port, options)
         builtin_run = BuiltinRun(role, connections, options)
     except (OSError, ValueError) as error:
-        message = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        _report("error", text=message)
+        _report("error", text=getattr(error, "strerror", None) or str(error))
         return 1
     return builtin_run.run()
 
