@@ -194,10 +194,10 @@ def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
     start = ("ip", "link", "set", "dev", name)
     if words == ["up"] or (undoing and words == ["down"]):
         return Operation("up" if words == ["up"] else "down", (*start, words[0]), name, (("link", words[0]),), name)
-    if words[0] == "mtu" and len(words) == 2:
+    if words[:1] == ["mtu"] and len(words) == 2:
         mtu = integer(words[1], MAX_MTU, "the MTU", MIN_MTU)
         return Operation("mtu", (*start, "mtu", mtu), name, (("mtu", mtu),), name)
-    if words[0] == "vf" and len(words) >= 4:
+    if words[:1] == ["vf"] and len(words) >= 4:
         number = integer(words[1], 65535, "vf")
         settings = tuple(vf_setting(*pair) for pair in pairs(words[2:], "vf"))
         names = [key for key, _ in settings]
