@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal
 
 from nictop.wire.errors import plain
-from nictop.wire.ssh.host_keys import PublicKey
 
 if TYPE_CHECKING:
     import asyncssh
@@ -92,7 +91,7 @@ class Login:
     """
 
     def __init__(self, host: str, user: str, answers: Credentials, files: Sequence[str]) -> None:
-        self.offered: PublicKey | None = None
+        self.offered: asyncssh.SSHKey | None = None
         self.hindrance = ""
         """Why an encrypted key could not be tried at all."""
         self._host, self._user, self._answers = host, user, answers
@@ -102,8 +101,7 @@ class Login:
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         """asyncssh asks this for keys that it has not been told; it cannot wait for people: they are asked later."""
-        kind, data = key.export_public_key().decode().split()[:2]
-        self.offered = PublicKey(kind, data)
+        self.offered = key
         return False
 
     async def public_key_auth_requested(self) -> Sequence[asyncssh.SSHKeyPair] | None:

@@ -27,7 +27,6 @@ from nictop.wire.ssh.host_keys import (
     HostKeys,
     KnownKeys,
     Policy,
-    PublicKey,
     UnknownKey,
 )
 from nictop.wire.timeout import within
@@ -202,7 +201,7 @@ class _Hop:
                 **self._named(),
                 tunnel=self._connection.hops[-1] if self._connection.hops else None,
                 client_factory=lambda: login,
-                known_hosts=lambda host, address, port: as_trusted(known),
+                known_hosts=lambda host, address, port: (known.keys, known.authorities, known.revoked),
                 server_host_key_algs=host_key_types(known),
                 client_keys=self._open_keys(settings),
                 ignore_encrypted=True,
@@ -262,9 +261,10 @@ class _Hop:
         return [path for path in map(os.path.expanduser, self._key_files(settings)) if readable(path)]
 
     async def _confirm(self, unknown: UnknownKey) -> bool:
-        shown = f"{plain(unknown.key.type)} {unknown.key.fingerprint}"
+        fingerprint = unknown.key.get_fingerprint()
+        shown = f"{plain(unknown.key.get_algorithm())} {fingerprint}"
         text = f"The host key of {unknown.address} is not known. Is {shown} its key?"
-        question = Question("host_key", self._target.name, text, secret=False, fingerprint=unknown.key.fingerprint)
+        question = Question("host_key", self._target.name, text, secret=False, fingerprint=fingerprint)
         return await self._answers.ask(question) is not None
 
     def _explained(self, error: Exception, settings: Any, hindrance: str) -> HostUnreachable:
@@ -293,25 +293,11 @@ class _Hop:
         return PermanentError(f"no connection to {shown}: {plain(str(error))}", "try ssh to it")
 
 
-def as_trusted(known: KnownKeys) -> tuple[list[Any], list[Any], list[Any]]:
-    """What asyncssh wants of known_hosts: host keys, authorities, revoked keys; what it cannot read is left out."""
-    return _imported(known.keys), _imported(known.authorities), _imported(known.revoked)
-
-
-def _imported(keys: Sequence[PublicKey]) -> list[Any]:
-    import asyncssh
-
-    found = []
-    for key in keys:
-        with contextlib.suppress(asyncssh.KeyImportError):
-            found.append(asyncssh.import_public_key(f"{key.type} {key.data}"))
-    return found
-
-
 def host_key_types(known: KnownKeys) -> list[str]:
     """Those that the host is asked for, best first: certificates only where we know an authority (a host shows one
     otherwise that nobody can judge, though it has a plain key), and the types of the keys we know before others."""
-    types = {"rsa-sha2-512" if key.type == "ssh-rsa" else key.type for key in known.keys}
+    known_types = {key.get_algorithm() for key in known.keys}
+    types = {"rsa-sha2-512" if kind == "ssh-rsa" else kind for kind in known_types}
     wanted = sorted(PLAIN_TYPES, key=lambda kind: kind not in types)
     return [*(CERTIFICATE_TYPES if known.authorities else ()), *wanted]
 

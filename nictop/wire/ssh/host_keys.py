@@ -1,85 +1,66 @@
-"""Is that the machine it was last time? known_hosts, read and written as OpenSSH does (sshd(8), SSH_KNOWN_HOSTS).
+"""Verify host keys against known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT), and append accepted ones to it.
 
-Reads the user's and the machine's known_hosts; yields the keys a host may have. A key that nobody knows is shown to the
-user, accepted and written down if that was opted for, or refused; one that has changed or was revoked is refused
-always. No setting turns the check off: ``UserKnownHostsFile none`` means that every key is unknown.
+asyncssh parses and matches the lines; which keys are accepted is decided here. An unknown key is shown to the user,
+accepted and stored with ``--accept-new-host-keys``, or refused; a changed or revoked key is always refused. No setting
+turns the check off: ``UserKnownHostsFile none`` means that every key is unknown. asyncssh is imported late: it takes
+0.2 s.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import os
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
 
-from nictop import wildcards
 from nictop.wire.errors import PermanentError, plain
+
+if TYPE_CHECKING:
+    from asyncssh import SSHKey, SSHKnownHosts
 
 DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-LARGEST_FILE = 64 * 1024 * 1024
-WRITABLE_NAME = re.compile(r"[\w.:%\[\]-]+", re.ASCII)
-"""Names that mean themselves in known_hosts: no pattern, no separator."""
+MAX_FILE_BYTES = 64 * 1024 * 1024
+LITERAL_NAME = re.compile(r"[\w.:%\[\]-]+", re.ASCII)
+"""Host names that known_hosts does not read as a pattern, a list or a marker."""
+ENTRY = re.compile(r"\s*(@\S+\s+)?(\S+)(\s.*)")
+"""Marker, names and the rest of a line of known_hosts."""
 
 Policy = Literal["ask", "refuse", "accept-new"]
 Confirm = Callable[["UnknownKey"], Awaitable[bool]]
 
 
 @dataclass(frozen=True)
-class PublicKey:
-    """As in known_hosts: both parts as they stand there."""
-
-    type: str
-    """``ssh-ed25519``"""
-    data: str
-    """base64"""
-
-    @property
-    def fingerprint(self) -> str:
-        """``SHA256:…``, as ssh-keygen -l prints it."""
-        digest = hashlib.sha256(base64.b64decode(self.data)).digest()
-        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-
-
-@dataclass(frozen=True)
 class UnknownKey:
-    """What the user is asked about."""
+    """A host key that the user must confirm."""
 
     address: str
-    key: PublicKey
-
-
-@dataclass(frozen=True)
-class KnownHostsEntry:
-    """One line of known_hosts."""
-
-    marker: str
-    """"", cert-authority or revoked."""
-    names: str
-    """Patterns with commas between them, or one hashed name."""
-    key: PublicKey
+    key: SSHKey
 
 
 @dataclass(frozen=True)
 class KnownKeys:
-    """What the files say of one host."""
+    """Keys of one host in the known_hosts files."""
 
-    keys: tuple[PublicKey, ...] = ()
-    authorities: tuple[PublicKey, ...] = ()
-    revoked: tuple[PublicKey, ...] = ()
-    elsewhere: bool = False
-    """`keys` are of the same host at its default port: they are trusted, but another key is no change."""
+    keys: tuple[SSHKey, ...] = ()
+    authorities: tuple[SSHKey, ...] = ()
+    """Keys that sign host certificates (marker ``@cert-authority``)."""
+    revoked: tuple[SSHKey, ...] = ()
+    from_default_port: bool = False
+    """No entry has the port of the host: `keys` are those of the default port. They are trusted, but another key is not
+    a changed key."""
 
 
 class HostKeys:
-    """The known_hosts files of one user, and what to do with keys that are not in them."""
+    """The known_hosts files of one user, and the policy for keys that are not in them."""
 
     def __init__(
         self,
@@ -93,56 +74,55 @@ class HostKeys:
         self._global_files = tuple(map(os.path.expanduser, global_files))
         self._policy = policy
         self._confirm = confirm
-        self._accepted: set[tuple[str, PublicKey]] = set()
+        self._accepted: set[tuple[str, SSHKey]] = set()
 
     def known(self, host: str, port: int) -> KnownKeys:
-        """What is known of it; files that cannot be read know nothing."""
-        entries = [entry for path in (*self.files, *self._global_files) for entry in parse_known_hosts(read(path))]
-        found = lookup(entries, host, port)
+        """The keys of a host in the files and those accepted by this object. A file that cannot be read counts as
+        empty."""
+        found = lookup("\n".join(map(read, (*self.files, *self._global_files))), host, port)
         accepted = tuple(key for name, key in self._accepted if name == host_name(host, port))
         keys = (*found.keys, *accepted)
-        return KnownKeys(keys, found.authorities, found.revoked, found.elsewhere and not accepted)
+        return KnownKeys(keys, found.authorities, found.revoked, found.from_default_port and not accepted)
 
-    async def judge(self, host: str, port: int, key: PublicKey) -> None:
-        """`key` is not among the known ones: returns when it is to be trusted from now on, raises PermanentError
-        otherwise."""
+    async def judge(self, host: str, port: int, key: SSHKey) -> None:
+        """Return if `key`, which the connection did not find among the known keys, may be trusted from now on; raise
+        PermanentError otherwise."""
         known, address = self.known(host, port), plain(host_name(host, port))
-        print_ = f"{plain(key.type)} {key.fingerprint}"
+        shown = f"{plain(key.get_algorithm())} {key.get_fingerprint()}"
         if key in known.revoked:
-            raise PermanentError(f"the host key of {address} has been revoked ({print_})", "do not connect to it")
+            raise PermanentError(f"the host key of {address} has been revoked ({shown})", "do not connect to it")
         if key in known.keys:
             return
-        if known.keys and not known.elsewhere:
+        if known.keys and not known.from_default_port:
             raise PermanentError(
-                f"the host key of {address} has changed or is of a new type (now {print_}): it may be another machine",
+                f"the host key of {address} has changed or is of a new type (now {shown}): it may be another machine",
                 f"if that is expected: ssh-keygen -R {shlex.quote(plain(host_name(host, port)))}",
             )
         if self._policy == "ask" and self._confirm is not None:
             if not await self._confirm(UnknownKey(address, key)):
                 raise PermanentError(
-                    f"the host key of {address} was not accepted ({print_})", "compare it with the host's own"
+                    f"the host key of {address} was not accepted ({shown})", "compare it with the host's own"
                 )
         elif self._policy != "accept-new":
             raise PermanentError(
-                f"the host key of {address} is not known ({print_})",
+                f"the host key of {address} is not known ({shown})",
                 "compare and accept it with ssh, or use --accept-new-host-keys",
             )
         self._accepted.add((host_name(host, port), key))
-        self._remember(host_name(host, port), key)
+        self._append(host_name(host, port), key)
 
-    def _remember(self, name: str, key: PublicKey) -> None:
-        """Append to the user's first file, hashed where the others are. Where that is not possible the key is trusted
-        by this process only."""
-        if not self.files or not WRITABLE_NAME.fullmatch(name):
+    def _append(self, name: str, key: SSHKey) -> None:
+        """Append the key to the user's first file, under a hashed name if that file has hashed names. If that is not
+        possible, the key is trusted by this process only."""
+        if not self.files or not LITERAL_NAME.fullmatch(name):
             return
         path = self.files[0]
         text = read(path)
-        if any(
-            entry.key == key and matches(entry.names, name) for entry in parse_known_hosts(text) if not entry.marker
-        ):
+        if key in _matches(text, name)[0]:
             return
         written = hashed(name, os.urandom(20)) if re.search(r"^\|1\|", text, re.MULTILINE) else name
-        line = f"{written} {key.type} {key.data}\n"
+        kind, data = key.export_public_key().decode().split()[:2]
+        line = f"{written} {kind} {data}\n"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -155,79 +135,56 @@ class HostKeys:
 
 
 def read(path: str) -> str:
-    """A known_hosts file; "" when there is none, or none that can be read."""
+    """The text of a known_hosts file; "" if it does not exist or cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(LARGEST_FILE)
+            return file.read(MAX_FILE_BYTES)
     except OSError:
         return ""
 
 
-def parse_known_hosts(text: str) -> list[KnownHostsEntry]:
-    """The lines that make sense; comments and all others are passed over, as ssh does."""
-    entries = []
-    for line in text.splitlines():
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        marker = words.pop(0)[1:] if words[0].startswith("@") else ""
-        if marker not in ("", "cert-authority", "revoked") or len(words) < 3:
-            continue
-        names, kind, data = words[:3]
-        try:
-            blob = base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError):
-            continue
-        if blob[4 : 4 + len(kind)] == kind.encode():  # the blob begins with the name of its type
-            entries.append(KnownHostsEntry(marker, names, PublicKey(kind, data)))
-    return entries
-
-
-def lookup(entries: Iterable[KnownHostsEntry], host: str, port: int) -> KnownKeys:
-    """What `entries` say of a host, by its name with port; those without count where there is none with it."""
-    entries = list(entries)
-    name, bare = host_name(host, port), host_name(host, DEFAULT_PORT)
-    here = [entry for entry in entries if matches(entry.names, name)]
-    there = [entry for entry in entries if matches(entry.names, bare)]
-    revoked = tuple(entry.key for entry in (*here, *there) if entry.marker == "revoked")
-    trusted = [entry for entry in here if entry.marker != "revoked"]
-    elsewhere = not trusted
-    if elsewhere:
-        trusted = [entry for entry in there if entry.marker != "revoked"]
-    return KnownKeys(
-        tuple(entry.key for entry in trusted if not entry.marker),
-        tuple(entry.key for entry in trusted if entry.marker == "cert-authority"),
-        revoked,
-        elsewhere,
-    )
+def lookup(text: str, host: str, port: int) -> KnownKeys:
+    """The keys of a host in known_hosts. Entries of the default port count if none has the port; keys that are revoked
+    there are revoked at all ports."""
+    keys, authorities, revoked = _matches(text, host_name(host, port))
+    default_keys, default_authorities, default_revoked = _matches(text, host_name(host, DEFAULT_PORT))
+    from_default_port = not keys and not authorities
+    if from_default_port:
+        keys, authorities = default_keys, default_authorities
+    return KnownKeys(tuple(keys), tuple(authorities), (*revoked, *default_revoked), from_default_port)
 
 
 def host_name(host: str, port: int) -> str:
-    """As it stands in known_hosts: ``host`` or ``[host]:port``."""
+    """The name of a host in known_hosts: ``host`` or ``[host]:port``."""
     host = host.lower()
     return host if port == DEFAULT_PORT else f"[{host}]:{port}"
-
-
-def matches(names: str, name: str) -> bool:
-    """Whether a line with `names` is about `name`; a ``!pattern`` that fits takes the whole line out."""
-    if names.startswith("|"):
-        parts = names.split("|")
-        if len(parts) != 4 or parts[1] != "1":
-            return False
-        try:
-            return hmac.compare_digest(hashed(name, base64.b64decode(parts[2], validate=True)), names)
-        except (binascii.Error, ValueError, TypeError):
-            return False
-    found = False
-    for pattern in names.lower().split(","):
-        if wildcards.matches(name, pattern.removeprefix("!"), sets=False):
-            if pattern.startswith("!"):
-                return False
-            found = True
-    return found
 
 
 def hashed(name: str, salt: bytes) -> str:
     """``|1|salt|hash``, as ssh-keygen -H writes it."""
     digest = hmac.new(salt, name.encode("utf-8", "surrogateescape"), hashlib.sha1).digest()
     return "|".join(("", "1", base64.b64encode(salt).decode(), base64.b64encode(digest).decode()))
+
+
+def _matches(text: str, name: str) -> tuple[Sequence[SSHKey], Sequence[SSHKey], Sequence[SSHKey]]:
+    """Host keys, authorities and revoked keys of the entries for `name`. It includes the port: were that given
+    separately, asyncssh would not report whether a key was found only at the default port."""
+    return _parsed(text).match(name, "", None)[:3]
+
+
+@lru_cache(maxsize=4)  # the same files are read for each host
+def _parsed(text: str) -> SSHKnownHosts:
+    """The valid lines; all others are ignored, as ssh does. asyncssh would refuse the whole text."""
+    import asyncssh
+
+    entries = asyncssh.import_known_hosts("")
+    for line in text.splitlines():
+        parts = ENTRY.fullmatch(line)
+        if parts is None:
+            continue
+        marker, names, key = parts[1] or "", parts[2], parts[3]
+        if not names.startswith("|"):
+            names = names.lower().replace("/", "\0")  # asyncssh supports networks ("10.0.0.0/8"), ssh does not
+        with suppress(ValueError):
+            entries.load(f"{marker}{names}{key}")
+    return entries
