@@ -13,7 +13,6 @@ import errno
 import fcntl
 import os
 import pwd
-import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nictop import __version__
 from nictop.errors import NictopError
+from nictop.files import NotRegularFileError, open_regular_file, state_directory
 from nictop.model.text.terminal import clean
 
 if TYPE_CHECKING:
@@ -100,12 +100,10 @@ class Log:
 
 def log_path(environment: Mapping[str, str]) -> Path:
     """``$XDG_STATE_HOME/nictop/changes.jsonl``, else below ``~/.local/state``. NictopError when there is no home."""
-    state, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME", "")
-    if os.path.isabs(state):
-        return Path(state, "nictop", "changes.jsonl")
-    if not os.path.isabs(home):
+    state = state_directory(environment)
+    if not state:
         raise NictopError("there is no directory for the log of changes", "set HOME or XDG_STATE_HOME")
-    return Path(home, ".local", "state", "nictop", "changes.jsonl")
+    return Path(state, "changes.jsonl")
 
 
 def user_name(environment: Mapping[str, str]) -> str:
@@ -170,16 +168,17 @@ def write(change: Logged, path: Path) -> None:
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(path, flags, 0o600)
-        with open(descriptor, "rb+", buffering=0) as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NictopError(f"{clean(str(path))} is no file: changes cannot be logged")
+        descriptor = open_regular_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW)
+        try:
             _lock(descriptor)
             if os.fstat(descriptor).st_mode & 0o077:
                 os.fchmod(descriptor, 0o600)
-            _append(file.fileno(), data)
+            _append(descriptor, data)
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except NotRegularFileError:
+        raise NictopError(f"{clean(str(path))} is no file: changes cannot be logged") from None
     except OSError as error:
         why = error.strerror or str(error)
         raise NictopError(f"the change cannot be logged in {clean(str(path))}: {why}") from None
@@ -211,14 +210,13 @@ def _append(descriptor: int, data: bytes) -> None:
 def read(path: Path) -> Log:
     """The log, or an empty one when there is none. NictopError when it cannot be read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise NictopError(f"{clean(str(path))} is no log of changes")
-            begin = max(0, os.fstat(descriptor).st_size - MOST_BYTES)
+        with open(open_regular_file(path), "rb") as file:
+            begin = max(0, os.fstat(file.fileno()).st_size - MOST_BYTES)
             file.seek(begin)
             return parse_log(file.read(MOST_BYTES), cut=begin > 0)
     except FileNotFoundError:
         return Log()
+    except NotRegularFileError:
+        raise NictopError(f"{clean(str(path))} is no log of changes") from None
     except OSError as error:
         raise NictopError(f"{clean(str(path))}: {error.strerror or error}") from None

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from nictop import __version__
 from nictop.cli.output import complain, narrate
+from nictop.files import state_directory
 
 LONGEST = 200
 """Characters of what the error says; what it is about may be long."""
@@ -35,8 +36,7 @@ def report_fault(error: BaseException) -> None:
 
 def _written(text: str) -> str:
     """Path of a new file with the text, for its owner alone; "" when there is none."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    folder = os.path.join(home, "nictop")
+    folder = state_directory({"HOME": os.path.expanduser("~"), **os.environ})
     path = os.path.join(folder, f"fault-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 
+from nictop.files import NotRegularFileError, open_regular_file
 from nictop.recording.file.frames import MAGIC, RecordingError
 from nictop.wire.errors import plain
 
@@ -63,15 +64,13 @@ def open_to_read(path: str) -> int:
     """Descriptor of a file. Raises RecordingError when it is none that can be read."""
     name = plain(path)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        return open_regular_file(path)
     except ValueError:
         raise RecordingError(f"{name} is no name of a file") from None
+    except NotRegularFileError:
+        raise RecordingError(f"{name} is not a regular file") from None
     except OSError as error:
         raise RecordingError(f"{name} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise RecordingError(f"{name} is not a regular file")
-    return descriptor
 
 
 def is_recording(path: str) -> bool:

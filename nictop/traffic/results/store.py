@@ -7,12 +7,9 @@ others. What texts in a file say is data: whoever shows it cleans it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import stat
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nictop.errors import NictopError
+from nictop.files import NotRegularFileError, open_regular_file, state_directory, write_atomically
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import bytes_
 from nictop.traffic.results.result import SCHEMA as RESULT_SCHEMA
@@ -94,14 +92,12 @@ class _Outline:
 
 
 def directory(environment: Mapping[str, str]) -> Path:
-    """Where results are kept: ``$XDG_STATE_HOME/nictop/runs``, else below ``~/.local/state`` (XDG base directories,
-    which ignore a relative path). NictopError when there is no home."""
-    state, home = environment.get("XDG_STATE_HOME", ""), environment.get("HOME", "")
-    if os.path.isabs(state):
-        return Path(state, "nictop", "runs")
-    if not os.path.isabs(home):
+    """``$XDG_STATE_HOME/nictop/runs``, else below ``~/.local/state``. Raises NictopError if there is no home
+    directory."""
+    state = state_directory(environment)
+    if not state:
         raise NictopError("there is no directory to keep results in", "set HOME or XDG_STATE_HOME")
-    return Path(home, ".local", "state", "nictop", "runs")
+    return Path(state, "runs")
 
 
 def encoded(kept: StoredRun) -> bytes:
@@ -140,47 +136,21 @@ def _decoder() -> msgspec.json.Decoder[StoredRun]:
 
 
 def keep(kept: StoredRun, directory: Path) -> Path:
-    """Write one result; its path. NictopError when that cannot be done: nothing half is left then. The directory is
-    made when it is not there, readable by its owner only, as results name hosts and addresses."""
+    """Write one result; return its path. Raises NictopError if that fails; no part of the file is left then. A missing
+    directory is created, readable by its owner only, as results name hosts and addresses."""
     if IDENTITY.fullmatch(kept.identity) is None:
         raise NictopError("the result cannot be kept: its identity is no name for a file")
     data = encoded(kept)
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.written))
-    path = directory / f"{moment}-{kept.identity}.json"
-    part = directory / f".{kept.identity}-{uuid.uuid4().hex[:8]}.part"
+    timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.written))
+    path = directory / f"{timestamp}-{kept.identity}.json"
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(mode=0o700, exist_ok=True)
-        try:
-            _write(part, data)
-            os.replace(part, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
-            raise
-        _settle(directory)
+        write_atomically(str(path), data, replace=True)
     except OSError as error:
         why = error.strerror or str(error)
         raise NictopError(f"the result could not be kept in {clean(str(directory))}: {why}") from None
     return path
-
-
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _settle(directory: Path) -> None:
-    """Its new name survives a power cut too. A file system that cannot do that keeps it all the same."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read(path: Path) -> StoredRun:
@@ -195,12 +165,12 @@ def read(path: Path) -> StoredRun:
 
 
 def _read_file(path: Path) -> bytes:
-    """NictopError for what is no plain file or too large: a pipe would never end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NictopError("it is no file with a result")
-        data = file.read(LARGEST + 1)
+    """Raises OSError, and NictopError for a file that is too large or not a regular file."""
+    try:
+        with open(open_regular_file(path), "rb") as file:
+            data = file.read(LARGEST + 1)
+    except NotRegularFileError:
+        raise NictopError("it is no file with a result") from None
     if len(data) > LARGEST:
         raise NictopError(f"it is larger than {bytes_(LARGEST)}")
     return data
