@@ -10,8 +10,17 @@ from collections.abc import Iterator
 from itertools import islice
 
 from nictop.metrics.catalogue import PLACES
-from nictop.metrics.labels import label_value, series
-from nictop.metrics.series import HostSeries, Labels, LinkLayout, ProcessorLines, Sample, layout, sample
+from nictop.metrics.series import (
+    HostSeries,
+    Labels,
+    LinkLayout,
+    ProcessorLines,
+    Sample,
+    label_value,
+    layout,
+    line_start,
+    sample,
+)
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.snapshot import VF_AGE, Snapshot
 from nictop.probe.records import CPU_TIMES, QUEUE_COUNTERS, SOFTIRQS, VF_COUNTERS, Counters
@@ -107,7 +116,7 @@ class HostCollector:
                 lines = known.kept.get(key)
                 if lines is None:
                     labels = (self.host, one.device, side, str(queue))
-                    lines = known.kept[key] = tuple(series(place, labels) for place in _QUEUE_PLACES)
+                    lines = known.kept[key] = tuple(line_start(place, labels) for place in _QUEUE_PLACES)
                 for place, line, value in zip(_QUEUE_PLACES, lines, values, strict=True):
                     if value is not None:
                         said.append((place, line, value))
@@ -129,7 +138,7 @@ class HostCollector:
         ]
         left_out["vfs"] = max(0, len(rows) - MOST_VFS)
         return [
-            (place, series(place, (self.host, device, number, side)), values[position])
+            (place, line_start(place, (self.host, device, number, side)), values[position])
             for device, number, values in rows[:MOST_VFS]
             for place, side, position in _VF
             if position < len(values)
@@ -143,14 +152,14 @@ class HostCollector:
             for cpu, count in sorted(counters.interrupts.get(number, {}).items()):
                 line = known.kept.get((number, cpu))
                 if line is None:
-                    line = known.kept[number, cpu] = (series(_INTERRUPTS, (*vector, str(cpu))),)
+                    line = known.kept[number, cpu] = (line_start(_INTERRUPTS, (*vector, str(cpu))),)
                 said.append((_INTERRUPTS, line[0], count))
         for one in known.links:
             for channel, values in sorted(counters.channels.get(one.link.ifindex, {}).items()):
                 if values and values[0] is not None:
                     name = f"vmbus-{channel}"
                     labels = (self.host, one.device, name, name, one.channels.get(channel, ""), "")
-                    said.append((_INTERRUPTS, series(_INTERRUPTS, labels), values[0]))
+                    said.append((_INTERRUPTS, line_start(_INTERRUPTS, labels), values[0]))
         left_out["interrupts"] = max(0, len(said) - MOST_INTERRUPTS)
         return said[:MOST_INTERRUPTS]
 
@@ -178,9 +187,9 @@ class HostCollector:
         if lines is None:
             key = (self.host, str(cpu))
             lines = known.processors[cpu] = (
-                tuple((place, series(place, (*key, mode))) for place, mode in _CPU_PLACES),
-                tuple((_SOFTIRQS, series(_SOFTIRQS, (*key, softirq))) for softirq in SOFTIRQS),
-                tuple((place, series(place, key)) for place in _SOFTNET),
+                tuple((place, line_start(place, (*key, mode))) for place, mode in _CPU_PLACES),
+                tuple((_SOFTIRQS, line_start(_SOFTIRQS, (*key, softirq))) for softirq in SOFTIRQS),
+                tuple((place, line_start(place, key)) for place in _SOFTNET),
             )
         return lines
 

@@ -1,31 +1,35 @@
-"""What stays the same between two inventories of a host: which objects get series, under which labels, and how many
-are left out because a host may have only so many.
+"""The series of one host: metric, labels and so the part of each line before the value. They change only with the
+inventory; the number of objects of each kind that have series is limited.
 
-Reads nothing. `layout(host, snapshot)` is made anew when the links or the inventory are other objects.
+`layout(host, snapshot)` is called again when the links or the inventory of the snapshot have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from nictop.metrics.catalogue import PLACES
-from nictop.metrics.labels import label_value, series
+from nictop.metrics.catalogue import METRICS, PLACES
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.queues.plan import QueuePlan, make_queue_plan
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP, driver_name
 from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction
 
 Labels = tuple[str, ...]
 Sample = tuple[int, str, float]
-"""Position in the catalogue, the beginning of the line (`labels.series`), the number."""
+"""Position in the catalogue, the beginning of the line (`line_start`), the number."""
 
 MOST_LINKS = 128
 """Those with a device come first, then the oldest: containers that come and go do not push out a NIC."""
 
 MEGABIT = 125_000
 """Bytes."""
+
+MAX_LABEL_CHARS = 128
+"""Characters of a label value; the name of a profile may be of any length."""
 
 _SIDES = ("rx", "tx")
 _SUMS = {"bytes": "bytes", "packets": "packets", "errors": "errors", "dropped": "drops"}
@@ -34,6 +38,28 @@ _SUM_PLACES = {
 }
 _NO_CAUSES = {*_SUM_PLACES, "multicast", "rx_compressed", "tx_compressed"}
 _CAUSE = PLACES["nictop_link_error_causes"]
+
+
+_NAMES = tuple((metric.sample, metric.labels) for metric in METRICS)
+
+
+@lru_cache(maxsize=8192)  # a few names are repeated in thousands of lines
+def label_value(text: str) -> str:
+    """`text` escaped for the text formats of Prometheus, at most `MAX_LABEL_CHARS` characters before that. Names of
+    links, interrupts and profiles are arbitrary: control characters are replaced first, as labels are printed on
+    terminals."""
+    text = clean(text[: MAX_LABEL_CHARS + 1])
+    if len(text) > MAX_LABEL_CHARS:
+        text = text[: MAX_LABEL_CHARS - 1] + "…"
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def line_start(place: int, values: Sequence[str]) -> str:
+    """The part of a line before its value: ``name{label="value",…} ``. A label whose value is "" is left out. `place`:
+    position of the metric in the catalogue."""
+    name, labels = _NAMES[place]
+    inner = ",".join([f'{label}="{label_value(value)}"' for label, value in zip(labels, values, strict=True) if value])
+    return f"{name}{{{inner}}} " if inner else f"{name} "
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +103,7 @@ class HostSeries:
 def sample(name: str, labels: Labels, value: float) -> Sample:
     """One that is not met thousands of times: of the metric `name`, with the values of its labels."""
     place = PLACES[name]
-    return place, series(place, labels), value
+    return place, line_start(place, labels), value
 
 
 def layout(host: str, snapshot: Snapshot) -> HostSeries:
@@ -110,9 +136,9 @@ def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
     for position, name in enumerate(LINK_COUNTERS):
         if name in _SUM_PLACES:
             place, side = _SUM_PLACES[name]
-            counters.append((position, place, series(place, (host, link.name, side))))
+            counters.append((position, place, line_start(place, (host, link.name, side))))
         elif name not in _NO_CAUSES and link.bus is not None:
-            counters.append((position, _CAUSE, series(_CAUSE, (host, link.name, name))))
+            counters.append((position, _CAUSE, line_start(_CAUSE, (host, link.name, name))))
     queues = {}
     channels = {}
     for queue in plan.queues:

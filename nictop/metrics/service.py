@@ -18,10 +18,9 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import PLACES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
-from nictop.metrics.listening import ListenAddress
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
 from nictop.metrics.series import Sample, sample
-from nictop.metrics.server import MetricsServer, Response
+from nictop.metrics.server import ListenAddress, MetricsServer, Response
 from nictop.rules import Diagnosis, HostFacts
 
 DIAGNOSE_EVERY = 5.0

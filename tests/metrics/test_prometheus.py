@@ -29,9 +29,8 @@ from nictop.hosts.specification import Host
 from nictop.metrics.catalogue import METRICS
 from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import text
-from nictop.metrics.listening import ListenAddress
 from nictop.metrics.series import sample
-from nictop.metrics.server import MetricsServer, Response
+from nictop.metrics.server import ListenAddress, MetricsServer, Response
 from nictop.metrics.service import MetricsService
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Line

@@ -16,8 +16,7 @@ from nictop.metrics import collector as limits
 from nictop.metrics import series as layout
 from nictop.metrics.collector import HostCollector, finding_samples
 from nictop.metrics.exposition import text, wants_gzip, wants_openmetrics
-from nictop.metrics.labels import LONGEST, label_value
-from nictop.metrics.series import sample
+from nictop.metrics.series import MAX_LABEL_CHARS, label_value, sample
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import CPU_TIMES, LINK_COUNTERS, VF_COUNTERS, Line, Link, LinkChange
 from nictop.rules import SEVERITIES, Diagnosis, Skipped, diagnose
@@ -114,7 +113,7 @@ def test_arbitrary_hosts(seed: int) -> None:
 @given(value=st.text(max_size=300))
 def test_label_values_end_where_they_should(value: str) -> None:
     quoted = label_value(value)
-    assert quoted.isprintable() and len(quoted) <= 2 * LONGEST
+    assert quoted.isprintable() and len(quoted) <= 2 * MAX_LABEL_CHARS
     bare = quoted.replace("\\\\", "").replace('\\"', "")
     assert '"' not in bare and "\\" not in bare
 

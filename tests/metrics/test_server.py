@@ -14,9 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.errors import NictopError
-from nictop.metrics import server as bounds
-from nictop.metrics.listening import ListenAddress, parse_listening
-from nictop.metrics.server import HELP, MOST_REQUEST, HttpRequest, MetricsServer, Response, parse_request
+from nictop.metrics import server as server_module
+from nictop.metrics.server import (
+    HELP,
+    MAX_HEAD_BYTES,
+    HttpRequest,
+    ListenAddress,
+    MetricsServer,
+    Response,
+    parse_listen_address,
+    parse_request,
+)
 
 LIMIT = 90.0
 LOOPBACK = ListenAddress("127.0.0.1", 0)
@@ -88,8 +96,8 @@ async def test_a_connection_is_used_again() -> None:
         (b"GET /metrics HTTP/1.1\r\nAccept : a\r\n\r\n", 400),
         (b"GET /metrics HTTP/1.1\r\n folded\r\n\r\n", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
-        (b"GET /" + b"a" * MOST_REQUEST + b" HTTP/1.1\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * MOST_REQUEST, 431),
+        (b"GET /" + b"a" * MAX_HEAD_BYTES + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * MAX_HEAD_BYTES, 431),
         (b"GET /../../etc/passwd HTTP/1.0\r\n\r\n", 404),
     ],
 )
@@ -111,7 +119,7 @@ def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
 
 
 async def test_who_does_not_finish_a_request_is_told_so() -> None:
-    async with serving(patience=0.05) as place:
+    async with serving(timeout=0.05) as place:
         assert (await everything(place, b"GET /metr")).startswith(b"HTTP/1.1 408 ")
 
 
@@ -121,7 +129,7 @@ async def test_who_says_nothing_is_let_go() -> None:
 
 
 async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
-    async with serving(patience=0.5) as place:
+    async with serving(timeout=0.5) as place:
         greedy = socket.create_connection(place)
         try:
             greedy.sendall(get("/metrics", "Accept: large"))
@@ -144,7 +152,7 @@ async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
 
 def conversations() -> int:
     """Connections that the server holds."""
-    return len([task for task in asyncio.all_tasks() if "_converse" in repr(task)])
+    return len([task for task in asyncio.all_tasks() if "_serve_connection" in repr(task)])
 
 
 async def until_closed(place: tuple[str, int]) -> None:
@@ -154,7 +162,7 @@ async def until_closed(place: tuple[str, int]) -> None:
 
 
 async def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
     async with serving() as place:
         silent = [await asyncio.open_connection(*place) for _ in range(5)]
         assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
@@ -164,8 +172,8 @@ async def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MOST_CONNECTIONS", 1)
-    async with serving(patience=3600.0) as place:
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 1)
+    async with serving(timeout=3600.0) as place:
         _, busy = await asyncio.open_connection(*place)
         busy.write(b"GET /me")
         while not (said := await everything(place, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
@@ -176,8 +184,8 @@ async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.Monke
 async def test_thousands_of_connections_leave_room_for_a_scrape() -> None:
     """Silent ones, ones with half a request, and ones with headers without end, all held open by the other side."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * bounds.MOST_CONNECTIONS)
-    begun = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MOST_REQUEST)
+    number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * server_module.MAX_CONNECTIONS)
+    begun = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES)
     opened: list[socket.socket] = []
     async with serving() as place:
         try:
@@ -191,7 +199,7 @@ async def test_thousands_of_connections_leave_room_for_a_scrape() -> None:
                 if turn % 500 == 0:
                     await asks_until_answered(place)
             await asks_until_answered(place)
-            while conversations() > bounds.MOST_CONNECTIONS:  # noqa: ASYNC110  (those that are refused are being closed)
+            while conversations() > server_module.MAX_CONNECTIONS:  # noqa: ASYNC110  (those that are refused are being closed)
                 await asyncio.sleep(0)
         finally:
             for one in opened:
@@ -229,7 +237,7 @@ async def test_a_large_answer_arrives_whole() -> None:
     ],
 )
 def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
-    listening = parse_listening(word)
+    listening = parse_listen_address(word)
     assert (listening.address, listening.port, listening.is_loopback) == (address, port, loopback)
     assert str(listening) == word.replace("localhost", "127.0.0.1")
 
@@ -240,14 +248,14 @@ def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
 )
 def test_what_is_no_address(word: str) -> None:
     with pytest.raises(NictopError) as error:
-        parse_listening(word)
+        parse_listen_address(word)
     assert error.value.exit_code == 2 and "cannot be listened at" in error.value.message
 
 
 @given(word=st.text(max_size=40))
 def test_any_words_are_an_address_or_said_to_be_none(word: str) -> None:
     try:
-        assert 0 <= parse_listening(word).port <= 65535
+        assert 0 <= parse_listen_address(word).port <= 65535
     except NictopError as error:
         assert error.hint
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from nictop.metrics.listening import DEFAULT
+    from nictop.metrics.server import DEFAULT_ADDRESS
 
     parser.description = (
         "Follow hosts and offer their counters and findings to Prometheus, over HTTP at /metrics, until SIGTERM or "
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_hosts(parser)
     parser.add_argument(
         "--listen",
-        default=DEFAULT,
+        default=DEFAULT_ADDRESS,
         metavar="ADDRESS:PORT",
         help="where to answer; port 0: any that is free (default: %(default)s, this machine alone)",
     )
@@ -40,10 +40,10 @@ def run(options: argparse.Namespace) -> int:
     import asyncio
 
     from nictop.hosts.connect import connect
-    from nictop.metrics.listening import parse_listening
+    from nictop.metrics.server import parse_listen_address
     from nictop.metrics.service import serve
 
-    listening = parse_listening(options.listen)
+    listening = parse_listen_address(options.listen)
     hosts = wanted_hosts(options.hosts)
     if not listening.is_loopback:
         output.complain(
