@@ -1,35 +1,54 @@
-"""Signals that end programs, while a screen is open: the screen is left as by Ctrl-C, which cleans everything up.
-
-Without that, SIGTERM and the SIGHUP of a closed terminal end this process at once: a terminal without its cursor stays,
-and the namespaces of a self-test.
-"""
+"""Handling of the signals that terminate a program: in the event loop of a command, and while a screen is open."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-ENDING = (signal.SIGTERM, signal.SIGHUP)
+TERMINATION_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def ending_as_interrupts() -> Iterator[list[int]]:
-    """In the main thread only. Yields the list of signals that have come; the first one became a SIGINT, which is heard
-    even where a shell has had it ignored, as it does in the background."""
-    got: list[int] = []
+def termination_signals(on_signal: Callable[[int], None]) -> Iterator[list[int]]:
+    """In a running event loop: `on_signal` is called for each signal, with the number of signals so far. Yields the
+    list of signals received."""
+    loop = asyncio.get_running_loop()
+    received: list[int] = []
 
-    def end(number: int, frame: FrameType | None) -> None:
-        got.append(number)
-        if len(got) == 1:
+    def receive(number: int) -> None:
+        received.append(number)
+        on_signal(len(received))
+
+    for number in TERMINATION_SIGNALS:
+        loop.add_signal_handler(number, receive, number)
+    try:
+        yield received
+    finally:
+        for number in TERMINATION_SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[list[int]]:
+    """SIGTERM and SIGHUP (closed terminal) become one SIGINT, so that a screen is left as by Ctrl-C: by default they
+    would end the process at once and leave the terminal without a cursor and the namespaces of a self-test. SIGINT is
+    handled even if the shell has set it to be ignored, as for background jobs. In the main thread only. Yields the list
+    list of signals received."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if len(received) == 1:
             signal.raise_signal(signal.SIGINT)
 
-    before = {number: signal.signal(number, end) for number in ENDING}
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield got
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

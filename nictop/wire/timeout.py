@@ -1,7 +1,7 @@
-"""Waiting for something, but not for ever, and never deaf to a cancellation meanwhile.
+"""Wait for a coroutine with a time limit, or until an event is set.
 
-Until Python 3.12 `asyncio.wait_for` forgets that it was cancelled when what it waits for comes at the same moment
-(CPython issue 86296): the task that was to end goes on.
+Replaces `asyncio.wait_for`, which before Python 3.12 loses a cancellation that happens when the awaitable completes
+(CPython issue 86296), and `asyncio.timeout`, which Python 3.10 does not have.
 """
 
 from __future__ import annotations
@@ -11,20 +11,39 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-TURNS = 4
-"""Turns of the event loop that bytes which have arrived take at most to whoever reads them."""
+DELIVERY_ITERATIONS = 4
+"""Iterations of the event loop after which received bytes have reached the coroutine that reads them."""
+
+
+class EventSetError(Exception):
+    """The event of `run_until` was set."""
+
+
+async def run_until(event: asyncio.Event, work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of `work`. Raises EventSetError if `event` is set before it is returned; `work` is cancelled then, as
+    it is when the caller is, and has ended when this returns."""
+    task, waiter = asyncio.ensure_future(work), asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+        if event.is_set():
+            raise EventSetError
+        return task.result()
+    finally:
+        task.cancel()
+        waiter.cancel()
+        await asyncio.gather(task, waiter, return_exceptions=True)
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`. Raises asyncio.TimeoutError when it has none after `seconds`; it is cancelled then, as it
-    is when the caller is, and has ended when this returns.
+    """The result of `work`. Raises asyncio.TimeoutError if there is none after `seconds`; `work` is cancelled then, as
+    it is when the caller is, and has ended when this returns.
 
-    What has come by then counts, though this process got no CPU, or was stopped, until the time was over.
+    Data received in time counts, even if this process got no CPU time, or was stopped, until the time was over.
     """
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait({task}, timeout=max(0.0, seconds))
-        for _ in range(TURNS):
+        for _ in range(DELIVERY_ITERATIONS):
             if not task.done():
                 await asyncio.sleep(0)
         if not task.done():
@@ -35,4 +54,4 @@ async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
             task.cancel()
             await asyncio.wait({task})
         elif not task.cancelled():
-            task.exception()  # it is told by `result`; after a cancellation nobody asks for it
+            task.exception()  # raised by `result`; after a cancellation it is not retrieved otherwise

@@ -1,4 +1,4 @@
-"""Waiting with a limit: what comes, what does not, and that a cancellation is never lost."""
+"""Waiting with a time limit or until an event: results, time-outs, and that a cancellation is never lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from nictop.wire.timeout import within
+from nictop.wire.timeout import EventSetError, run_until, within
 from tests.support.probe import LIMIT
 
 
@@ -106,3 +106,44 @@ async def test_what_came_while_this_process_stood_still_is_given() -> None:
     assert await within(0.01, child.stdout.read(100)) == b"line\n"
     child.stdin.close()
     await child.wait()
+
+
+async def test_the_result_is_returned_unless_the_event_is_set() -> None:
+    event = asyncio.Event()
+
+    async def answer() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    async def fails() -> None:
+        raise OSError("gone")
+
+    assert await run_until(event, answer()) == 7
+    with pytest.raises(OSError, match="gone"):
+        await run_until(event, fails())
+    event.set()
+    with pytest.raises(EventSetError):
+        await run_until(event, answer())
+
+
+@pytest.mark.parametrize("end", ["event", "cancellation"])
+async def test_the_work_has_ended_when_the_event_is_set_or_the_caller_is_cancelled(end: str) -> None:
+    event, started, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)  # it may have to clean up
+            ended.set()
+
+    task = asyncio.ensure_future(run_until(event, work()))
+    await started.wait()
+    if end == "event":
+        event.set()
+    else:
+        task.cancel()
+    with pytest.raises(EventSetError if end == "event" else asyncio.CancelledError):
+        await task
+    assert ended.is_set()

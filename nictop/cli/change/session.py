@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
@@ -37,6 +36,7 @@ from nictop.changes.wording import event_words, plan_lines
 from nictop.cli import output
 from nictop.cli.change.host import ChangeHost
 from nictop.cli.change.prompts import Prompts, answers
+from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
@@ -45,7 +45,6 @@ from nictop.rules import HostFacts
 from nictop.rules.wording import placeholders
 from nictop.wire.timeout import within
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EXIT_CODES: dict[Outcome, int] = {
     "kept": 0,
     "undone": 1,
@@ -94,27 +93,21 @@ class ChangeSession:
 
     async def run(self) -> int:
         """Its exit code."""
-        loop = asyncio.get_running_loop()
         task = asyncio.ensure_future(self._carry_out())
-        for number in ENDING:
-            loop.add_signal_handler(number, self._end_by, number, task)
-        try:
+
+        def on_signal(count: int) -> None:
+            if count > 1:
+                task.cancel()
+            else:
+                self._change.cancel()
+
+        with termination_signals(on_signal) as self._signals:
             await asyncio.wait({task})
-        finally:
-            for number in ENDING:
-                loop.remove_signal_handler(number)
         if task.cancelled():
             output.narrate("left: the host takes it back by itself")
             return 128 + self._signals[0]
         code = task.result()
         return 128 + self._signals[0] if self._signals and code else code
-
-    def _end_by(self, number: int, task: asyncio.Future[int]) -> None:
-        self._signals.append(number)
-        if len(self._signals) > 1:
-            task.cancel()
-        else:
-            self._change.cancel()
 
     async def _carry_out(self) -> int:
         heard, change = self._heard, self._change

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from nictop.cli.hosts import wanted_hosts
-from nictop.cli.signals import ending_as_interrupts
-from nictop.errors import NictopError
+from nictop.cli.signals import termination_as_interrupt
+from nictop.cli.terminal import refuse_pipes
 
 
 def run(options: argparse.Namespace) -> int:
     wanted = wanted_hosts(options.hosts)
-    for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
-        if stream is None or not stream.isatty():
-            raise NictopError(f"{name} is not a terminal", "for scripts and pipes: nictop show [--format json]")
+    refuse_pipes("for scripts and pipes: nictop show [--format json]")
     from nictop.tui.run import run as run_app
 
-    with ending_as_interrupts() as got:
+    with termination_as_interrupt() as got:
         try:
             return run_app(
                 wanted,

@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from nictop.cli import output
+from nictop.cli.signals import termination_signals
 from nictop.cli.traffic.hosts import heard_hosts
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.traffic.experiment.experiment import Experiment, ExperimentEnded, Step, StepEnded, carry_out, prepared
@@ -24,7 +24,6 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory, keep
 
 EXIT_FAILED = 4
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = "interrupted"
 LONGEST_END = 30.0
 """Seconds from the signal until a run that was stopped is given up: hosts that do not answer must not hold it."""
@@ -65,11 +64,10 @@ def exit_code(runs: Sequence[StoredRun], why: str) -> int:
 
 
 async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> int:
-    """Carry it out; the number of the first signal that ended it, or 0. It is cancelled once at most, and not while it
-    cleans up after a stop: no number of signals must keep it from that."""
+    """Carry it out; the number of the first signal that ended it, or 0. It is cancelled at most once, and not while it
+    cleans up after a stop: further signals do not interrupt that."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(_carried_out(options, wish, measured))
-    got: list[int] = []
     timers: list[asyncio.TimerHandle] = []
 
     def give_up() -> None:
@@ -77,9 +75,8 @@ async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured
             measured.going = False
             task.cancel()
 
-    def end(number: int) -> None:
-        got.append(number)
-        if len(got) > 1:
+    def on_signal(count: int) -> None:
+        if count > 1:
             give_up()
         elif measured.going:
             measured.stop.set()
@@ -87,17 +84,14 @@ async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured
         else:
             task.cancel()
 
-    for number in ENDING:
-        loop.add_signal_handler(number, end, number)
     try:
-        await asyncio.wait({task})
+        with termination_signals(on_signal) as received:
+            await asyncio.wait({task})
     finally:
-        for number in ENDING:
-            loop.remove_signal_handler(number)
         for timer in timers:
             timer.cancel()
-    if got and (task.cancelled() or task.exception() is None):
-        return got[0]
+    if received and (task.cancelled() or task.exception() is None):
+        return received[0]
     task.result()
     return 0
 

@@ -8,7 +8,7 @@ import argparse
 import os
 
 from nictop.cli import output
-from nictop.cli.signals import ending_as_interrupts
+from nictop.cli.signals import termination_as_interrupt
 from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.plain import exit_code, print_measured
 from nictop.hosts.specification import LOCAL, Host
@@ -24,7 +24,7 @@ def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> in
         hosts, wish = run_hosts(options, wish)
     from nictop.tui.run import run
 
-    with ending_as_interrupts() as got:
+    with termination_as_interrupt() as got:
         try:
             left = run(
                 hosts,

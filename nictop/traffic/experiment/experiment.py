@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from statistics import mean
-from typing import Any, TypeVar
+from typing import Any
 
 from nictop import __version__
 from nictop.errors import NictopError
@@ -35,6 +35,7 @@ from nictop.traffic.run.events import Event, Finished, RunTimeouts, Stage
 from nictop.traffic.run.failures import Failure, Kind
 from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
+from nictop.wire.timeout import EventSetError, run_until
 
 __all__ = [
     "ChangeWanted",
@@ -58,7 +59,6 @@ READING = 0.2
 """Seconds between two counter records of every host meanwhile: CPU shares come in steps of 10 ms of their windows."""
 
 
-T = TypeVar("T")
 Change = Callable[[Step], Coroutine[Any, Any, bool]]
 Keep = Callable[[StoredRun], object]
 
@@ -137,12 +137,14 @@ class _Course:
             for number, step in enumerate(self._experiment.steps, 1):
                 if number > 1 and self._experiment.rest > 0:
                     yield Resting(self._experiment.rest)
-                    await self._unless_stopped(asyncio.sleep(self._experiment.rest))
+                    await run_until(self._stop, asyncio.sleep(self._experiment.rest))
                 async with aclosing(self._step(number, step)) as events:
                     async for event in events:
                         yield event
                 if self._stop.is_set() and (number < total or self._results[-1].result.stopped is not None):
                     raise _Ended(STOPPED)
+        except EventSetError:
+            why = STOPPED
         except _Ended as error:
             why = str(error)
         yield ExperimentEnded(tuple(self._results), why)
@@ -201,7 +203,7 @@ class _Course:
         if len(self._experiment.steps) > 1:
             why = first.failure.sentence
             yield Stage("waiting", f"once more, since it failed: {why}")
-            await self._unless_stopped(asyncio.sleep(self._experiment.rest))
+            await run_until(self._stop, asyncio.sleep(self._experiment.rest))
             async with aclosing(self._run(step)) as events:
                 async for event in events:
                     yield event
@@ -230,20 +232,6 @@ class _Course:
         await self._stop.wait()
         run.stop()
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T:
-        """What it comes to; _Ended, and it is cancelled, when somebody stops the experiment meanwhile."""
-        working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(self._stop.wait())
-        try:
-            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise _Ended(STOPPED)
-            return working.result()
-        finally:
-            stopped.cancel()
-            if not working.done():
-                working.cancel()
-                await asyncio.wait({working})
-
     def _kept(self, number: int, step: Step, result: Result) -> StoredRun:
         return StoredRun(
             f"{self._experiment.identity}-{number}",
@@ -266,7 +254,7 @@ class _Course:
         why = away(step.plan, self._hosts)
         if why:
             yield Stage("waiting", f"waiting for a host to come back: {why}")
-            why = await self._unless_stopped(back(step.plan, self._hosts, self._waits.back))
+            why = await run_until(self._stop, back(step.plan, self._hosts, self._waits.back))
         if why:
             raise _Ended(why)
 
@@ -274,7 +262,7 @@ class _Course:
         """Have it made where it is not made already, and look whether it is."""
         variable = self._experiment.variable
         yield Stage("changing", f"looking whether it is so: {step.change}")
-        plan = await self._unless_stopped(looked(step.plan, self._hosts, self._waits.shown))
+        plan = await run_until(self._stop, looked(step.plan, self._hosts, self._waits.shown))
         why = missing(variable, step.value, plan, self._hosts)
         if why or (variable == "setup" and self._value != step.value):
             self._value = None
@@ -288,7 +276,7 @@ class _Course:
                     yield event
             yield Stage("changing", f"waiting until it is so: {step.change}")
             shown = until_shown(variable, step.value, plan, self._hosts, self._waits.shown)
-            plan, self._refusal = await self._unless_stopped(shown)
+            plan, self._refusal = await run_until(self._stop, shown)
             if self._refusal:
                 self._refusal = f"the change was not made: {self._refusal}"
                 return
@@ -302,12 +290,12 @@ class _Course:
             yield Stage("changing", f"the command between the runs makes it so: {step.change}")
             words = self._environment(number, step)
             making = run_between(self._experiment.between, words, self._waits.between)
-            self._refusal = await self._unless_stopped(making)
+            self._refusal = await run_until(self._stop, making)
             return
         yield ChangeWanted(step, f"{step.change} (now: {why})" if why else step.change)
         if self._change is None:
             raise _Ended(f"somebody has to change something, and nobody can be asked: {step.change}")
-        if not await self._unless_stopped(self._change(step)):
+        if not await run_until(self._stop, self._change(step)):
             raise _Ended(f"nobody makes the change: {step.change}")
 
     def _environment(self, number: int, step: Step) -> dict[str, str]:
