@@ -36,7 +36,7 @@ def termination_as_interrupt() -> Iterator[list[int]]:
     """SIGTERM and SIGHUP (closed terminal) become one SIGINT, so that a screen is left as by Ctrl-C: by default they
     would end the process at once and leave the terminal without a cursor and the namespaces of a self-test. SIGINT is
     handled even if the shell has set it to be ignored, as for background jobs. In the main thread only. Yields the list
-    list of signals received."""
+    of signals received."""
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:

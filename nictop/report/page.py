@@ -13,8 +13,7 @@ from nictop.model.text.terminal import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.runs.sentences import moment_words
 from nictop.rules import Diagnosis, HostFacts, diagnose
-from nictop.traffic.analysis.compared import compared
-from nictop.traffic.analysis.comparison import Comparison
+from nictop.traffic.analysis.comparison import Comparison, compared
 from nictop.traffic.results.selection import SetUp, StoredRun, set_ups
 
 NO_INVENTORY = "it had told nothing of its devices yet"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.cli.commands.report_subjects import subjects
+from nictop.cli.commands.report import subjects
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.files import write_new_file

@@ -1,4 +1,4 @@
-"""``nictop fix`` at work: the host, the finding, and its fix as actions."""
+"""``nictop fix`` and ``nictop setup``: observe the host, determine the actions, run them in a `ChangeSession`."""
 
 from __future__ import annotations
 
@@ -9,23 +9,27 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
 from nictop.changes.actions import Actions, ByHand, actions_of, fill
+from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
+from nictop.changes.guided_address import AddressWish
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.cli import output
-from nictop.cli.change.host import heard_host, needs_rates, one_finding, tells_without_rates
+from nictop.cli.change.host import heard_host, needs_inventory, needs_rates, one_finding, tells_without_rates
 from nictop.cli.change.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
+from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
-from nictop.rules import Finding, Fix
+from nictop.probe.records import Link, PciFunction
+from nictop.rules import Finding, Fix, HostFacts
 
 
-def carry_out(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
-    """The whole command; its exit code. `beside`: hosts that are looked at for rules that compare."""
-    return asyncio.run(_carried_out(options, host, beside, allowed))
+def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, allowed: bool) -> int:
+    """The whole command; its exit code. `beside`: hosts that are observed for rules that compare."""
+    return asyncio.run(_run_fix(options, host, beside, allowed))
 
 
-async def _carried_out(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
+async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
     output.narrate(f"looking at {', '.join(clean(one.label) for one in (host, *beside))}")
     async with AsyncExitStack() as stack:
         enough = needs_rates if beside else tells_without_rates(options.rule)
@@ -35,7 +39,7 @@ async def _carried_out(options: argparse.Namespace, host: Host, beside: Sequence
         finding = one_finding(heard, others, options.rule, options.subject)
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
         if options.script:
-            return output.write(_script(chosen))
+            return output.write(_fix_script(chosen))
         assert chosen.actions is not None
         errand = ChangeJob.of_finding(chosen.finding, chosen.fix)
         return await ChangeSession(options, heard, errand, chosen.actions.actions, others).run()
@@ -51,7 +55,7 @@ class Chosen:
     """With everything filled in; None: it is typed by hand."""
 
 
-def _script(chosen: Chosen) -> str:
+def _fix_script(chosen: Chosen) -> str:
     finding, fix = chosen.finding, chosen.fix
     about = f"{finding.subject or finding.host} {finding.title} ({finding.rule})"
     commands = chosen.actions.commands if chosen.actions is not None else None
@@ -77,3 +81,58 @@ def choose(finding: Finding, number: int | None, values: dict[str, str], *, by_h
         return Chosen(finding, typed, None)
     why = [f"{clean(fix.title)}: {clean(one.why)}" for fix, one in found if isinstance(one, ByHand)]
     raise NictopError("nictop cannot carry this out: " + ("; ".join(why) or "there is no fix"), "see nictop check")
+
+
+def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
+    """The whole command; its exit code."""
+    return asyncio.run(_run_setup(options, host, allowed))
+
+
+async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> int:
+    output.narrate(f"looking at {clean(host.label)}")
+    async with heard_host(options, host, allow_changes=allowed, enough=needs_inventory) as heard:
+        job = job_of(options, heard.watched)
+        actions = actions_of(job.fix)
+        if options.script:
+            return output.write(_setup_script(heard.source.name, job, actions))
+        if isinstance(actions, ByHand):
+            raise NictopError(f"nictop cannot carry this out: {clean(actions.why)}", "--script prints it")
+        return await ChangeSession(options, heard, ChangeJob.of_set_up(heard.source.name, job), actions.actions).run()
+
+
+def _setup_script(host: str, job: GuidedChange, actions: Actions | ByHand) -> str:
+    commands = actions.commands if isinstance(actions, Actions) else None
+    return script(host, job.title, job.fix, commands=commands, lasting=job.lasting)
+
+
+def job_of(options: argparse.Namespace, host: HostFacts) -> GuidedChange:
+    """The change that the options request of this host. Raises NictopError if it is not possible."""
+    if options.job == "make-vfs":
+        return make_vfs(host, _function(host, options.nic), options.number)
+    link = _link(host, options.nic)
+    if options.job == "give-address":
+        address = None if options.dhcp else options.static
+        return give_address(
+            host, link, AddressWish(address, options.gateway, options.default_route, options.new_profile)
+        )
+    if options.job == "use-queues":
+        return use_queues(host, link, options.number)
+    return spread_interrupts(host, link, options.cpus or parse_cpu_list(host.inventory.platform.online_cpus) or ())
+
+
+def _link(host: HostFacts, name: str) -> Link:
+    link = host.links_by_name.get(name)
+    if link is None:
+        raise NictopError(f"{clean(host.name)} has no interface {clean(name)}", "nictop show lists them")
+    return link
+
+
+def _function(host: HostFacts, name: str) -> PciFunction:
+    """By PCI address, or by the name of an interface on it."""
+    link = host.links_by_name.get(name)
+    address = name if link is None else link.pci_address or ""
+    if link is None and name not in host.functions:
+        raise NictopError(f"{clean(host.name)} has no port {clean(name)}", "an interface, or a PCI address")
+    if address not in host.functions:
+        raise NictopError(f"{clean(name)} is no PCI function: it has no virtual functions")
+    return host.functions[address]

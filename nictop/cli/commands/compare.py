@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.runs import comparison as comparison_text
     from nictop.report.runs import json as run_json
     from nictop.report.runs import markdown as run_markdown
-    from nictop.traffic.analysis.compared import compared
+    from nictop.traffic.analysis.comparison import compared
     from nictop.traffic.results.selection import chosen, directory
 
     if options.schema:

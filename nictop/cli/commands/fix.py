@@ -48,9 +48,9 @@ def run(options: argparse.Namespace) -> int:
         raise NictopError(f"there is no rule {options.rule}", "nictop check --explain lists them")
     host, *beside = meant_hosts(options.host, options.beside)
     allowed = allowed_by(options, host)
-    from nictop.cli.change.run import carry_out
+    from nictop.cli.change.run import run_fix
 
-    return carry_out(options, host, beside, allowed=allowed)
+    return run_fix(options, host, beside, allowed=allowed)
 
 
 def _number(text: str) -> int:

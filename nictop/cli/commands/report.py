@@ -1,11 +1,15 @@
-"""``nictop report``: what hosts say, now or in a recording, and runs that were kept, as one page for somebody else."""
+"""``nictop report``: hosts, now or in a recording, and stored runs, as one page for somebody else."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
@@ -14,13 +18,15 @@ from nictop.cli.recorded import add_moment
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
-    from nictop.cli.commands.report_subjects import Subjects
     from nictop.hosts.observe import Answer
     from nictop.traffic.results.selection import StoredRun
 
 SHORTEST_WATCH, LONGEST_WATCH = 1.0, 60.0
 DEFAULT_WATCH = 10.0
-"""Seconds of rates: as many as the rules want that look the longest."""
+"""Seconds of rates: the longest window that a rule needs."""
+MIN_PREFIX_CHARS = 4
+"""Characters of the beginning of an identity; a shorter word is the name of a host."""
+HEX_DIGITS = frozenset("0123456789abcdef")
 ENDINGS = {"html": "html", "markdown": "md"}
 
 EPILOG = """\
@@ -68,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from nictop.cli.commands.report_subjects import subjects
     from nictop.files import refuse_taken
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
@@ -77,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     wall = time.time()
     path = options.output or f"nictop-report-{time.strftime('%Y%m%d-%H%M%S')}.{ENDINGS[options.format]}"
     if path != "-" and not options.force:
-        refuse_taken(path)  # before anybody waits for hosts
+        refuse_taken(path)  # before hosts are observed
     at: str | None = options.at
     answers = _answers(named, at, options)
     runs = (*_recorded_runs(named, at), *named.runs)
@@ -98,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
-    """What the hosts say, and what they had said in the recordings; of runs alone no host is asked."""
+    """Answers of the recordings and of the hosts; if only runs are named, no host is observed."""
     from nictop.cli.hosts import answers
     from nictop.cli.recorded import recorded_answers
 
@@ -112,7 +117,7 @@ def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tu
 
 
 def _recorded_runs(named: Subjects, at: str | None) -> Iterator[StoredRun]:
-    """The runs in the recordings, as far as they were over by then; why one has no result is said."""
+    """The runs in the recordings that had ended by then; for the others the reason is printed."""
     from nictop.recording.reader import Recording
     from nictop.recording.time_spec import moment
     from nictop.replay.results import recorded_results
@@ -138,3 +143,78 @@ def _write(page: str, path: str, options: argparse.Namespace) -> None:
 
 def _watch(text: str) -> float:
     return seconds(text, SHORTEST_WATCH, LONGEST_WATCH)
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """The subjects of a report, in the order of the command line."""
+
+    hosts: tuple[str, ...] = ()
+    """As on the command line."""
+    recordings: tuple[str, ...] = ()
+    """Paths."""
+    runs: tuple[StoredRun, ...] = ()
+
+    @property
+    def asks_hosts(self) -> bool:
+        """Hosts are observed: those that are named, or this one if there are no other subjects."""
+        return bool(self.hosts) or not (self.recordings or self.runs)
+
+
+def subjects(words: Sequence[str]) -> Subjects:
+    """Each word is a file, an identity or label of stored runs, or else a host. Raises NictopError for a file that is
+    neither a recording nor a result."""
+    from nictop.recording.file.open import is_recording
+
+    hosts: list[str] = []
+    recordings: list[str] = []
+    runs: list[StoredRun] = []
+    kept: list[StoredRun] | None = None
+    for word in words:
+        if is_recording(word):
+            recordings.append(word)
+            continue
+        if _is_file(word):
+            runs += _of_file(word)
+            continue
+        kept = _all_kept() if kept is None else kept
+        here = _runs_of(word, kept)
+        runs += here
+        hosts += () if here else (word,)
+    return Subjects(tuple(hosts), tuple(recordings), tuple(runs))
+
+
+def _is_file(word: str) -> bool:
+    return os.sep in word or word.endswith(".json") or os.path.isfile(word)
+
+
+def _of_file(path: str) -> list[StoredRun]:
+    """One result, or all results of a directory."""
+    from nictop.traffic.results.selection import kept_runs, read
+
+    if os.path.isdir(path):
+        return [run for _, run in reversed(kept_runs(Path(path)).runs)]
+    return [read(Path(path))]
+
+
+def _all_kept() -> list[StoredRun]:
+    """Oldest first; [] if there is no directory for them."""
+    from nictop.traffic.results.selection import directory, kept_runs
+
+    with suppress(NictopError):  # no home directory, so no runs
+        return [run for _, run in reversed(kept_runs(directory(os.environ)).runs)]
+    return []
+
+
+def _runs_of(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
+    """The runs with this label, identity or beginning of an identity, or one of their values; [] for a host."""
+    from nictop.traffic.results.selection import found
+
+    names = {name for run in kept for name in (run.label, run.identity, run.experiment) if name}
+    begins = (
+        len(word) >= MIN_PREFIX_CHARS and HEX_DIGITS.issuperset(word) and any(one.startswith(word) for one in names)
+    )
+    if word in names or word.rpartition(":")[0] in names or begins:
+        with suppress(NictopError):
+            return found(word, kept)
+    return []

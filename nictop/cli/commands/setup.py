@@ -55,9 +55,9 @@ def _job(
 def run(options: argparse.Namespace) -> int:
     (host,) = meant_hosts(options.host, ())
     allowed = allowed_by(options, host)
-    from nictop.cli.change.guided_run import carry_out
+    from nictop.cli.change.run import run_setup
 
-    return carry_out(options, host, allowed=allowed)
+    return run_setup(options, host, allowed=allowed)
 
 
 def _number(text: str) -> int:

@@ -145,7 +145,7 @@ def print_measured(
     from nictop.report.runs import comparison as comparison_text
     from nictop.report.runs import markdown as run_markdown
     from nictop.report.runs import text as run_text
-    from nictop.traffic.analysis.compared import comparison_of
+    from nictop.traffic.analysis.comparison import comparison_of
 
     comparison, names = comparison_of(runs)
     if options.format == "json" and experiment is not None:

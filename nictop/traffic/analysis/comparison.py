@@ -16,7 +16,9 @@ from typing import Literal
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import counted
+from nictop.traffic.plan.variables import VARIABLES
 from nictop.traffic.results.result import Result
+from nictop.traffic.results.selection import StoredRun, set_ups
 
 FEWEST = 3
 """Pairs below which nothing is said; five and more are worth having."""
@@ -224,3 +226,20 @@ def cost_words(cost: Cost) -> str:
     before = units.significant(cost.a.median) if cost.a is not None else units.UNKNOWN
     after = units.significant(cost.b.median) if cost.b is not None else units.UNKNOWN
     return f"{cost.role} {before} → {after} cores per Gb/s"
+
+
+def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[str, str]]:
+    """The comparison of an experiment of kind "compare", and the names of its set-ups; None for other experiments, or
+    if one set-up has no run yet."""
+    found = set_ups(runs) if runs and runs[0].kind == "compare" else ()
+    if len(found) != 2:
+        return None, ("A", "B")
+    (name_a, a), (name_b, b) = found
+    return compared(a, b, (name_a, name_b)), (name_a, name_b)
+
+
+def compared(a: Sequence[StoredRun], b: Sequence[StoredRun], names: tuple[str, str]) -> Comparison:
+    """Set-up A against B; what was varied by the experiment may differ."""
+    variables = {one.variable for one in (*a, *b)} & VARIABLES.keys()
+    meant = [fact for name in sorted(variables) for fact in VARIABLES[name].facts]
+    return compare([one.result for one in a], [one.result for one in b], names=names, compared=meant)

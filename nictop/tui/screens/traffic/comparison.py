@@ -12,8 +12,7 @@ from textual.screen import Screen
 from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean
 from nictop.report.runs.comparison import comparison_text
-from nictop.traffic.analysis.compared import compared
-from nictop.traffic.analysis.comparison import Comparison, Verdict
+from nictop.traffic.analysis.comparison import Comparison, Verdict, compared
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys.traffic import COMPARISON_KEYS
 from nictop.tui.widgets.base.key_footer import KeyFooter
