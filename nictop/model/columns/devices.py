@@ -13,7 +13,7 @@ from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import NO_ADDRESS, driver_words, pcie_words
 from nictop.model.facts.links import link_name
 from nictop.model.facts.summary import ranked_addresses
-from nictop.model.managers.profile_names import profile_name
+from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.summary import ranked_addresses
-from nictop.model.managers.profile_names import profile_name
+from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -48,7 +48,7 @@ class NicRow:
     """None: the line of a host without NICs."""
     pci: PciFunction | None = None
     profile: tuple[str, Tone] = ("", "dim")
-    """Who runs it, in a word (see `profile_names`); "": nobody, or not known."""
+    """Who runs it, in a word (see `profile_name`); "": nobody, or not known."""
     rates: LinkRates | None = None
     """The newest that were heard, however long ago."""
     severity: str | None = None

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, place
 from nictop.model.managers.networkmanager_states import FAILED, UNMANAGED, state_phrase
+from nictop.model.managers.profile_match import is_made_up
+from nictop.model.snapshot import ARPHRD_VOID, Snapshot
+from nictop.model.text import units
 from nictop.probe.records import ConfigurationEntry, Inventory, Link, ManagedDevice, NetworkdLink, Profile
 
 if TYPE_CHECKING:
@@ -32,6 +35,10 @@ NETPLAN_FILE = "netplan-"
 """In the names of the files that netplan writes below /run/systemd/network."""
 IFF_LOOPBACK = 0x8
 BY_FILE: dict[str, ManagerName] = {"ifupdown": "ifupdown", "ifcfg": "network-scripts"}
+COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network-scripts": "ifcfg"}
+"""Shorter names for a table column."""
+ACTIVATED = 100
+"""NM_DEVICE_STATE_ACTIVATED"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
     written_by = next((entry.owner for entry in entries if entry.owner in ("netplan", "cloud-init")), None)
     files = tuple(place(entry) for entry in entries)
     if device is not None and is_managed(device) and not described_only(device, active_profile(device, inventory)):
-        tone: Tone = "good" if device.state == 100 else "bad" if device.state == FAILED else "warn"
+        tone: Tone = "good" if device.state == ACTIVATED else "bad" if device.state == FAILED else "warn"
         return LinkManager("NetworkManager", state_phrase(device.state, device.reason), tone, written_by, files)
     networkd = inventory.networkd.get(link.ifindex)
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
@@ -114,3 +121,28 @@ def _why_nobody(device: ManagedDevice | None, networkd: NetworkdLink | None, inv
         parts.append(f"systemd-networkd: {NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, ''))[0]}")
     parts += [f"{one.name} does not run (unit {one.unit})" for one in inventory.stopped_managers]
     return "; ".join(parts) or "no manager of networks runs here that knows it"
+
+
+def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
+    """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired connection 1``,
+    ``networkd``, ``netplan``; a dash if the link has neither. The tone is "warn" for a profile that NetworkManager
+    generated or that is not active yet, "bad" if it failed. Names of profiles are arbitrary text, not escaped here."""
+    inventory, configuration = snapshot.inventory, snapshot.configuration
+    if inventory is None or configuration is None or link.type == ARPHRD_VOID:
+        return units.UNKNOWN, "dim"
+    manager = inventory.networkmanager
+    device = manager.devices.get(link.ifindex) if manager is not None else None
+    if device is not None and is_managed(device):
+        profile = active_profile(device, inventory)
+        if not described_only(device, profile):
+            if profile is None:
+                return units.UNKNOWN, "bad" if device.state == FAILED else "dim"
+            usual = device.state == ACTIVATED and not is_made_up(profile)
+            return profile.id, "bad" if device.state == FAILED else "normal" if usual else "warn"
+    elif not inventory.networkd and not inventory.configuration:
+        return units.UNKNOWN, "dim"
+    found = link_manager(link, inventory, configuration)
+    if found.name in ("nobody", "the kernel", "NetworkManager"):
+        return units.UNKNOWN, "dim"
+    name = found.written_by if found.written_by == "netplan" else COLUMN_NAMES.get(found.name, found.name)
+    return name, "bad" if found.tone == "bad" else "warn" if found.tone == "warn" else "normal"

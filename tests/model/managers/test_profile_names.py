@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from nictop.model.columns.devices import COLUMNS, visible_columns
-from nictop.model.managers.profile_names import profile_name
+from nictop.model.managers.link_managers import profile_name
 from nictop.model.snapshot import Snapshot, advance
 from tests.support.findings import host_of_case
 from tests.support.lines import change, hello
