@@ -1,5 +1,6 @@
-"""What hosts say, for Prometheus: raw counters and findings, in the text that it reads over HTTP.
+"""Counters and findings of hosts for Prometheus, over HTTP.
 
-`catalogue` is the table of all metrics; `collector` turns snapshots into samples, `exposition` samples into text,
-`server` answers requests with it, `service` keeps the hosts followed and diagnosed meanwhile.
+`catalogue` is the table of all metrics: a new one is a row there, and its values in `collector`. `series` determines
+which objects of a host are exported under which labels, `collector` turns a snapshot into samples, `exposition` samples
+into text, `server` is the HTTP server, and `service` observes and diagnoses the hosts (`scraped_host`) meanwhile.
 """

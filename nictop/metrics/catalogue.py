@@ -1,7 +1,7 @@
-"""Every metric that nictop offers to Prometheus: name, kind, unit, labels, what it says and where it comes from.
+"""All metrics that nictop exports to Prometheus: name, type, unit, labels, help text and source.
 
-Reads nothing. Names follow the conventions of Prometheus: base units, a unit as the last word, counters raw since boot
-or driver load (``_total`` is added to what is written), so that ``rate()`` sees resets as resets.
+Names follow the conventions of Prometheus: base units, the unit as the last word. Counters are raw, since boot or
+driver load, so that ``rate()`` recognises resets; ``_total`` is appended to their name in the text.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ Kind = Literal["gauge", "counter", "info"]
 
 @dataclass(frozen=True)
 class Metric:
-    """One row of the table: a metric family of OpenMetrics."""
+    """A metric family of OpenMetrics."""
 
     name: str
-    """Of the family: without ``_total`` and ``_info``."""
+    """Without ``_total`` and ``_info``."""
     kind: Kind
     unit: str
-    """The last word of the name, "" for a plain number."""
+    """The last word of the name; "" if it has no unit."""
     labels: tuple[str, ...]
     help: str
     source: str
-    """Kernel file, netlink attribute, or which part of nictop."""
+    """Kernel file, netlink attribute, or part of nictop."""
 
     @property
     def sample(self) -> str:
-        """The name on each of its lines."""
+        """The name in its lines."""
         return self.name + {"gauge": "", "counter": "_total", "info": "_info"}[self.kind]
 
 
@@ -214,5 +214,5 @@ METRICS: tuple[Metric, ...] = (
 )
 """In the order in which they are written."""
 
-PLACES: dict[str, int] = {metric.name: place for place, metric in enumerate(METRICS)}
+METRIC_INDEXES: dict[str, int] = {metric.name: index for index, metric in enumerate(METRICS)}
 """Name → position in `METRICS`, by which samples name their metric."""

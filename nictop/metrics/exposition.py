@@ -1,8 +1,7 @@
-"""Samples become the text that Prometheus reads: OpenMetrics 1.0, or the older format for those that ask for it.
+"""Samples as text for Prometheus: OpenMetrics 1.0, or the older text format if that is requested.
 
-Reads nothing. Which one is wanted, and how it is called, is said by prometheus-client; its own writer is not used,
-since it takes many times as long for thousands of series (see the benchmark): what stands before a number is made
-once by those who make the samples, and kept.
+prometheus-client decides about the format and its content type. Its own writer is not used: for thousands of series it
+takes many times as long (see the benchmark). Here the part of a line before the value is cached with the series.
 """
 
 from __future__ import annotations
@@ -16,29 +15,29 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from nictop.metrics.catalogue import METRICS, Metric
 from nictop.metrics.series import Sample
 
-LARGEST = 1 << 64
+MAX_VALUE = 1 << 64
 
-GZIP = 31
-"""Window bits of zlib: 15, and a gzip header."""
+GZIP_WBITS = 31
+"""For zlib: a window of 15 bits, and a gzip header."""
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """What the ``Accept`` of a request asks for, decided as prometheus-client does."""
+    """Whether ``Accept`` of a request prefers OpenMetrics, as prometheus-client decides."""
     try:
         _, content_type = choose_encoder(accept)
-    except (TypeError, ValueError):  # a version that is no number
+    except (TypeError, ValueError):  # a version that is not a number
         return False
     return content_type.startswith("application/openmetrics-text")
 
 
 def wants_gzip(accept_encoding: str) -> bool:
-    """What the ``Accept-Encoding`` of a request asks for."""
+    """Whether ``Accept-Encoding`` of a request allows gzip."""
     return bool(gzip_accepted(accept_encoding))
 
 
 def compressed(body: bytes) -> bytes:
-    """gzip at its quickest: lines that differ in a few characters become a twentieth all the same."""
-    work = zlib.compressobj(1, wbits=GZIP)
+    """gzip at its fastest level: the lines are similar, so the result has a twentieth of the size."""
+    work = zlib.compressobj(1, wbits=GZIP_WBITS)
     return work.compress(body) + work.flush()
 
 
@@ -47,17 +46,17 @@ def content_type(openmetrics: bool) -> str:
 
 
 def text(samples: Iterable[Sample], *, openmetrics: bool) -> bytes:
-    """One answer: the samples by metric, in the order of the catalogue. Numbers that no kernel has are left out:
-    counters below zero, what does not fit into 64 bits, and what is none."""
+    """The samples grouped by metric, in the order of the catalogue. Invalid values are left out: counters below zero,
+    more than 64 bits, NaN."""
     lines: tuple[list[str], ...] = tuple([] for _ in METRICS)
-    for place, beginning, value in samples:
-        if 0 <= value < LARGEST or (value < 0 and value > -LARGEST and METRICS[place].kind != "counter"):
-            lines[place].append(f"{beginning}{value}\n")
+    for index, start, value in samples:
+        if 0 <= value < MAX_VALUE or (value < 0 and value > -MAX_VALUE and METRICS[index].kind != "counter"):
+            lines[index].append(f"{start}{value}\n")
     parts: list[str] = []
-    for metric, its in zip(METRICS, lines, strict=True):
-        if its:
+    for metric, metric_lines in zip(METRICS, lines, strict=True):
+        if metric_lines:
             parts.append(_head(metric, openmetrics=openmetrics))
-            parts += its
+            parts += metric_lines
     if openmetrics:
         parts.append("# EOF\n")
     return "".join(parts).encode()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from nictop.metrics.catalogue import METRICS, PLACES
+from nictop.metrics.catalogue import METRIC_INDEXES, METRICS
 from nictop.model.queues.driver_counters import QueuePositions
 from nictop.model.queues.plan import QueuePlan, make_queue_plan
 from nictop.model.snapshot import Snapshot
@@ -20,12 +20,12 @@ from nictop.probe.records import LINK_COUNTERS, Inventory, Link, PciFunction
 
 Labels = tuple[str, ...]
 Sample = tuple[int, str, float]
-"""Position in the catalogue, the beginning of the line (`line_start`), the number."""
+"""Index in the catalogue, start of the line (`line_start`), value."""
 
-MOST_LINKS = 128
-"""Those with a device come first, then the oldest: containers that come and go do not push out a NIC."""
+MAX_EXPORTED_LINKS = 128
+"""First those with a device, then the oldest: short-lived containers do not displace a NIC."""
 
-MEGABIT = 125_000
+BYTES_PER_MEGABIT = 125_000
 """Bytes."""
 
 MAX_LABEL_CHARS = 128
@@ -33,11 +33,13 @@ MAX_LABEL_CHARS = 128
 
 _SIDES = ("rx", "tx")
 _SUMS = {"bytes": "bytes", "packets": "packets", "errors": "errors", "dropped": "drops"}
-_SUM_PLACES = {
-    f"{side}_{counter}": (PLACES[f"nictop_link_{name}"], side) for side in _SIDES for counter, name in _SUMS.items()
+_SUM_METRICS = {
+    f"{side}_{counter}": (METRIC_INDEXES[f"nictop_link_{name}"], side)
+    for side in _SIDES
+    for counter, name in _SUMS.items()
 }
-_NO_CAUSES = {*_SUM_PLACES, "multicast", "rx_compressed", "tx_compressed"}
-_CAUSE = PLACES["nictop_link_error_causes"]
+_NO_CAUSES = {*_SUM_METRICS, "multicast", "rx_compressed", "tx_compressed"}
+_CAUSE = METRIC_INDEXES["nictop_link_error_causes"]
 
 
 _NAMES = tuple((metric.sample, metric.labels) for metric in METRICS)
@@ -54,67 +56,65 @@ def label_value(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def line_start(place: int, values: Sequence[str]) -> str:
-    """The part of a line before its value: ``name{label="value",…} ``. A label whose value is "" is left out. `place`:
-    position of the metric in the catalogue."""
-    name, labels = _NAMES[place]
+def line_start(index: int, values: Sequence[str]) -> str:
+    """The part of a line before its value: ``name{label="value",…} ``. A label whose value is "" is left out. `index`:
+    of the metric in the catalogue."""
+    name, labels = _NAMES[index]
     inner = ",".join([f'{label}="{label_value(value)}"' for label, value in zip(labels, values, strict=True) if value])
     return f"{name}{{{inner}}} " if inner else f"{name} "
 
 
 @dataclass(frozen=True, eq=False)
 class LinkLayout:
-    """One netdev that has series."""
+    """One netdev with series."""
 
     link: Link
     device: str
-    """Its label."""
+    """Value of its label."""
     counters: tuple[tuple[int, int, str], ...]
-    """(position in `LINK_COUNTERS`, in the catalogue, beginning of the line)."""
+    """(position in `LINK_COUNTERS`, index in the catalogue, start of the line)."""
     queues: dict[tuple[str, int], QueuePositions]
-    """("rx" or "tx", queue number) → where its numbers stand among the driver counters."""
+    """("rx" or "tx", queue number) → positions of its values in the driver counters."""
     channels: dict[int, str]
-    """vmbus channel id → queue number, "" where it is not known."""
+    """vmbus channel id → queue number, "" if it is not known."""
 
 
 SeriesLines = tuple[tuple[int, str], ...]
-"""(position in the catalogue, beginning of the line)."""
+"""(index in the catalogue, start of the line)."""
 ProcessorLines = tuple[SeriesLines, SeriesLines, SeriesLines]
 """Times, softirqs and softnet of one CPU."""
 
 
 @dataclass(frozen=True, eq=False)
 class HostSeries:
-    """One host."""
-
     links: tuple[LinkLayout, ...]
     facts: tuple[Sample, ...]
-    """What does not move: gauges and infos of host and links."""
+    """Samples that change only with the inventory: gauges and infos of host and links."""
     vectors: dict[int, Labels]
-    """IRQ number → host, device, interrupt, vector, queue; by number."""
+    """IRQ number → host, device, interrupt, vector, queue; sorted by number."""
     left_out: int
     """Links without series."""
-    kept: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
-    """Beginnings of the lines of queues and vectors, made when they are first met."""
+    line_starts: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
+    """Starts of the lines of queues and vectors, cached when first used."""
     processors: dict[int, ProcessorLines] = field(default_factory=dict)
-    """The same of CPUs."""
+    """The same for CPUs."""
 
 
 def sample(name: str, labels: Labels, value: float) -> Sample:
-    """One that is not met thousands of times: of the metric `name`, with the values of its labels."""
-    place = PLACES[name]
-    return place, line_start(place, labels), value
+    """A sample of the metric `name` with these label values. Its line is not cached."""
+    index = METRIC_INDEXES[name]
+    return index, line_start(index, labels), value
 
 
 def layout(host: str, snapshot: Snapshot) -> HostSeries:
-    """The layout of a host under this name."""
+    """The series of the host with this name."""
     inventory = snapshot.inventory
     functions = {one.address: one for one in snapshot.pci}
     wanted = sorted(snapshot.links.values(), key=lambda link: (link.bus is None, link.ifindex))
     links: dict[str, LinkLayout] = {}
     facts = list(_host_facts(host, snapshot))
     claimed: dict[int, Labels] = {}
-    for link in wanted[:MOST_LINKS]:
+    for link in wanted[:MAX_EXPORTED_LINKS]:
         device = label_value(link.name)
         if device in links:
             continue
@@ -122,7 +122,7 @@ def layout(host: str, snapshot: Snapshot) -> HostSeries:
         links[device] = _link_layout(host, link, plan)
         facts += _link_facts(host, link, functions.get(link.pci_address or ""))
         for number, labels in _link_vectors(host, link, plan):
-            claimed[number] = (host, "", "") if number in claimed else labels  # of two ports: nobody knows whose
+            claimed[number] = (host, "", "") if number in claimed else labels  # of two ports: unknown of which
     return HostSeries(
         links=tuple(links.values()),
         facts=tuple(facts),
@@ -134,9 +134,9 @@ def layout(host: str, snapshot: Snapshot) -> HostSeries:
 def _link_layout(host: str, link: Link, plan: QueuePlan) -> LinkLayout:
     counters = []
     for position, name in enumerate(LINK_COUNTERS):
-        if name in _SUM_PLACES:
-            place, side = _SUM_PLACES[name]
-            counters.append((position, place, line_start(place, (host, link.name, side))))
+        if name in _SUM_METRICS:
+            index, side = _SUM_METRICS[name]
+            counters.append((position, index, line_start(index, (host, link.name, side))))
         elif name not in _NO_CAUSES and link.bus is not None:
             counters.append((position, _CAUSE, line_start(_CAUSE, (host, link.name, name))))
     queues = {}
@@ -190,4 +190,4 @@ def _link_facts(host: str, link: Link, function: PciFunction | None) -> Iterable
         yield sample("nictop_link_carrier_changes", key, link.carrier_changes)
     settings = link.ethtool.settings
     if settings is not None and settings.speed is not None:
-        yield sample("nictop_link_speed_bytes_per_second", key, settings.speed * MEGABIT)
+        yield sample("nictop_link_speed_bytes_per_second", key, settings.speed * BYTES_PER_MEGABIT)

@@ -15,7 +15,7 @@ from prometheus_client import ProcessCollector
 from nictop import __version__
 from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.specification import Host
-from nictop.metrics.catalogue import PLACES
+from nictop.metrics.catalogue import METRIC_INDEXES
 from nictop.metrics.collector import finding_samples
 from nictop.metrics.exposition import compressed, content_type, text, wants_gzip, wants_openmetrics
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
@@ -121,7 +121,7 @@ class MetricsService:
         yield sample("nictop_diagnoses", (), self._diagnoses)
         yield sample("nictop_diagnosis_cpu_seconds", (), self._diagnosis_seconds)
         for family in self._process.collect():
-            if family.name in PLACES and family.samples:
+            if family.name in METRIC_INDEXES and family.samples:
                 yield sample(family.name, (), family.samples[0].value)
 
 

@@ -182,18 +182,18 @@ def test_two_names_that_look_alike_are_no_duplicate() -> None:
 def test_containers_do_not_push_out_a_nic() -> None:
     snapshot = host()
     nic = next(link for link in snapshot.links.values() if link.bus is not None)
-    many = [veth(ifindex, f"veth{ifindex}") for ifindex in range(1000, 1000 + 2 * layout.MOST_LINKS)]
+    many = [veth(ifindex, f"veth{ifindex}") for ifindex in range(1000, 1000 + 2 * layout.MAX_EXPORTED_LINKS)]
     found = of_host(with_links(snapshot, *many, replace(nic, ifindex=5000)))
-    assert len(those(found, "nictop_link_carrier")) == layout.MOST_LINKS
+    assert len(those(found, "nictop_link_carrier")) == layout.MAX_EXPORTED_LINKS
     assert those(found, "nictop_link_carrier", device=nic.name)
     assert those(found, "nictop_link_carrier", device="veth1000")
     (left_out,) = those(found, "nictop_host_left_out", what="links").values()
-    assert left_out == layout.MOST_LINKS + 1
+    assert left_out == layout.MAX_EXPORTED_LINKS + 1
 
 
 def test_every_kind_has_a_limit_and_what_is_beyond_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("QUEUES", 3), ("INTERRUPTS", 2), ("CPUS", 1), ("VFS", 2), ("FINDINGS", 1)):
-        monkeypatch.setattr(limits, f"MOST_{name}", value)
+        monkeypatch.setattr(limits, f"MAX_EXPORTED_{name}", value)
     snapshot = host()
     vectors = [one.number for one in snapshot.inventory.interrupts] if snapshot.inventory else []
     ifindex = min(snapshot.links)
@@ -292,10 +292,10 @@ def test_findings_by_rule_severity_and_subject() -> None:
 
 
 def test_findings_of_one_subject_are_one_series_and_bounded() -> None:
-    many = [finding(host="vm", subject=f"s{number}") for number in range(limits.MOST_FINDINGS + 5)]
+    many = [finding(host="vm", subject=f"s{number}") for number in range(limits.MAX_EXPORTED_FINDINGS + 5)]
     same = [finding(host="vm", subject="s0", title="another"), finding(host="other")]
     found = told(finding_samples("vm", Diagnosis((*many, *same), (Skipped("r", "vm", "x", ""),) * 2)))
-    assert len(those(found, "nictop_finding")) == limits.MOST_FINDINGS
+    assert len(those(found, "nictop_finding")) == limits.MAX_EXPORTED_FINDINGS
     assert found[series("nictop_host_left_out", host="vm", what="findings")] == 5
     assert found[series("nictop_host_skipped_rules", host="vm")] == 1
 

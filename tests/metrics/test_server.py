@@ -1,4 +1,4 @@
-"""The HTTP side, over real sockets: what is served, what is refused, and that nobody keeps anybody waiting."""
+"""The HTTP server over real sockets: responses, refused requests, and that no client delays another."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from nictop.metrics.server import (
 LIMIT = 90.0
 LOOPBACK = ListenAddress("127.0.0.1", 0)
 LARGE = b"x" * 8_000_000
-"""More than the buffers of a socket on loopback hold."""
+"""More than the buffers of a loopback socket."""
 
 
 def metrics(accept: str, encoding: str) -> Response:
@@ -48,13 +48,13 @@ async def serving(**options: float) -> AsyncIterator[tuple[str, int]]:
             await asyncio.open_connection(address, int(port))
 
 
-async def everything(place: tuple[str, int], sent: bytes) -> bytes:
-    """What is answered until the server closes the connection."""
-    reader, writer = await asyncio.open_connection(*place)
+async def exchange(server: tuple[str, int], sent: bytes) -> bytes:
+    """All data that the server sends until it closes the connection."""
+    reader, writer = await asyncio.open_connection(*server)
     writer.write(sent)
-    said = await asyncio.wait_for(reader.read(), LIMIT)
+    received = await asyncio.wait_for(reader.read(), LIMIT)
     writer.close()
-    return said
+    return received
 
 
 def get(path: str, *headers: str, version: str = "HTTP/1.1") -> bytes:
@@ -65,18 +65,20 @@ def get(path: str, *headers: str, version: str = "HTTP/1.1") -> bytes:
 
 
 async def test_metrics_and_help() -> None:
-    async with serving() as place:
-        said = await everything(place, get("/metrics?x=1", "ACCEPT: a", "accept-encoding: gzip", "Connection: close"))
-        head, _, body = said.partition(b"\r\n\r\n")
+    async with serving() as server:
+        received = await exchange(
+            server, get("/metrics?x=1", "ACCEPT: a", "accept-encoding: gzip", "Connection: close")
+        )
+        head, _, body = received.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 OK\r\n") and b"\r\nContent-Length: 6\r\n" in head
         assert body == b"a|gzip"
-        assert (await everything(place, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP)
+        assert (await exchange(server, get("/", version="HTTP/1.0"))).endswith(b"\r\n\r\n" + HELP)
 
 
-async def test_a_connection_is_used_again() -> None:
-    async with serving() as place:
-        said = await everything(place, get("/metrics") + get("/no") + get("/metrics", "Connection: close"))
-        assert [part.split(b"\r\n")[0] for part in said.split(b"HTTP/1.1 ")[1:]] == [
+async def test_a_connection_is_reused() -> None:
+    async with serving() as server:
+        received = await exchange(server, get("/metrics") + get("/no") + get("/metrics", "Connection: close"))
+        assert [part.split(b"\r\n")[0] for part in received.split(b"HTTP/1.1 ")[1:]] == [
             b"200 OK",
             b"404 Not Found",
             b"200 OK",
@@ -101,44 +103,44 @@ async def test_a_connection_is_used_again() -> None:
         (b"GET /../../etc/passwd HTTP/1.0\r\n\r\n", 404),
     ],
 )
-async def test_what_is_refused(sent: bytes, status: int) -> None:
-    async with serving() as place:
-        said = await everything(place, sent)
-        assert said.startswith(f"HTTP/1.1 {status} ".encode())
-        assert b"\r\nConnection: close\r\n" in said
-        assert (b"Allow: GET" in said) is (status == 405)
+async def test_refused_requests(sent: bytes, status: int) -> None:
+    async with serving() as server:
+        received = await exchange(server, sent)
+        assert received.startswith(f"HTTP/1.1 {status} ".encode())
+        assert b"\r\nConnection: close\r\n" in received
+        assert (b"Allow: GET" in received) is (status == 405)
 
 
 @given(head=st.binary(max_size=200))
-def test_any_bytes_are_a_request_or_refused(head: bytes) -> None:
-    said = parse_request(head + b"\r\n\r\n")
-    assert isinstance(said, HttpRequest) or (said.status >= 400 and not said.keep)
+def test_any_bytes_are_a_request_or_an_error_response(head: bytes) -> None:
+    received = parse_request(head + b"\r\n\r\n")
+    assert isinstance(received, HttpRequest) or (received.status >= 400 and not received.keep)
 
 
 # ---------------------------------------------------------------------------------------------------- slow clients
 
 
-async def test_who_does_not_finish_a_request_is_told_so() -> None:
-    async with serving(timeout=0.05) as place:
-        assert (await everything(place, b"GET /metr")).startswith(b"HTTP/1.1 408 ")
+async def test_an_incomplete_request_gets_status_408() -> None:
+    async with serving(timeout=0.05) as server:
+        assert (await exchange(server, b"GET /metr")).startswith(b"HTTP/1.1 408 ")
 
 
-async def test_who_says_nothing_is_let_go() -> None:
-    async with serving(idle=0.05) as place:
-        assert await everything(place, b"") == b""
+async def test_an_idle_connection_is_closed() -> None:
+    async with serving(idle=0.05) as server:
+        assert await exchange(server, b"") == b""
 
 
-async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
-    async with serving(timeout=0.5) as place:
-        greedy = socket.create_connection(place)
+async def test_a_client_that_does_not_read_delays_no_other_and_is_closed() -> None:
+    async with serving(timeout=0.5) as server:
+        client = socket.create_connection(server)
         try:
-            greedy.sendall(get("/metrics", "Accept: large"))
+            client.sendall(get("/metrics", "Accept: large"))
             for _ in range(3):
-                assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
-            reader, writer = await asyncio.open_connection(sock=greedy)
+                assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
+            reader, writer = await asyncio.open_connection(sock=client)
             await asyncio.sleep(0)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
-            await until_closed(place)
+            await until_closed(server)
             writer.transport.resume_reading()  # type: ignore[attr-defined]
             try:
                 taken = len(await asyncio.wait_for(reader.read(), LIMIT))
@@ -147,78 +149,78 @@ async def test_who_takes_nothing_blocks_nobody_and_is_let_go() -> None:
             assert taken < len(LARGE)
             writer.close()
         finally:
-            greedy.close()
+            client.close()
 
 
-def conversations() -> int:
-    """Connections that the server holds."""
+def open_connections() -> int:
+    """Connections of the server."""
     return len([task for task in asyncio.all_tasks() if "_serve_connection" in repr(task)])
 
 
-async def until_closed(place: tuple[str, int]) -> None:
-    """Wait until the server has no other connection than the one that asks."""
-    while conversations() > 0:
-        assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
+async def until_closed(server: tuple[str, int]) -> None:
+    """Wait until the server has no other connection than the one of the request."""
+    while open_connections() > 0:
+        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
 
 
-async def test_silent_connections_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_connection_is_closed_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 3)
-    async with serving() as place:
-        silent = [await asyncio.open_connection(*place) for _ in range(5)]
-        assert (await everything(place, get("/", "Connection: close"))).endswith(HELP)
+    async with serving() as server:
+        silent = [await asyncio.open_connection(*server) for _ in range(5)]
+        assert (await exchange(server, get("/", "Connection: close"))).endswith(HELP)
         assert await asyncio.wait_for(silent[0][0].read(), LIMIT) == b""
         for _, writer in silent:
             writer.close()
 
 
-async def test_too_many_at_work_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_requests_at_once_get_status_503(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 1)
-    async with serving(timeout=3600.0) as place:
-        _, busy = await asyncio.open_connection(*place)
+    async with serving(timeout=3600.0) as server:
+        _, busy = await asyncio.open_connection(*server)
         busy.write(b"GET /me")
-        while not (said := await everything(place, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
-            assert said == b"" or said.endswith(HELP)
+        while not (received := await exchange(server, get("/", "Connection: close"))).startswith(b"HTTP/1.1 503 "):
+            assert received == b"" or received.endswith(HELP)
         busy.close()
 
 
-async def test_thousands_of_connections_leave_room_for_a_scrape() -> None:
-    """Silent ones, ones with half a request, and ones with headers without end, all held open by the other side."""
+async def test_a_scrape_succeeds_between_thousands_of_connections() -> None:
+    """Idle ones, ones with an incomplete request, and ones with endless headers, all kept open by the client."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     number = min(3000, soft - len(os.listdir("/proc/self/fd")) - 3 * server_module.MAX_CONNECTIONS)
     begun = (b"", b"GET /metrics HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n" + b"A: " + b"b" * 2 * MAX_HEAD_BYTES)
     opened: list[socket.socket] = []
-    async with serving() as place:
+    async with serving() as server:
         try:
             for turn in range(number):
-                one = socket.create_connection(place)
+                one = socket.create_connection(server)
                 opened.append(one)
                 one.setblocking(False)
                 with suppress(OSError):
                     one.send(begun[turn % len(begun)])
                 await asyncio.sleep(0)
                 if turn % 500 == 0:
-                    await asks_until_answered(place)
-            await asks_until_answered(place)
-            while conversations() > server_module.MAX_CONNECTIONS:  # noqa: ASYNC110  (those that are refused are being closed)
+                    await request_until_served(server)
+            await request_until_served(server)
+            while open_connections() > server_module.MAX_CONNECTIONS:  # noqa: ASYNC110  (refused ones are being closed)
                 await asyncio.sleep(0)
         finally:
             for one in opened:
                 one.close()
 
 
-async def asks_until_answered(place: tuple[str, int]) -> None:
-    """As Prometheus does: one that is told to come again does."""
-    said = b""
-    while not said.endswith(HELP):
-        assert said == b"" or said.startswith(b"HTTP/1.1 503 "), said
+async def request_until_served(server: tuple[str, int]) -> None:
+    """As Prometheus does: try again after status 503."""
+    received = b""
+    while not received.endswith(HELP):
+        assert received == b"" or received.startswith(b"HTTP/1.1 503 "), received
         with suppress(ConnectionError):
-            said = await everything(place, get("/", "Connection: close"))
+            received = await exchange(server, get("/", "Connection: close"))
 
 
-async def test_a_large_answer_arrives_whole() -> None:
-    async with serving() as place:
-        said = await everything(place, get("/metrics", "Accept: large", "Connection: close"))
-        assert said.partition(b"\r\n\r\n")[2] == LARGE
+async def test_a_large_response_is_complete() -> None:
+    async with serving() as server:
+        received = await exchange(server, get("/metrics", "Accept: large", "Connection: close"))
+        assert received.partition(b"\r\n\r\n")[2] == LARGE
 
 
 # --------------------------------------------------------------------------------------------------------- address
@@ -246,21 +248,21 @@ def test_addresses(word: str, address: str, port: int, loopback: bool) -> None:
     "word",
     ["", ":", "9807", ":9807", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:9807", "[::1]", "host:1", "1:²"],
 )
-def test_what_is_no_address(word: str) -> None:
+def test_invalid_addresses(word: str) -> None:
     with pytest.raises(NictopError) as error:
         parse_listen_address(word)
     assert error.value.exit_code == 2 and "cannot be listened at" in error.value.message
 
 
 @given(word=st.text(max_size=40))
-def test_any_words_are_an_address_or_said_to_be_none(word: str) -> None:
+def test_any_text_is_an_address_or_an_error(word: str) -> None:
     try:
         assert 0 <= parse_listen_address(word).port <= 65535
     except NictopError as error:
         assert error.hint
 
 
-async def test_a_taken_port_is_a_sentence() -> None:
+async def test_a_port_in_use_is_an_error() -> None:
     async with serving() as (address, port):
         with pytest.raises(NictopError) as error:
             await MetricsServer(metrics).listen(ListenAddress(address, port))
