@@ -1,10 +1,10 @@
 """The log of changes: ``$XDG_STATE_HOME/nictop/changes.jsonl``, on the machine that nictop runs on.
 
-A JSON object per line: one when a change begins, before anything is changed, and one with the same id when it has
-ended, so that a nictop that was killed in the middle leaves its trace, too. Lines are appended under a lock (several
-nictops may write) and never rewritten; the file is readable by its owner only, as it names hosts. `write` and `read`
-touch the file system; `encoded` and `parse_log` are pure. A log that was cut or written into by somebody else is read
-as far as it makes sense. What texts in it say is data: whoever shows it cleans it.
+One JSON object per line: the first before a change begins, the second with the same id when it has ended, so that a
+change is logged even if nictop is killed in between. Lines are appended under a lock (several nictops may write) and
+never rewritten; only the owner can read the file, as it names hosts. `write` and `read` access the file system;
+`encoded` and `parse_log` are pure. Invalid lines are skipped and counted. Texts in the log are not trusted: they are
+escaped where they are shown.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     import msgspec
 
 SCHEMA = 1
-"""Raised when a field changes its meaning."""
-MOST_BYTES = 64 << 20
-"""That are read, from the end."""
-LONGEST_LINE = 1 << 20
-LONGEST_LOCK, LOCK_PAUSE = 2.0, 0.005
-"""Seconds that other writers may take, and between two looks."""
+"""Increased when the meaning of a field changes."""
+MAX_LOG_READ_BYTES = 64 << 20
+"""Bytes that are read, at the end of the file."""
+MAX_LOG_LINE_BYTES = 1 << 20
+LOG_LOCK_TIMEOUT, LOG_LOCK_POLL_SECONDS = 2.0, 0.005
+"""Seconds to wait for other writers, and between two attempts."""
 
 State = Literal["begun", "kept", "undone", "refused", "cancelled", "unreachable", "failed", "unknown"]
 """begun, or how it ended (`nictop.changes.events.Outcome`)."""
@@ -45,61 +45,62 @@ class LoggedAction:
     """One action of a change."""
 
     words: tuple[str, ...]
-    """As the probe was asked: a program with its arguments, or ("write", PATH, TEXT)."""
+    """As requested from the probe: a program with its arguments, or ("write", PATH, TEXT)."""
     before: str = ""
-    """As read from the host."""
+    """Value read from the host before the change."""
     after: str = ""
     undo: tuple[tuple[str, ...], ...] = ()
-    """Actions that bring back `before`; empty: NetworkManager's checkpoint did."""
+    """Actions that restore `before`; empty if NetworkManager's checkpoint does."""
     subject: str = ""
     persistent: bool = False
 
 
 @dataclass(frozen=True)
 class Logged:
-    """One change, as far as the log knows it."""
+    """One change."""
 
     id: str
     time: float
     """When it began. Seconds since the epoch."""
     host: str
-    """As it was watched."""
+    """Name of the host in nictop."""
     user: str
-    """Who ran nictop."""
+    """User who ran nictop."""
     state: State
-    """begun: nictop was ended before it heard of the end; what is not kept the host undoes by itself."""
+    """begun: nictop ended before the change did; the host undoes by itself what is not kept."""
     title: str = ""
-    """What it was for: ``set it now``."""
+    """Title of the fix: ``set it now``."""
     rule: str = ""
-    """Of the finding; "": it came from no finding."""
+    """Rule of the finding; "" if it was not made for a finding."""
     subject: str = ""
-    """Of the finding."""
+    """Subject of the finding."""
     actions: tuple[LoggedAction, ...] = ()
     undo: tuple[str, ...] = ()
-    """Shell lines that bring the old state back when it was kept; empty: those of the actions do."""
+    """Shell lines that restore the old state after the change was kept; empty if those of the actions do."""
     ended: float | None = None
     """Seconds since the epoch."""
     text: str = ""
-    """A sentence on the end."""
+    """How it ended, as a sentence."""
     version: str = __version__
-    """Of nictop."""
+    """Version of nictop."""
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
 class Log:
-    """What was read."""
+    """The changes read from the log."""
 
     changes: tuple[Logged, ...] = ()
-    """Oldest first, each once: as its last line says it."""
+    """Oldest first, each as in its last line."""
     unreadable: int = 0
-    """Lines that are none of this log."""
+    """Number of invalid lines."""
     cut: bool = False
     """Older lines were not read."""
 
 
 def log_path(environment: Mapping[str, str]) -> Path:
-    """``$XDG_STATE_HOME/nictop/changes.jsonl``, else below ``~/.local/state``. NictopError when there is no home."""
+    """``$XDG_STATE_HOME/nictop/changes.jsonl``, else below ``~/.local/state``. Raises NictopError if there is no home
+    directory."""
     state = state_directory(environment)
     if not state:
         raise NictopError("there is no directory for the log of changes", "set HOME or XDG_STATE_HOME")
@@ -107,7 +108,7 @@ def log_path(environment: Mapping[str, str]) -> Path:
 
 
 def user_name(environment: Mapping[str, str]) -> str:
-    """Who runs this nictop; behind sudo, who called that, too."""
+    """The user who runs nictop, with the user who called sudo in parentheses."""
     try:
         name = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -117,7 +118,7 @@ def user_name(environment: Mapping[str, str]) -> str:
 
 
 def encoded(change: Logged) -> bytes:
-    """One line with its end. NictopError for what could not be read back."""
+    """One line, with its newline. Raises NictopError if it could not be decoded again or is too long."""
     import msgspec
 
     try:
@@ -125,14 +126,14 @@ def encoded(change: Logged) -> bytes:
         _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise NictopError(f"the change cannot be logged: {clean(str(error))}") from None
-    if len(data) >= LONGEST_LINE:
+    if len(data) >= MAX_LOG_LINE_BYTES:
         raise NictopError(f"the change cannot be logged: it has {len(data)} bytes")
     return data + b"\n"
 
 
 def parse_log(data: bytes, *, cut: bool = False) -> Log:
-    """The changes that some bytes of a log tell. `cut`: they do not begin at its begin, so that the first line may be
-    half of one."""
+    """Parse the changes in a part of a log. `cut`: it does not start at the beginning of the file, so that its first
+    line may be incomplete."""
     import msgspec
 
     lines = data.split(b"\n")
@@ -155,7 +156,7 @@ def parse_log(data: bytes, *, cut: bool = False) -> Log:
     return Log(tuple(sorted(changes.values(), key=lambda one: one.time)), unreadable, cut)
 
 
-@lru_cache(maxsize=1)  # loads msgspec only where a log is read or written
+@lru_cache(maxsize=1)  # msgspec is imported only if a log is read or written
 def _decoder() -> msgspec.json.Decoder[Logged]:
     import msgspec
 
@@ -163,7 +164,7 @@ def _decoder() -> msgspec.json.Decoder[Logged]:
 
 
 def write(change: Logged, path: Path) -> None:
-    """Append one line, on disk before it returns. NictopError when that cannot be done."""
+    """Append one line; it is on disk afterwards. Raises NictopError if that fails."""
     data = encoded(change)
     try:
         path.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -185,9 +186,9 @@ def write(change: Logged, path: Path) -> None:
 
 
 def _lock(descriptor: int) -> None:
-    """Raises OSError when another program holds it for longer than writing a line takes: whoever waits for a change to
-    be logged hears neither the host nor a key."""
-    end = time.monotonic() + LONGEST_LOCK
+    """Raises OSError if another program holds the lock for much longer than writing a line takes: meanwhile the caller
+    handles neither the host nor keys."""
+    end = time.monotonic() + LOG_LOCK_TIMEOUT
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -195,11 +196,11 @@ def _lock(descriptor: int) -> None:
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise BlockingIOError(errno.EAGAIN, "another program keeps it locked") from None
-            time.sleep(LOCK_PAUSE)
+            time.sleep(LOG_LOCK_POLL_SECONDS)
 
 
 def _append(descriptor: int, data: bytes) -> None:
-    """A line that a full disk or a kill has cut is ended first, so that it costs no other one."""
+    """An incomplete last line (disk full, process killed) is terminated first, so that the new one stays valid."""
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         data = b"\n" + data
@@ -208,12 +209,12 @@ def _append(descriptor: int, data: bytes) -> None:
 
 
 def read(path: Path) -> Log:
-    """The log, or an empty one when there is none. NictopError when it cannot be read."""
+    """The log, empty if the file does not exist. Raises NictopError if it cannot be read."""
     try:
         with open(open_regular_file(path), "rb") as file:
-            begin = max(0, os.fstat(file.fileno()).st_size - MOST_BYTES)
+            begin = max(0, os.fstat(file.fileno()).st_size - MAX_LOG_READ_BYTES)
             file.seek(begin)
-            return parse_log(file.read(MOST_BYTES), cut=begin > 0)
+            return parse_log(file.read(MAX_LOG_READ_BYTES), cut=begin > 0)
     except FileNotFoundError:
         return Log()
     except NotRegularFileError:

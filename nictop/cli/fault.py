@@ -1,6 +1,6 @@
-"""A fault of nictop itself: one sentence on stderr, and the traceback in a file to be reported.
+"""An unexpected error of nictop itself: one sentence on stderr, and the traceback in a file below the state directory.
 
-Reads the environment for where that file is; never raises.
+Never raises an exception.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from nictop import __version__
 from nictop.cli.output import complain, narrate
 from nictop.files import state_directory
 
-LONGEST = 200
-"""Characters of what the error says; what it is about may be long."""
+MAX_ERROR_CHARS = 200
+"""Characters of the error's text that are printed."""
 
 
 def report_fault(error: BaseException) -> None:
-    """Say what happened, and which file to report. The traceback goes to stderr when it cannot be written."""
-    said = str(error)
-    words = f"{type(error).__name__}: {said[:LONGEST]}" if said else type(error).__name__
+    """Print the error and the path of the file; the traceback if the file cannot be written."""
+    description = str(error)
+    words = f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}" if description else type(error).__name__
     text = f"nictop {__version__}\n{''.join(traceback.format_exception(error))}"
     path = _written(text)
     message = f"stopped by a fault of nictop itself ({words})"
@@ -35,7 +35,7 @@ def report_fault(error: BaseException) -> None:
 
 
 def _written(text: str) -> str:
-    """Path of a new file with the text, for its owner alone; "" when there is none."""
+    """Write the text to a new file of mode 0600; return its path, "" if that fails."""
     folder = state_directory({"HOME": os.path.expanduser("~"), **os.environ})
     path = os.path.join(folder, f"fault-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.getpid()}.txt")
     try:

@@ -113,7 +113,7 @@ def test_several_writers_at_once(tmp_path: Path) -> None:
 
 def test_a_log_that_somebody_keeps_locked_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks for it hears no key meanwhile."""
-    monkeypatch.setattr("nictop.changes.audit_log.LONGEST_LOCK", 0.05)
+    monkeypatch.setattr("nictop.changes.audit_log.LOG_LOCK_TIMEOUT", 0.05)
     path = tmp_path / "nictop" / "changes.jsonl"
     write(BEGUN, path)
     with path.open("rb") as file:

@@ -1,8 +1,8 @@
-"""Results that stay (`kept_files`), and which of them are compared: words of a command line → two set-ups of runs.
+"""Select stored results by the arguments of a command line: two set-ups to compare.
 
-`chosen` reads the kept files, `found` and `set_ups` are pure. A word is a path (of a file or a directory), the
-identity of a run or of an experiment (or how it begins), or a label; ``WORD:VALUE`` is one value of a sweep or of a
-comparison.
+`chosen` reads files (see `store`), `found` and `set_ups` are pure. An argument is a path (of a file or a directory),
+the identity of a run or of an experiment (or its beginning), or a label; ``ARGUMENT:VALUE`` is one value of a sweep or
+of a comparison.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ __all__ = [
 ]
 
 SetUp = tuple[str, list[StoredRun]]
-"""Its name, clean, and its runs in the order in which they were made."""
+"""Its name, escaped for a terminal, and its runs in the order in which they were made."""
 
 MOST_LISTED = 8
 
 
 def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
-    """The two set-ups that the words mean, in their order. NictopError when it is not two, or a word means nothing."""
+    """The two set-ups of these arguments, in their order. Raises NictopError if there are not two, or an argument
+    selects nothing."""
     kept: list[StoredRun] | None = None
     runs: dict[str, StoredRun] = {}
     for word in words:
@@ -67,7 +68,8 @@ def chosen(words: Sequence[str], directory: Path) -> list[SetUp]:
 
 
 def found(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:
-    """Those that a word means. NictopError: none, or it begins several identities."""
+    """The runs that an argument selects. Raises NictopError if there are none, or if it is the beginning of several
+    identities."""
     kept = list(kept)
     runs = _found(word, kept)
     name, colon, value = word.rpartition(":")
@@ -101,8 +103,7 @@ def _found(word: str, kept: Sequence[StoredRun]) -> list[StoredRun]:
 
 
 def set_ups(runs: Iterable[StoredRun]) -> list[SetUp]:
-    """Runs that were made alike, in the order in which they come: those of one label (else of one experiment), group
-    and value."""
+    """Group runs by label (else experiment), group and value, in their order."""
     groups: dict[tuple[str, str, str, str], list[StoredRun]] = {}
     for run in runs:
         groups.setdefault((run.label or run.experiment, run.variable, run.value, run.group), []).append(run)

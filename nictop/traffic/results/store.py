@@ -1,8 +1,8 @@
-"""Results that stay: one JSON file each in ``$XDG_STATE_HOME/nictop/runs``, written whole or not at all, and read back.
+"""Stored results: one JSON file each in ``$XDG_STATE_HOME/nictop/runs``, written atomically.
 
-`keep` and `read` touch the file system; `encoded` and `parse_kept` are pure. A file may be cut short, changed, of a
-newer nictop or no result at all: reading it raises NictopError with a sentence, listing tells such files beside the
-others. What texts in a file say is data: whoever shows it cleans it.
+`keep`, `read` and `kept_runs` access the file system; `encoded` and `parse_kept` are pure. A file may be truncated,
+damaged, of a newer nictop or not a result at all: reading it raises NictopError, listing reports it beside the others.
+Texts in a file are not trusted: they are escaped where they are shown.
 """
 
 from __future__ import annotations
@@ -27,53 +27,52 @@ if TYPE_CHECKING:
     import msgspec
 
 SCHEMA = 1
-"""Raised when a field changes its meaning; that of the result has its own."""
+"""Increased when the meaning of a field changes; the result in it has a schema of its own."""
 
 LARGEST = 64 << 20
-"""Bytes of a file: a run of a day with two lines a second has less."""
+"""Bytes of a file; a run of a day with two lines per second is smaller."""
 MOST_RUNS = 1000
 MOST_BYTES = 256 << 20
-"""That are read for a list; older files are left out."""
+"""Read for a list; older files are left out."""
 IDENTITY = re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)
-"""Of a run: part of a file's name."""
+"""Of a run; it is part of the file name."""
 
 ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A result and what it belongs to."""
+    """A result with the experiment and the step that it belongs to."""
 
     identity: str
-    """Of the run."""
     experiment: str
-    """Identity of the experiment."""
+    """Identity of the experiment; that of the run begins with it."""
     result: Result
     written: float
     """Seconds since the epoch."""
     version: str
-    """Of nictop."""
+    """Version of nictop."""
     kind: ExperimentKind = "run"
     label: str = ""
-    """As the user named the experiment."""
+    """Name that the user gave the experiment."""
     group: str = ""
-    """Runs of one set-up have the same one: "A" and "B" of a comparison, the value in a sweep, else ""."""
+    """The same for all runs of a set-up: "A" or "B" in a comparison, the value in a sweep, else ""."""
     variable: str = ""
     value: str = ""
-    """What was varied, and its value in this run; "": nothing was."""
+    """Variable of the experiment and its value in this run; "" if nothing was varied."""
     number: int = 1
-    """Of the step in its experiment, from 1."""
+    """Number of the step in its experiment, from 1."""
     schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """What a directory holds."""
+    """The results in a directory."""
 
     runs: tuple[tuple[Path, StoredRun], ...] = ()
     """Newest first."""
     unreadable: tuple[tuple[Path, str], ...] = ()
-    """Files that are no results, and why; sentences are clean."""
+    """Files that could not be read, and why; the reasons are escaped for a terminal."""
     left_out: int = 0
     """Older files that were not read."""
 
@@ -85,7 +84,7 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Outline:
-    """As much of a file as tells whether the rest means what it means here."""
+    """The part of a file that is decoded first: its schema versions."""
 
     schema: int
     result: _Result
@@ -101,7 +100,7 @@ def directory(environment: Mapping[str, str]) -> Path:
 
 
 def encoded(kept: StoredRun) -> bytes:
-    """One result as JSON. NictopError for what could not be read back."""
+    """A result as JSON. Raises NictopError if it could not be decoded again or is too large."""
     import msgspec
 
     try:
@@ -115,7 +114,7 @@ def encoded(kept: StoredRun) -> bytes:
 
 
 def parse_kept(data: bytes) -> StoredRun:
-    """One result of its JSON. NictopError: why it is none."""
+    """Decode a result. Raises NictopError with the reason if it is not valid."""
     import msgspec
 
     try:
@@ -128,7 +127,7 @@ def parse_kept(data: bytes) -> StoredRun:
         raise NictopError(f"it is no result of nictop: {clean(str(error))[:200]}") from None
 
 
-@lru_cache(maxsize=1)  # loads msgspec only where results are read
+@lru_cache(maxsize=1)  # msgspec is imported only if results are read
 def _decoder() -> msgspec.json.Decoder[StoredRun]:
     import msgspec
 
@@ -148,20 +147,20 @@ def keep(kept: StoredRun, directory: Path) -> Path:
         directory.mkdir(mode=0o700, exist_ok=True)
         write_atomically(str(path), data, replace=True)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise NictopError(f"the result could not be kept in {clean(str(directory))}: {why}") from None
+        reason = error.strerror or str(error)
+        raise NictopError(f"the result could not be kept in {clean(str(directory))}: {reason}") from None
     return path
 
 
 def read(path: Path) -> StoredRun:
-    """One result. NictopError: why it is none."""
+    """Read a file. Raises NictopError with the reason if it is not a result."""
     try:
         return parse_kept(_read_file(path))
     except OSError as error:
-        why = error.strerror or str(error)
+        reason = error.strerror or str(error)
     except NictopError as error:
         raise NictopError(f"{clean(str(path))}: {error.message}", error.hint) from None
-    raise NictopError(f"{clean(str(path))}: {why}")
+    raise NictopError(f"{clean(str(path))}: {reason}")
 
 
 def _read_file(path: Path) -> bytes:
@@ -177,33 +176,33 @@ def _read_file(path: Path) -> bytes:
 
 
 def kept_runs(directory: Path) -> KeptRuns:
-    """All results that are kept, as far as they can be read; none when there is no such directory."""
+    """The results in a directory, none if it does not exist; files that cannot be read are listed with the reason."""
     try:
-        names = sorted((entry.name for entry in os.scandir(directory) if _is_one(entry.name)), reverse=True)
+        names = sorted((entry.name for entry in os.scandir(directory) if _is_run_file(entry.name)), reverse=True)
     except FileNotFoundError:
         return KeptRuns()
     except OSError as error:
         return KeptRuns(unreadable=((directory, error.strerror or str(error)),))
     runs: list[tuple[Path, StoredRun]] = []
     unreadable: list[tuple[Path, str]] = []
-    room = MOST_BYTES
-    taken = 0
+    remaining = MOST_BYTES
+    examined = 0
     for name in names[:MOST_RUNS]:
         path = directory / name
         try:
             data = _read_file(path)
-            room -= len(data)
-            if room < 0:
+            remaining -= len(data)
+            if remaining < 0:
                 break
             runs.append((path, parse_kept(data)))
         except OSError as error:
             unreadable.append((path, error.strerror or str(error)))
         except NictopError as error:
             unreadable.append((path, error.message))
-        taken += 1
+        examined += 1
     runs.sort(key=lambda run: run[1].written, reverse=True)
-    return KeptRuns(tuple(runs), tuple(unreadable), len(names) - taken)
+    return KeptRuns(tuple(runs), tuple(unreadable), len(names) - examined)
 
 
-def _is_one(name: str) -> bool:
+def _is_run_file(name: str) -> bool:
     return name.endswith(".json") and not name.startswith(".")
