@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nictop.errors import NictopError
+from nictop.metrics import DEFAULT_ADDRESS
 from nictop.wire.timeout import within
-
-DEFAULT_ADDRESS = "127.0.0.1:9807"
 
 MAX_HEAD_BYTES = 8192
 """Request line and headers together."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from nictop.metrics.server import DEFAULT_ADDRESS
+    from nictop.metrics import DEFAULT_ADDRESS
 
     parser.description = (
         "Follow hosts and offer their counters and findings to Prometheus, over HTTP at /metrics, until SIGTERM or "
