@@ -86,7 +86,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_where_it_is() -> None:
+def test_the_path_of_the_log() -> None:
     assert log_path({"XDG_STATE_HOME": "/s", "HOME": "/h"}) == Path("/s/nictop/changes.jsonl")
     assert log_path({"XDG_STATE_HOME": "s", "HOME": "/h"}) == Path("/h/.local/state/nictop/changes.jsonl")
     with pytest.raises(NictopError):

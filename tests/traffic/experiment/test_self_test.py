@@ -1,4 +1,4 @@
-"""Two ends on this machine: they are there while they are wanted, and nothing of them is there afterwards."""
+"""Both ends on this machine are created, and nothing of them is left afterwards."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NETNS = Path("/run/netns")
 
 
 def own_namespaces() -> set[str]:
-    """Those of self-tests of this process."""
+    """Namespaces of self-tests of this process."""
     names = os.listdir(NETNS) if NETNS.is_dir() else []
     return {name for name in names if f"-{os.getpid()}-" in name and name.startswith("nictop-")}
 
 
 async def inventory(source: Source) -> Inventory:
-    """The first one that a source tells."""
+    """The first inventory of a source."""
     async with aclosing(source.items()) as items:  # type: ignore[type-var]
         async for item in items:
             found = getattr(item, "inventory", None)
@@ -48,7 +48,7 @@ async def ends(test: SelfTest) -> list[tuple[str, list[str], list[str]]]:
 
 
 @needs_namespaces
-async def test_two_pairs_at_once_are_joined_and_apart() -> None:
+async def test_two_pairs_at_once_are_connected_and_separate() -> None:
     async with self_test_pair() as one, self_test_pair(RunRequest("x", "y", time=3, ip_version=6)) as other:
         assert len(own_namespaces()) == 4
         for test in (one, other):
@@ -64,7 +64,7 @@ async def test_two_pairs_at_once_are_joined_and_apart() -> None:
 
 
 @needs_namespaces
-async def test_a_cancelled_task_leaves_nothing() -> None:
+async def test_a_cancelled_task_removes_its_namespaces() -> None:
     inside = asyncio.Event()
 
     async def stay() -> None:
@@ -83,10 +83,10 @@ async def test_a_cancelled_task_leaves_nothing() -> None:
 
 
 @needs_namespaces
-async def test_where_ip_fails_it_is_loopback_and_nothing_is_left(
+async def test_if_ip_fails_loopback_is_used_and_namespaces_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An ``ip`` that makes the namespaces and then cannot join them."""
+    """An ``ip`` that creates the namespaces but no veth pair."""
     script = '#!/bin/sh\ncase "$*" in *-batch*) echo "RTNETLINK answers: no veth" >&2; exit 2;; esac\n'
     (tmp_path / "ip").write_text(script + 'PATH="${PATH#*:}" exec ip "$@"\n')
     (tmp_path / "ip").chmod(0o755)
@@ -99,8 +99,8 @@ async def test_where_ip_fails_it_is_loopback_and_nothing_is_left(
     assert own_namespaces() == set()
 
 
-def test_only_what_a_dead_nictop_has_left_is_removed(tmp_path: Path) -> None:
-    """Whose start time is another one has the number of somebody who is gone."""
+def test_only_namespaces_of_ended_processes_are_removed(tmp_path: Path) -> None:
+    """A process with another start time has reused the PID of one that has ended."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     here = os.stat("/proc/self/ns/pid").st_ino

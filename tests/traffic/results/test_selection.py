@@ -1,4 +1,4 @@
-"""Results that are kept come back as they were; whatever else lies there is told, and nothing half is ever written."""
+"""Stored results are read back unchanged, other files are reported, and no file is ever incomplete."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stored(directory: Path, runs: list[StoredRun]) -> None:
 # ------------------------------------------------------------------------------------------------------------ keeping
 
 
-def test_it_comes_back_as_it_was_and_is_the_owners_alone(tmp_path: Path) -> None:
+def test_a_result_is_read_back_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     one = kept(kind="sweep", label="a\x1b[31mb", variable="length", value="4K", group="4K")
     path = keep(one, tmp_path / "state" / "nictop" / "runs")
     assert read(path) == one
@@ -84,7 +84,7 @@ print(len(os.listdir(where)))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
-def test_a_full_disk_is_said_and_nothing_half_stays(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     small = f"mount -t tmpfs -o size=64k tmpfs {tmp_path} && exec {sys.executable} -c '{FILL}' {tmp_path}"
     run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
     if "mount" in run.stderr and "denied" in run.stderr:
@@ -96,7 +96,7 @@ def test_a_full_disk_is_said_and_nothing_half_stays(tmp_path: Path) -> None:
     ], run.stderr
 
 
-def test_a_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NictopError, match="could not be kept in /proc/nictop: "):
         keep(kept(), Path("/proc/nictop"))
     (tmp_path / "file").write_text("")
@@ -117,7 +117,7 @@ except NictopError as error:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a read-only mount needs root")
-def test_a_read_only_file_system_is_said(tmp_path: Path) -> None:
+def test_a_read_only_file_system_is_an_error(tmp_path: Path) -> None:
     small = f"mount -t tmpfs -o ro tmpfs {tmp_path} && exec {sys.executable} -c '{READ_ONLY}' {tmp_path}"
     run = subprocess.run(["unshare", "-m", "sh", "-c", small], capture_output=True, text=True, cwd=ROOT, check=False)
     if "mount" in run.stderr and "denied" in run.stderr:
@@ -126,13 +126,13 @@ def test_a_read_only_file_system_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("identity", ["", "../evil", "a/b", "x" * 65, "a\nb", "a\0"])
-def test_an_identity_is_no_way_out_of_the_directory(identity: str, tmp_path: Path) -> None:
+def test_an_identity_cannot_leave_the_directory(identity: str, tmp_path: Path) -> None:
     with pytest.raises(NictopError):
         keep(kept(identity), tmp_path / "runs")
     assert os.listdir(tmp_path) == []
 
 
-def test_what_could_not_be_read_back_is_not_written(tmp_path: Path) -> None:
+def test_a_result_that_could_not_be_decoded_is_not_written(tmp_path: Path) -> None:
     for wrong in (kept(label="\udcff"), kept(written=float("nan"))):
         with pytest.raises(NictopError, match="cannot be kept"):
             keep(wrong, tmp_path / "runs")
@@ -145,14 +145,14 @@ WHOLE = encoded(kept())
 
 
 @given(st.integers(0, len(WHOLE) - 3))
-def test_a_file_that_was_cut_short_is_no_result(length: int) -> None:
+def test_a_truncated_file_is_an_error(length: int) -> None:
     with pytest.raises(NictopError, match="it is no result of nictop"):
         parse_kept(WHOLE[:length])
 
 
 @settings(max_examples=300)
 @given(st.integers(0, len(WHOLE) - 1), st.integers(0, 7))
-def test_a_flipped_bit_is_another_result_or_none(place: int, bit: int) -> None:
+def test_a_flipped_bit_is_another_result_or_an_error(place: int, bit: int) -> None:
     damaged = bytearray(WHOLE)
     damaged[place] ^= 1 << bit
     try:
@@ -171,7 +171,7 @@ json_values = st.recursive(
 
 
 @given(st.one_of(st.binary(), json_values.map(lambda value: json.dumps(value).encode())))
-def test_anything_else_is_no_result(data: bytes) -> None:
+def test_any_other_data_is_an_error(data: bytes) -> None:
     with pytest.raises(NictopError) as caught:
         parse_kept(data)
     assert caught.value.message.isprintable() and len(caught.value.message) < 400
