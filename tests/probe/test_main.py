@@ -1,4 +1,4 @@
-"""The probe as a whole, as a real process: what it says and when, and that it never stays."""
+"""The probe as a whole, as a real process: what it writes and when, and that it always ends."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from nictop.probe import records
 from nictop.probe.inventory import child as inventory_child
-from nictop.probe.inventory import scheduler as inventories
-from nictop.probe.inventory.child import LARGEST, InventoryChild
+from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
 from nictop.probe.inventory.collect import MACHINE, MANAGERS, NOT_READ_YET
 from nictop.probe.protocol import hello as first_words
 from nictop.probe.protocol.hello import hello
@@ -38,13 +37,13 @@ OLDEST = ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13")
 # ------------------------------------------------------------------------------------------- pure parts
 
 
-def test_constants_are_those_of_the_records() -> None:
+def test_constants_equal_those_of_the_records() -> None:
     assert first_words.PROTOCOL == records.PROTOCOL
-    assert LARGEST == records.MAX_LINE
+    assert MAX_INVENTORY_BYTES == records.MAX_LINE
     assert list(hello(1.0)) == list(records.Hello.__dataclass_fields__)
 
 
-def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
+def test_ticks_do_not_drift_and_missed_ones_are_skipped() -> None:
     schedule = Schedule(0.5, 100.0)
     schedule.advance(100.003)
     assert schedule.next == pytest.approx(100.5)
@@ -58,7 +57,7 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wishes", "problem"),
+    ("line", "expected", "problem"),
     [
         (b'{"interval": 0.5, "watch": [1, 2]}', {"interval": 0.5, "watch": [1, 2]}, ""),
         (b'{"inventory": false}', {"inventory": False}, ""),
@@ -90,36 +89,36 @@ def test_ticks_do_not_drift_and_are_not_caught_up_with() -> None:
         (b"[" * 60000, {}, "recursion"),
     ],
 )  # fmt: skip
-def test_requests(line: bytes, wishes: dict[str, object], problem: str) -> None:
-    understood, said = parse_request(line)
-    assert understood == wishes
-    assert problem in said and bool(problem) == bool(said)
+def test_requests(line: bytes, expected: dict[str, object], problem: str) -> None:
+    request, message = parse_request(line)
+    assert request == expected
+    assert problem in message and bool(problem) == bool(message)
 
 
 @given(st.binary(max_size=200))
-def test_any_request_is_survived(line: bytes) -> None:
-    wishes, said = parse_request(line)
-    assert set(wishes) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic"}
-    assert len(said) < 400
+def test_any_bytes_are_a_request_or_a_problem(line: bytes) -> None:
+    request, message = parse_request(line)
+    assert set(request) <= {"interval", "watch", "inventory", "machine", "recheck", "ping", "traffic"}
+    assert len(message) < 400
 
 
 @given(st.lists(st.binary(max_size=50).filter(lambda line: b"\n" not in line)), st.integers(1, 64))
-def test_lines_are_cut_the_same_however_they_come(lines: list[bytes], size: int) -> None:
+def test_lines_are_the_same_in_reads_of_any_size(lines: list[bytes], size: int) -> None:
     stream = b"".join(line + b"\n" for line in lines)
-    cutter = RequestLines()
-    found = [line for at in range(0, len(stream), size) for line in cutter.feed(stream[at : at + size])[0]]
+    splitter = RequestLines()
+    found = [line for at in range(0, len(stream), size) for line in splitter.feed(stream[at : at + size])[0]]
     assert found == [line for line in lines if line.strip()]
 
 
-def test_a_line_without_end_is_forgotten_and_said_once() -> None:
-    cutter = RequestLines()
-    said = [cutter.feed(b"x" * 10_000)[1] for _ in range(20)]
-    assert sum(said) == 1
-    assert cutter.feed(b"tail\n{}\n") == ([b"{}"], False)
-    assert cutter.feed(b"y" * (LONGEST_REQUEST + 1) + b"\n{}\n") == ([b"{}"], True)
+def test_a_line_that_is_too_long_is_dropped_and_reported_once() -> None:
+    splitter = RequestLines()
+    too_long = [splitter.feed(b"x" * 10_000)[1] for _ in range(20)]
+    assert sum(too_long) == 1
+    assert splitter.feed(b"tail\n{}\n") == ([b"{}"], False)
+    assert splitter.feed(b"y" * (LONGEST_REQUEST + 1) + b"\n{}\n") == ([b"{}"], True)
 
 
-# ------------------------------------------------------------------------------------------- the way out
+# ------------------------------------------------------------------------------------------- output
 
 
 @pytest.fixture
@@ -133,31 +132,31 @@ def pipe() -> Iterator[tuple[int, int]]:
             continue
 
 
-def test_a_slow_reader_loses_counters_and_nothing_else(pipe: tuple[int, int]) -> None:
-    outlet = LineWriter(pipe[1])
+def test_a_slow_reader_misses_counters_only(pipe: tuple[int, int]) -> None:
+    writer = LineWriter(pipe[1])
     big = b"i" * 300_000 + b"\n"
-    assert outlet.offer(big)
-    assert not outlet.offer(b"counters\n", dispensable=True)
-    assert outlet.offer(b"change\n")
+    assert writer.offer(big)
+    assert not writer.offer(b"counters\n", dispensable=True)
+    assert writer.offer(b"change\n")
     received = b""
-    while outlet.behind:
+    while writer.behind:
         received += os.read(pipe[0], 65536)
-        outlet.drain()
-    outlet.offer(b"counters 2\n", dispensable=True)
+        writer.drain()
+    writer.offer(b"counters 2\n", dispensable=True)
     while not received.endswith(b"counters 2\n"):
         received += os.read(pipe[0], 65536)
     assert received == big + b"change\n" + b"counters 2\n"
-    assert not outlet.lost
+    assert not writer.lost
 
 
-def test_a_reader_that_is_gone_for_long_costs_bounded_memory(pipe: tuple[int, int]) -> None:
-    outlet = LineWriter(pipe[1])
-    kept = sum(outlet.offer(bytes(100_000)) for _ in range(100))
-    assert LIMIT // 100_000 <= kept <= LIMIT // 100_000 + 2
-    assert outlet.lost
+def test_the_backlog_of_a_reader_that_does_not_read_is_bounded(pipe: tuple[int, int]) -> None:
+    writer = LineWriter(pipe[1])
+    accepted = sum(writer.offer(bytes(100_000)) for _ in range(100))
+    assert LIMIT // 100_000 <= accepted <= LIMIT // 100_000 + 2
+    assert writer.lost
     os.close(pipe[0])
     with pytest.raises(BrokenPipeError):
-        outlet.drain()
+        writer.drain()
 
 
 # ------------------------------------------------------------------------------------------- the process
@@ -171,9 +170,9 @@ def test_the_order_of_the_first_lines() -> None:
             if lines[-1].inventory is not None:
                 break
     assert lines[0].hello is not None and lines[1].counters is not None
-    greeting, inventory = lines[0].hello, lines[-1].inventory
-    assert (greeting.pid, greeting.euid, greeting.interval) == (probe.process.pid, os.geteuid(), 0.1)
-    assert greeting.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    first, inventory = lines[0].hello, lines[-1].inventory
+    assert (first.pid, first.euid, first.interval) == (probe.process.pid, os.geteuid(), 0.1)
+    assert first.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert inventory is not None and inventory.reason == "start"
     assert {link.ifindex for link in inventory.links} == set(lines[1].counters.links)
 
@@ -194,9 +193,9 @@ def test_every_python_from_3_9_on(python: str) -> None:
 
 
 def test_as_a_plain_user() -> None:
-    """Everything but what needs root; the sources must be readable for that user, as an installed package is."""
+    """Everything except what needs root. That user must be able to read the sources, as of an installed package."""
     if os.geteuid() != 0:
-        pytest.skip("is run as a plain user already")
+        pytest.skip("already run as a plain user")
     for python in (sys.executable, "/usr/bin/python3", "/usr/libexec/platform-python"):
         try:
             done = subprocess.run(probe_command(python, "--help"), user=65534, capture_output=True, check=False)
@@ -205,7 +204,7 @@ def test_as_a_plain_user() -> None:
         if done.stderr.startswith(b"usage:"):
             break
     else:
-        pytest.skip("a plain user can read no Python here, or not the sources")
+        pytest.skip("no Python here, or the sources, can be read by a plain user")
     with Probe("--once", "--interval", "0.1", python=python, user=65534) as probe:
         lines = [decode(raw) for raw in probe.raw_lines()]
     assert lines[0].hello is not None and lines[0].hello.euid == 65534
@@ -236,8 +235,8 @@ def test_requests_change_what_is_sent() -> None:
         assert pong is not None and pong.sequence == 7 and asked <= pong.monotonic <= time.monotonic()
 
 
-def test_a_link_that_comes_changes_and_goes(namespace: Namespace) -> None:
-    """Everything about it is on the wire by itself. How soon: `tests.benchmarks probe-new-link`."""
+def test_a_link_is_added_changed_and_removed(namespace: Namespace) -> None:
+    """Each step is reported without a request. The delay: `tests.benchmarks probe-new-link`."""
     with Probe("--interval", "60", namespace=namespace) as probe:
         probe.until(lambda line: line.inventory)
         namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
@@ -262,7 +261,7 @@ def test_a_link_that_comes_changes_and_goes(namespace: Namespace) -> None:
 
 
 def test_it_ends_with_its_stdin() -> None:
-    """How soon: `tests.benchmarks probe-end`."""
+    """The delay: `tests.benchmarks probe-end`."""
     with Probe("--interval", "60") as probe:
         probe.until(lambda line: line.inventory)
         assert probe.process.stdin is not None
@@ -271,7 +270,7 @@ def test_it_ends_with_its_stdin() -> None:
 
 
 def test_it_ends_with_its_stdout(tmp_path: Path) -> None:
-    """Also while it has nothing to say: its clock stands still."""
+    """Also while it has nothing to write: its clock is stopped."""
     with another_probe(tmp_path, with_clock(tmp_path / "clock"), "--interval", "60") as probe:
         probe.until(lambda line: line.inventory)
         assert probe.process.stdout is not None
@@ -280,7 +279,7 @@ def test_it_ends_with_its_stdout(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_its_heartbeat(tmp_path: Path) -> None:
-    """Any request is a sign of life; without one the probe goes, though stdin and stdout stay open."""
+    """Any request is a heartbeat; without one the probe ends, although stdin and stdout are open."""
     clock = tmp_path / "clock"
     with another_probe(tmp_path, with_clock(clock), "--interval", "0.1", "--heartbeat", "60") as probe:
         probe.until(lambda line: line.inventory)
@@ -299,7 +298,7 @@ def test_it_ends_with_its_heartbeat(tmp_path: Path) -> None:
 
 
 def with_clock(path: Path) -> str:
-    """Statements that make a probe take the time from a file; it begins at 0."""
+    """Statements that make a probe read its clock from a file, which starts at 0."""
     set_clock(path, 0.0)
     return (
         "import nictop.probe.__main__ as program\n"
@@ -325,7 +324,7 @@ def test_it_ends_with_sigterm_and_not_with_sigint() -> None:
 
 
 def test_no_child_survives_a_killed_probe(tmp_path: Path) -> None:
-    """SIGKILL in the middle of an inventory: the kernel takes the child along."""
+    """SIGKILL during an inventory: the kernel ends the child too (PR_SET_PDEATHSIG)."""
     with another_probe(tmp_path, with_inventory("import time; time.sleep(3600)")) as probe:
         wait_until(probe.children)
         seen = probe.children()
@@ -334,7 +333,7 @@ def test_no_child_survives_a_killed_probe(tmp_path: Path) -> None:
         wait_until(lambda: not any(map(alive, seen)))
 
 
-def test_no_zombie_is_left_by_many_inventories() -> None:
+def test_many_inventories_leave_no_zombie() -> None:
     with Probe("--interval", "0.1") as probe:
         for _ in range(5):
             probe.until(lambda line: line.inventory)
@@ -343,11 +342,11 @@ def test_no_zombie_is_left_by_many_inventories() -> None:
         wait_until(lambda: not probe.children())
 
 
-def test_a_reader_that_pauses_gets_whole_lines_and_fresh_counters() -> None:
+def test_a_reader_that_pauses_gets_complete_lines_and_new_counters() -> None:
     with Probe("--interval", "0.1") as probe:
         probe.until(lambda line: line.inventory)
         for _ in range(200):
-            probe.ask({"nonsense": 1, "interval": "x"})  # 200 complaints fill the pipe together with the counters
+            probe.ask({"nonsense": 1, "interval": "x"})  # 200 error messages fill the pipe together with the counters
         asked = time.monotonic()
         wait_until(lambda: time.monotonic() > asked + 0.5)
         fresh = probe.until(lambda line: line.counters and line.counters.time > asked + 0.4)
@@ -356,7 +355,7 @@ def test_a_reader_that_pauses_gets_whole_lines_and_fresh_counters() -> None:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "<&- >&-"])
 def test_started_without_stdin_or_stdout(closed: str) -> None:
-    """Not even with --once: the number of a closed descriptor would become that of some other file."""
+    """Refused, also with --once: the next file opened would get the number of the closed descriptor."""
     argv = ["sh", "-c", f'exec "$0" -m nictop.probe --once {closed}', sys.executable]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=WAIT, stdin=subprocess.DEVNULL)
     assert done.returncode == 1
@@ -364,7 +363,7 @@ def test_started_without_stdin_or_stdout(closed: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a name to a UTS namespace")
-def test_a_host_name_that_is_no_text() -> None:
+def test_a_host_name_that_is_not_utf_8() -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); import socket; socket.sethostname(b'a\\xff\\xc3\\xa9[')\n"
     code += "from nictop.probe.__main__ import main; sys.exit(main(['--once']))"
     argv = ["unshare", "--uts", sys.executable, "-X", "utf8", "-c", code]
@@ -372,21 +371,6 @@ def test_a_host_name_that_is_no_text() -> None:
     first = decode(done.stdout.splitlines()[0]).hello
     assert first is not None
     assert first.hostname == "a?é["
-
-
-@pytest.mark.parametrize(
-    ("missing", "seconds"),
-    [
-        ("rtnetlink", inventories.RESCAN_WITHOUT_EVENTS),
-        ("uevents", inventories.RESCAN_WITHOUT_EVENTS),
-        ("rtnetlink uevents ethtool", inventories.RESCAN_WITHOUT_EVENTS),
-        ("ethtool", inventories.RESCAN),
-        ("", inventories.RESCAN),
-    ],
-)
-def test_without_events_there_is_a_rescan(missing: str, seconds: float) -> None:
-    """A sandbox may refuse one kind of socket only: then what it would have told is looked for again and again."""
-    assert inventories.rescan_after(missing.split()) == seconds
 
 
 @pytest.mark.parametrize("arguments", [["--interval"], ["--interval", "x"], ["--interval", "nan"], ["--what"]])
@@ -401,8 +385,8 @@ def test_usage(arguments: list[str]) -> None:
 # ------------------------------------------------------------------------------------------- parts
 
 
-def test_what_is_known_is_said_before_all_is() -> None:
-    """Of the first inventory only; what is still being read is named, and the last one has it all."""
+def test_parts_of_the_first_inventory_are_sent_before_it_is_complete() -> None:
+    """Of the first inventory only; sources that are still being read are in `pending`, the last part is complete."""
     with Probe("--interval", "0.1", "--parts") as probe:
         taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
         probe.ask({"inventory": True})
@@ -420,11 +404,11 @@ def test_what_is_known_is_said_before_all_is() -> None:
     assert failures(whole) == {}
 
 
-def test_a_part_that_is_cut_off_is_not_passed_on(stopped_child: InventoryChild) -> None:
+def test_an_incomplete_part_is_not_passed_on(stopped_child: InventoryChild) -> None:
     stopped_child._output[:] = b'{"targets": 1}\n{"inventory": 1}\n\n{"targets": 2}\n{"inventory": 2}\n'
     assert stopped_child.take_part() == b'{"inventory": 1}\n'
     assert stopped_child.targets == b'{"targets": 1}\n'
-    assert stopped_child.take_part() is None, "it is the last one, or its end has not come yet"
+    assert stopped_child.take_part() is None, "it is the last part, or its end has not been received"
     stopped_child._output += b"\n"
     assert stopped_child.take_part() == b'{"inventory": 2}\n'
     assert stopped_child.take_part() is None
@@ -438,24 +422,25 @@ FAILING = {
     "dies": ("import os; os.kill(os.getpid(), 11)", "", "the inventory ended early: signal 11"),
     "hangs": (
         "import time; time.sleep(3600)",
-        "child.HANGING = 0.3",
+        "child.IDLE_TIMEOUT = 0.3",
         "the inventory was stopped: it did nothing for 0.3 s",
     ),
-    "works for ever": (
+    "never ends": (
         "while True: pass",
-        "child.HANGING = 0.2; child.DEADLINE = 0.6",
+        "child.IDLE_TIMEOUT = 0.2; child.INVENTORY_TIMEOUT = 0.6",
         "the inventory was stopped: not complete after 0.6 s",
     ),
 }
-"""What `take_inventory` does, statements about limits, and what is said of it."""
+"""Body of `take_inventory`, statements that set limits, and the expected sentence."""
+NO_RESCAN = "scheduler.RESCAN_SECONDS = scheduler.RESCAN_SECONDS_WITHOUT_EVENTS = 3600.0"
 
 
 @contextmanager
 def another_probe(folder: Path, statements: str, *arguments: str) -> Iterator[Probe]:
-    """The probe's own loop after these statements, in which its modules `child` and `inventories` have names."""
+    """The main loop of the probe after these statements, which may use the modules `child` and `scheduler`."""
     (folder / "run.py").write_text(
         f"import sys, types\nsys.path += {library_directories()!r}\n"
-        f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as inventories\n{statements}\n"
+        f"import nictop.probe.inventory.child as child, nictop.probe.inventory.scheduler as scheduler\n{statements}\n"
         f"from nictop.probe.__main__ import main\nsys.exit(main({list(arguments or ('--interval', '0.1'))!r}))\n"
     )
     with Probe(command=[sys.executable, "-I", "-S", str(folder / "run.py")]) as probe:
@@ -463,7 +448,7 @@ def another_probe(folder: Path, statements: str, *arguments: str) -> Iterator[Pr
 
 
 def with_inventory(body: str) -> str:
-    """Statements that put another `take_inventory` in place of the real one, which `body` may call as `real`."""
+    """Statements that replace `take_inventory`; `body` may call the original as `real`."""
     return (
         "from nictop.probe.inventory.collect import take_inventory as real\n"
         "broken = types.ModuleType('nictop.probe.inventory.collect')\n"
@@ -472,9 +457,9 @@ def with_inventory(body: str) -> str:
     )
 
 
-@pytest.mark.parametrize("way", FAILING)
-def test_a_failing_inventory_is_said_and_the_counters_go_on(tmp_path: Path, way: str) -> None:
-    body, limits, sentence = FAILING[way]
+@pytest.mark.parametrize("case", FAILING)
+def test_a_failed_inventory_is_reported_and_counters_continue(tmp_path: Path, case: str) -> None:
+    body, limits, sentence = FAILING[case]
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
         trouble = probe.until(lambda line: line.trouble).trouble
         assert trouble is not None and sentence in trouble.message
@@ -484,8 +469,8 @@ def test_a_failing_inventory_is_said_and_the_counters_go_on(tmp_path: Path, way:
 
 @pytest.fixture
 def stopped_child(monkeypatch: pytest.MonkeyPatch) -> Iterator[InventoryChild]:
-    """One that was started at 0.0 and does nothing."""
-    monkeypatch.setattr(inventory_child, "END_PATIENCE", WAIT)
+    """A child that was started at 0.0 and does nothing."""
+    monkeypatch.setattr(inventory_child, "KILL_WAIT_SECONDS", WAIT)
     child = InventoryChild()
     child.start("test", 0.0)
     os.kill(child._pid, signal.SIGSTOP)
@@ -493,51 +478,47 @@ def stopped_child(monkeypatch: pytest.MonkeyPatch) -> Iterator[InventoryChild]:
     child.kill()
 
 
-def test_an_inventory_that_works_slowly_is_not_taken_to_hang(
-    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a starved host: what counts is whether it got on since the last look, not how far."""
-    worked = 0.001
-    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: worked)
-    assert stopped_child.deadline() == inventory_child.HANGING
-    assert not stopped_child.overdue(9.9) and not stopped_child.overdue(10.0)
-    worked = 0.002
+def test_a_slow_inventory_is_not_killed(stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host with little free CPU: any CPU use since the last check extends the time."""
+    used = 0.001
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: used)
+    assert stopped_child.deadline() == inventory_child.IDLE_TIMEOUT
+    assert not stopped_child.kill_if_overdue(9.9) and not stopped_child.kill_if_overdue(10.0)
+    used = 0.002
     assert stopped_child.deadline() == 20.0
-    assert not stopped_child.overdue(20.0)
+    assert not stopped_child.kill_if_overdue(20.0)
     assert stopped_child.deadline() == 30.0
-    assert stopped_child.overdue(30.0), "it has done nothing since"
+    assert stopped_child.kill_if_overdue(30.0), "no CPU use since then"
 
 
-def test_an_inventory_that_works_for_ever_is_ended(
-    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worked = iter(range(1, 100))
-    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(worked)))
-    assert not any(stopped_child.overdue(float(now)) for now in range(40))
-    assert stopped_child.overdue(inventory_child.DEADLINE)
+def test_an_inventory_that_never_ends_is_killed(stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = iter(range(1, 100))
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(used)))
+    assert not any(stopped_child.kill_if_overdue(float(now)) for now in range(40))
+    assert stopped_child.kill_if_overdue(inventory_child.INVENTORY_TIMEOUT)
 
 
-def test_work_of_another_process_is_seen_to_the_nanosecond() -> None:
-    """Ticks of /proc are too coarse for one that hardly gets any CPU."""
+def test_cpu_time_of_a_process_in_nanoseconds() -> None:
+    """The ticks of /proc are too coarse for a process that gets little CPU."""
     before = inventory_child.cpu_time(os.getpid())
     between = time.process_time()
     assert 0.0 < before <= between <= inventory_child.cpu_time(os.getpid())
     assert inventory_child.cpu_time(2**22 + 1) == 0.0
 
 
-def test_an_inventory_that_has_failed_is_tried_again(tmp_path: Path) -> None:
-    """Though nothing happens on the host and nobody asks."""
+def test_a_failed_inventory_is_repeated(tmp_path: Path) -> None:
+    """Without event or request."""
     once = tmp_path / "once"
     body = f"import os\n    if not os.path.exists({str(once)!r}): open({str(once)!r}, 'w').close(); os._exit(3)\n"
-    limits = "inventories.AGAIN = 0.1; inventories.RESCAN = inventories.RESCAN_WITHOUT_EVENTS = 3600.0"
+    limits = f"scheduler.FAILURE_RETRY_SECONDS = 0.1; {NO_RESCAN}"
     statements = with_inventory(f"{body}    return real(reason, sys=sys, proc=proc)") + limits
     with another_probe(tmp_path, statements) as probe:
         assert probe.until(lambda line: line.trouble).trouble is not None
         assert probe.until(lambda line: line.inventory).inventory is not None
 
 
-def test_an_inventory_that_lacks_a_source_is_taken_again_soon(tmp_path: Path) -> None:
-    """NetworkManager was late, say; ever later while that does not help, and no more once it is complete."""
+def test_an_inventory_with_a_failed_source_is_repeated(tmp_path: Path) -> None:
+    """As when NetworkManager was slow. At growing intervals, and no more after a complete one."""
     often = tmp_path / "often"
     body = (
         f"import os; from dataclasses import replace; from nictop.probe.records import Unreadable\n"
@@ -546,13 +527,13 @@ def test_an_inventory_that_lacks_a_source_is_taken_again_soon(tmp_path: Path) ->
         f"    complete = os.path.getsize({str(often)!r}) > 2\n"
         f"    return replace(real(reason, sys=sys, proc=proc), unreadable={{}} if complete else late)"
     )
-    limits = "inventories.SOON = 0.1; inventories.RESCAN = inventories.RESCAN_WITHOUT_EVENTS = 3600.0"
+    limits = f"scheduler.FIRST_REPEAT_SECONDS = 0.1; {NO_RESCAN}"
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
         taken = [probe.until(lambda line: line.inventory).inventory for _ in range(3)]
     assert [bool(one and one.unreadable) for one in taken] == [True, True, False]
 
 
-def test_a_child_that_is_killed_is_waited_for(stopped_child: InventoryChild) -> None:
+def test_the_exit_status_of_a_killed_child_is_collected(stopped_child: InventoryChild) -> None:
     pid = stopped_child._pid
     assert alive(pid)
     stopped_child.kill()
@@ -571,14 +552,14 @@ def test_a_child_that_is_killed_is_waited_for(stopped_child: InventoryChild) -> 
     ],
     ids=["whole", "cut off", "first line only", "failed", "nothing"],
 )
-def test_a_child_that_is_still_on_its_way_out(
+def test_the_output_of_a_child_that_has_not_exited_yet(
     stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch, output: bytes, problem: str
 ) -> None:
-    """Its output has ended, but on a starved host the process is not gone yet: what it has said counts."""
-    monkeypatch.setattr(inventory_child, "END_PATIENCE", 0.0)
+    """Its output has ended, but on a slow host the process still exists: the output is used."""
+    monkeypatch.setattr(inventory_child, "KILL_WAIT_SECONDS", 0.0)
     stopped_child._output[:] = output
-    line, said = stopped_child.collect()
+    line, sentence = stopped_child.collect()
     assert stopped_child.running
-    assert (line, problem in said) == (b'{"inventory": 1}\n' if not problem else b"", True)
-    assert problem or (stopped_child.targets, said) == (b'{"targets": 1}\n', "")
-    monkeypatch.setattr(inventory_child, "END_PATIENCE", WAIT)
+    assert (line, problem in sentence) == (b'{"inventory": 1}\n' if not problem else b"", True)
+    assert problem or (stopped_child.targets, sentence) == (b'{"targets": 1}\n', "")
+    monkeypatch.setattr(inventory_child, "KILL_WAIT_SECONDS", WAIT)

@@ -1,4 +1,4 @@
-"""A finding goes when it is cured, also where no event tells of the cure: a real probe, real faults, typed cures."""
+"""Findings disappear after the repair, also when it causes no event: a real probe, real faults and repairs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.inventory.collect import take_inventory
 from nictop.probe.inventory.machine.kernel_log import read_kernel_messages
-from nictop.probe.inventory.managers.state_files import MOST_FILES, StateFiles, state_files
+from nictop.probe.inventory.managers.state_files import MAX_STATE_FILES, StateFiles, state_files
 from nictop.rules import HostFacts, diagnose
 from tests.probe.test_main import another_probe, with_inventory
 from tests.support.namespaces import Namespace
@@ -21,37 +21,37 @@ from tests.support.probe import Probe
 # ------------------------------------------------------------------------------------------- files
 
 
-def test_a_file_that_changes_after_the_inventory_was_begun(tmp_path: Path) -> None:
+def test_a_file_that_changes_after_the_start_of_the_inventory(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "two"
     one.write_text("1")
     files = StateFiles()
     files.begin()
-    files.learn([str(one), str(other)])
+    files.set_files([str(one), str(other)])
     assert not files.have_changed()
     other.write_text("made")
     assert files.have_changed()
     files.begin()
-    files.learn([str(one), str(other)])
+    files.set_files([str(one), str(other)])
     assert not files.have_changed()
     files.begin()
-    one.unlink()  # while the inventory is being taken: it may have the old one
-    files.learn([str(one), str(other)])
+    one.unlink()  # during the inventory, which may have read the old contents
+    files.set_files([str(one), str(other)])
     assert files.have_changed()
     files.begin()
-    files.learn([])
+    files.set_files([])
     assert not files.have_changed()
 
 
-def test_state_files_of_this_machine_are_there() -> None:
+def test_state_files_of_this_machine() -> None:
     found = state_files(take_inventory("test"))
     assert "/proc/sys/net/ipv4/conf/all/arp_filter" in found
-    assert len(found) == len(set(found)) <= MOST_FILES
+    assert len(found) == len(set(found)) <= MAX_STATE_FILES
 
 
 # ------------------------------------------------------------------------------------------- a whole probe
 
 
-def test_a_sysctl_that_no_event_tells_of(namespace: Namespace) -> None:
+def test_a_sysctl_that_changes_without_event(namespace: Namespace) -> None:
     namespace.silence()
     namespace.try_link("v0", "type", "veth", "peer", "name", "v1")
     namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "v0"])
@@ -64,10 +64,10 @@ def test_a_sysctl_that_no_event_tells_of(namespace: Namespace) -> None:
         probe.until(lambda line: line.inventory and line.inventory.settings.sysctl[name] == 1)
 
 
-def test_what_says_the_same_is_not_said_again(tmp_path: Path) -> None:
-    """Inventories are taken all the time; only the first one and the one with something new in it are passed on.
+def test_an_unchanged_inventory_is_not_sent_again(tmp_path: Path) -> None:
+    """Inventories are taken continuously; only the first one and the one with a change are passed on.
 
-    All of them say what the first one said: what else changes on this machine meanwhile is of no interest here.
+    All of them have the contents of the first one, so that other changes of this machine have no effect.
     """
     stored, often = str(tmp_path / "stored"), str(tmp_path / "often")
     body = (
@@ -81,7 +81,9 @@ def test_what_says_the_same_is_not_said_again(tmp_path: Path) -> None:
         "    settings = replace(taken.settings, sysctl={'changed': int(often > 4)})\n"
         "    return replace(taken, reason=reason, time=float(often), settings=settings)"
     )
-    limits = "inventories.RECHECK = inventories.RECHECK_REST = 0.01; inventories.Debouncer.REST = 0.01"
+    limits = (
+        "scheduler.RECHECK_SECONDS = scheduler.RECHECK_PAUSE_FACTOR = 0.01; scheduler.Debouncer.PAUSE_FACTOR = 0.01"
+    )
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
         probe.ask({"recheck": True})
         taken = [probe.until(lambda line: line.inventory).inventory for _ in range(2)]
@@ -106,7 +108,7 @@ def bridge(namespace: Namespace) -> Iterator[Namespace]:
 
 
 def send_own_frame() -> None:
-    """From outside, as the port itself would send it."""
+    """A frame with the port's own address, sent from the other end."""
     address = bytes.fromhex("020000000001")
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as outside:
         outside.bind(("outside", 0))
@@ -114,7 +116,7 @@ def send_own_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    "cure",
+    "repair",
     [
         ["ip", "link", "set", "port", "nomaster"],
         ["ip", "link", "set", "port", "down"],
@@ -122,8 +124,8 @@ def send_own_frame() -> None:
     ],
     ids=["no port", "down", "another address"],
 )
-def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, cure: list[str]) -> None:
-    """The message stays in the kernel's buffer: what it says is no longer so."""
+def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, repair: list[str]) -> None:
+    """The message remains in the kernel log after the repair."""
     snapshot = with_state(Snapshot.empty("here"), "live", "")
 
     def found() -> bool:
@@ -142,12 +144,12 @@ def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, cure:
                 if not state and snapshot.inventory is not None:
                     assert snapshot.inventory.messages
                 if state and not found():
-                    bridge.inside(send_own_frame)  # messages of this kind are limited in number
+                    bridge.inside(send_own_frame)  # the kernel limits the rate of these messages
                 return snapshot.inventory is not None and found() is state
 
             probe.until(has)
 
         probe.until(lambda line: line.inventory)
         until(True)
-        bridge.run(cure)
+        bridge.run(repair)
         until(False)

@@ -1,5 +1,5 @@
-"""Counters that are read every interval, through descriptors that stay open.
+"""Counters that are read at every interval, through descriptors that stay open.
 
-In: /proc, /sys, rtnetlink. Out: one `Counters` record. `reader` puts it together; one file per source. Another counter:
+In: /proc, /sys, rtnetlink. Out: one `Counters` record, assembled by `reader`; one file per source. To add a counter:
 a field in `records.counters`, its source here, its rate in `model.rates`.
 """

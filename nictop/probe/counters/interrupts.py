@@ -1,11 +1,11 @@
-"""Interrupts of the NICs' own vectors: /sys/kernel/irq/N/per_cpu_count → IRQ number → CPU id → count.
+"""Interrupts of the NICs' vectors: /sys/kernel/irq/N/per_cpu_count → IRQ number → CPU id → count.
 
-One small file per vector, about 1.5 microseconds each, instead of a /proc/interrupts that has every line of the
-machine. Its values are those of the possible CPUs in order. A vector that did not count since the last pass is not
-parsed, and of one that did only the columns that changed. Kernels without these files (before Linux 4.9, or without
-sparse IRQ numbers), and machines whose CPUs do not fit on its one page, are read from /proc/interrupts.
+One small file per vector (1.5 µs each) instead of /proc/interrupts, which has every interrupt of the machine. The file
+has one value per possible CPU, in order. A vector whose text is unchanged since the last pass is not parsed; otherwise
+only the changed columns are. /proc/interrupts is used on kernels without these files (before Linux 4.9, or without
+sparse IRQ numbers), and for vectors whose values do not fit into the one page of a sysfs file.
 
-A vector that vanishes (a driver is unloaded, `ethtool -L`) is forgotten without a word until the next inventory.
+A vector that vanishes (driver unloaded, ``ethtool -L``) is left out, without an error, until the next inventory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 
 from nictop.probe.kernel.cpu_columns import parse_number
-from nictop.probe.kernel.open_files import PAGE, VANISHED
+from nictop.probe.kernel.open_files import PAGE, VANISHED_ERRNOS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     Fail = Callable[[Exception, str], None]
 
-MOST_CPUS = 1 << 16
+MAX_CPU_IDS = 1 << 16
 
 
-class CountedInterrupt:
-    """One interrupt and what it said last; most count on one CPU only, whose column is remembered."""
+class InterruptVector:
+    """One interrupt and its text in the last pass. Most count on one CPU only, whose column is remembered in `cpu`."""
 
     __slots__ = ("counts", "cpu", "head", "path", "tail", "text")
 
@@ -38,12 +38,12 @@ class CountedInterrupt:
         self.cpu = -1
         self.counts: dict[int, int] = {}
 
-    def change(self, text: bytes, possible: tuple[int, ...]) -> None:
-        """The file says `text` now. Raises ValueError when it makes no sense; what was known stands then."""
+    def update(self, text: bytes, possible: tuple[int, ...]) -> None:
+        """Parse the new `text` of the file. Raises ValueError when it is garbled; the counts are unchanged then."""
         if self.cpu >= 0 and text.startswith(self.head) and text.endswith(self.tail):
             word = text[len(self.head) : -len(self.tail)]
-            if word.isdigit():  # all else is as it was
-                self.counts = with_changes(self.counts, (self.cpu,), [word])
+            if word.isdigit():  # only this column has changed
+                self.counts = with_counts(self.counts, (self.cpu,), [word])
                 self.text = text
                 return
         self.counts = parse_changed_counts(self.text, text, self.counts, possible)
@@ -60,37 +60,37 @@ class CountedInterrupt:
 
 
 class InterruptCounterReader:
-    """Reads the vectors that `learn` names. `files` keeps the descriptors; `sys` and `proc` are the roots."""
+    """Reads the vectors set by `learn`. `files` holds the descriptors; `sys` and `proc`: roots of sysfs and procfs."""
 
     def __init__(self, files: OpenFileCache, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._files = files
         self._sys, self._proc = sys, proc
         self._possible: tuple[int, ...] = ()
-        self._vectors: dict[int, CountedInterrupt] = {}
-        self._by_table: dict[int, str | None] = {}  # IRQ number → what stood behind its counts at first
+        self._vectors: dict[int, InterruptVector] = {}
+        self._by_table: dict[int, str | None] = {}  # IRQ number → its description when first read
         self._table: InterruptTable | None = None
 
     def learn(self, numbers: Iterable[int]) -> None:
-        """From now on read these IRQ numbers and no others."""
+        """From now on read these IRQ numbers only."""
         self._vectors, self._by_table = {}, {}
         folder = self._sys + "/kernel/irq"
         try:
             with open(self._sys + "/devices/system/cpu/possible", "rb", buffering=0) as file:
                 self._possible = parse_cpu_list(file.read(PAGE) or b"")
             by_vector = os.path.isdir(folder)
-        except (OSError, ValueError):  # by its header the other source needs no such list
+        except (OSError, ValueError):  # /proc/interrupts names its CPUs in the header, so the list is not needed
             by_vector = False
         if by_vector:
-            self._vectors = {number: CountedInterrupt(f"{folder}/{number}/per_cpu_count") for number in numbers}
+            self._vectors = {number: InterruptVector(f"{folder}/{number}/per_cpu_count") for number in numbers}
         else:
             self._by_table = dict.fromkeys(numbers)
         if not self._by_table:
             self._close_table()
 
     def read(self, fail: Fail) -> dict[int, dict[int, int]]:
-        """IRQ number → CPU id → interrupts since boot, CPUs with none left out; do not change the inner dicts.
+        """IRQ number → CPU id → interrupts since boot, without zeros; the inner dicts must not be modified.
 
-        `fail` gets what could not be read, OSError or ValueError, and where; vanished vectors are merely absent.
+        `fail` is called with each OSError or ValueError and the file; vanished vectors are left out without a call.
         """
         found: dict[int, dict[int, int]] = {}
         gone = []
@@ -103,10 +103,10 @@ class InterruptCounterReader:
                         gone.append(number)
                         self._by_table[number] = None
                         continue
-                    vector.change(text, possible)
+                    vector.update(text, possible)
                 found[number] = vector.counts
             except OSError as error:
-                if error.errno in VANISHED:
+                if error.errno in VANISHED_ERRNOS:
                     gone.append(number)
                 else:
                     fail(error, vector.path)
@@ -119,7 +119,7 @@ class InterruptCounterReader:
         return found
 
     def close(self) -> None:
-        """Give back what does not belong to the `OpenFileCache`."""
+        """Close the files that are not in the `OpenFileCache`."""
         self._close_table()
 
     def _read_table(self, found: dict[int, dict[int, int]], fail: Fail) -> None:
@@ -136,10 +136,10 @@ class InterruptCounterReader:
         for number, known in list(self._by_table.items()):
             line = lines.get(number)
             if line is None:
-                continue  # a vector without handler has no line as long as it counts nothing
+                continue  # a vector without handler has no line until it has counted
             if known is None:
                 self._by_table[number] = line["description"]
-            elif known != line["description"]:  # the number belongs to somebody else now
+            elif known != line["description"]:  # the number has been reassigned to another device
                 del self._by_table[number]
                 continue
             found[number] = line["counts"]
@@ -151,9 +151,9 @@ class InterruptCounterReader:
 
 
 def parse_counts(text: bytes, possible: tuple[int, ...]) -> dict[int, int]:
-    """``0,17,0\\n``, one value per possible CPU → CPU id → count, without the zeros.
+    """``0,17,0\\n``, one value per possible CPU → CPU id → count, without zeros.
 
-    Raises ValueError when it is anything else, cut off or of another number of CPUs.
+    Raises ValueError when it is garbled, truncated or has another number of values.
     """
     words = text[:-1].split(b",")
     if text[-1:] != b"\n" or len(words) != len(possible):
@@ -162,7 +162,7 @@ def parse_counts(text: bytes, possible: tuple[int, ...]) -> dict[int, int]:
 
 
 def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possible: tuple[int, ...]) -> dict[int, int]:
-    """`parse_counts` of `new`, knowing that `old` gave `counts`: only what differs between the two is looked at."""
+    """`parse_counts` of `new`, given that `old` was parsed to `counts`: only the bytes that differ are parsed."""
     if not old or len(old) != len(new) or new[-1:] != b"\n":
         return parse_counts(new, possible)
     first, last = changed_span(old, new)
@@ -174,11 +174,11 @@ def parse_changed_counts(old: bytes, new: bytes, counts: dict[int, int], possibl
     if old.count(b",", begin, end) != len(words) - 1:
         return parse_counts(new, possible)
     column = new.count(b",", 0, begin)
-    return with_changes(counts, possible[column : column + len(words)], words)
+    return with_counts(counts, possible[column : column + len(words)], words)
 
 
-def with_changes(counts: dict[int, int], cpus: tuple[int, ...], words: list[bytes]) -> dict[int, int]:
-    """A copy of `counts` in which these CPUs have the numbers that `words` spell. ValueError: one is no number."""
+def with_counts(counts: dict[int, int], cpus: tuple[int, ...], words: list[bytes]) -> dict[int, int]:
+    """A copy of `counts` with the numbers in `words` for `cpus`. ValueError: not a number."""
     changed = dict(counts)
     for cpu, word in zip(cpus, words):
         number = parse_number(word)
@@ -190,20 +190,20 @@ def with_changes(counts: dict[int, int], cpus: tuple[int, ...], words: list[byte
 
 
 def changed_span(old: bytes, new: bytes) -> tuple[int, int]:
-    """First byte and end of the part in which two texts of the same length differ; they do differ."""
+    """Index of the first and end of the last byte in which two different texts of the same length differ."""
     difference = int.from_bytes(old, "big") ^ int.from_bytes(new, "big")
     size = len(new)
     return size - (difference.bit_length() + 7) // 8, size - ((difference & -difference).bit_length() - 1) // 8
 
 
 def parse_cpu_list(text: bytes) -> tuple[int, ...]:
-    """``0-3,8\\n`` → the CPU ids in order. ValueError when it is no such list, or an endless one."""
+    """``0-3,8\\n`` → the CPU ids in order. ValueError: not such a list, or ids of `MAX_CPU_IDS` and above."""
     cpus: list[int] = []
     for part in text.strip().split(b","):
         first, dash, last = part.partition(b"-")
         begin = parse_number(first)
         end = parse_number(last) if dash else begin
-        if end < begin or end >= MOST_CPUS or (cpus and begin <= cpus[-1]):
+        if end < begin or end >= MAX_CPU_IDS or (cpus and begin <= cpus[-1]):
             raise ValueError(f"not a CPU list: {text[:40]!r}")
         cpus.extend(range(begin, end + 1))
     return tuple(cpus)

@@ -1,48 +1,46 @@
-"""The fast pass: every number that moves, from the kernel's own binary answers, a few times a second.
+"""One pass over all counters, up to ten times a second.
 
 Reads rtnetlink RTM_GETSTATS, /proc/stat, /proc/softirqs and softnet_stat; for watched links ETHTOOL_GSTATS and the
-`netdev` family's queue counters; for physical functions the counters of their VFs; and the interrupts, threads and
-vmbus channels that the last inventory has named. Yields one `Sample` per pass. No fork, no asyncio; descriptors and
-buffers are kept, and what nobody watches is not even imported.
+queue counters of the `netdev` family; for physical functions the counters of their VFs; and the interrupts, threads and
+vmbus channels of the last inventory. Returns one `Sample` per pass. No fork, no asyncio; descriptors and buffers are
+kept, and modules of counters that are not requested are not imported.
 """
 
 from __future__ import annotations
 
 import time
 
-from nictop.probe.counters.cpus import ProcessorReader
+from nictop.probe.counters.cpus import CpuTimeReader
 from nictop.probe.counters.links import LinkCounterReader, LinksIncomplete
 from nictop.probe.counters.softirqs import SoftirqReader
 from nictop.probe.kernel import errno_reasons as reasons
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # `typing` itself costs half a MiB
+if TYPE_CHECKING:  # importing `typing` costs half a MiB
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
     from nictop.probe.counters.on_demand.drivers import DriverCounterReader
-    from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
-    from nictop.probe.counters.on_demand.interrupt_table import Line as MachineInterrupt
+    from nictop.probe.counters.on_demand.interrupt_table import InterruptLine, InterruptTable
     from nictop.probe.counters.on_demand.queues import Queue, QueueCounterReader
     from nictop.probe.counters.on_demand.vfs import VfCounterReader
-    from nictop.probe.counters.target_counters import TargetCounterReader
-    from nictop.probe.counters.targets import Targets
+    from nictop.probe.counters.targets import TargetCounterReader, Targets
 
     Value = TypeVar("Value")
 
-VF_INTERVAL = 0.95
-"""Seconds between two questions for VF counters: once a second, with room for the scheduler."""
+VF_INTERVAL_SECONDS = 0.95
+"""Minimum between two requests for VF counters: once a second, with a margin for late wake-ups."""
 
 
 class Sample:
-    """`records.Counters`, field by field, as the JSON encoder takes it.
+    """The fields of `records.Counters`, ready for the JSON encoder.
 
-    A plain class: the record itself would bring `dataclasses` and the whole vocabulary into the process that must stay
-    small (3 MiB and 20 ms of start). A test holds the two together.
+    A plain class: importing the record would load `dataclasses` and all records into the long-lived process (3 MiB, and
+    20 ms at the start). A test compares the fields of the two.
     """
 
-    def __init__(self, moment: float) -> None:
-        self.time = moment
+    def __init__(self, now: float) -> None:
+        self.time = now
         self.links: dict[int, tuple[int, ...]] = {}
         self.cpus: dict[int, tuple[int, ...]] = {}
         self.queues: dict[int, tuple[Queue, ...]] = {}
@@ -52,17 +50,17 @@ class Sample:
         self.softnet: dict[int, tuple[int, ...]] = {}
         self.threads: dict[int, tuple[int, int, int]] = {}
         self.channels: dict[int, dict[int, tuple[int | None, ...]]] = {}
-        self.machine: tuple[MachineInterrupt, ...] | None = None
+        self.machine: tuple[InterruptLine, ...] | None = None
         self.vfs: dict[int, dict[int, tuple[int, ...]]] = {}
         self.unreadable: dict[str, dict[str, str]] = {}
 
     def fail(self, field: str, error: Exception, where: str) -> None:
-        """Say why `field` is empty or incomplete; the first failure of a pass stands."""
+        """Record why `field` is empty or incomplete; only the first failure of a pass is kept."""
         self.unreadable.setdefault(field, unreadable(error, where))
 
 
 def unreadable(error: Exception, where: str) -> dict[str, str]:
-    """`records.Unreadable` for what a reader raised; ValueError means that the kernel's answer made no sense."""
+    """`records.Unreadable` as a mapping, for an exception of a reader; ValueError: malformed data from the kernel."""
     if isinstance(error, OSError):
         number = error.errno or 0
         detail = f"{where}: {reasons.name(number)} {error.strerror or error}"
@@ -71,12 +69,12 @@ def unreadable(error: Exception, where: str) -> dict[str, str]:
 
 
 class CounterReader:
-    """Takes one `Sample` per call. `sys` and `proc` are where sysfs and procfs stand."""
+    """Takes one `Sample` per call of `read`. `sys` and `proc`: roots of sysfs and procfs."""
 
     def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
         self._sys, self._proc = sys, proc
         self._links = LinkCounterReader()
-        self._processors = ProcessorReader(proc)
+        self._cpus = CpuTimeReader(proc)
         self._softirqs = SoftirqReader(proc)
         self._watched: tuple[int, ...] = ()
         self._physical_functions: tuple[int, ...] = ()
@@ -88,11 +86,11 @@ class CounterReader:
         self._machine_reader: InterruptTable | None = None
 
     def watch(self, ifindexes: Iterable[int]) -> None:
-        """From now on read queue and driver counters of these links, and of no others."""
+        """From now on read queue and driver counters of these links only."""
         self._watched = tuple(sorted(set(ifindexes)))
 
     def watch_machine(self, wanted: bool) -> None:
-        """From now on read every line of /proc/interrupts, or no longer."""
+        """Read every line of /proc/interrupts from now on, or stop doing so."""
         if wanted and self._machine_reader is None:
             from nictop.probe.counters.on_demand.interrupt_table import InterruptTable
 
@@ -102,22 +100,22 @@ class CounterReader:
             self._machine_reader = None
 
     def learn(self, targets: Targets) -> None:
-        """From now on read the interrupts, threads and channels of this inventory, and of no older one."""
+        """From now on read the interrupts, threads and channels of this inventory only."""
         if self._target_reader is None:
-            from nictop.probe.counters.target_counters import TargetCounterReader
+            from nictop.probe.counters.targets import TargetCounterReader
 
             self._target_reader = TargetCounterReader(sys=self._sys, proc=self._proc)
-        self._target_reader.learn(targets)
+        self._target_reader.set_targets(targets)
 
     def learn_physical_functions(self) -> None:
-        """Look up which links have virtual functions: at the start, and when an event says that something changed."""
+        """Find the links that have virtual functions. To be called at the start and after each event."""
         from nictop.probe.counters.on_demand.vfs import read_physical_functions
 
         self._physical_functions = read_physical_functions(self._sys)
         self._vfs_due = 0.0
 
     def read(self) -> Sample:
-        """One pass. Never raises: what could not be read is empty and named in `Sample.unreadable`."""
+        """One pass. Never raises: what could not be read is empty, with a reason in `Sample.unreadable`."""
         sample = Sample(time.monotonic())
         try:
             sample.links = self._links.read()
@@ -127,9 +125,9 @@ class CounterReader:
         except (OSError, ValueError) as error:
             sample.fail("links", error, "RTM_GETSTATS")
         try:
-            sample.cpus = self._processors.read()
+            sample.cpus = self._cpus.read()
         except (OSError, ValueError) as error:
-            self._processors.close()
+            self._cpus.close()
             sample.fail("cpus", error, "/proc/stat")
         self._read_softirqs(sample)
         if self._target_reader is not None:
@@ -139,13 +137,13 @@ class CounterReader:
         if self._watched:
             self._read_watched(sample)
         if self._physical_functions and sample.time >= self._vfs_due:
-            self._vfs_due = sample.time + VF_INTERVAL
+            self._vfs_due = sample.time + VF_INTERVAL_SECONDS
             self._read_vfs(sample)
         return sample
 
     def close(self) -> None:
         self._links.close()
-        self._processors.close()
+        self._cpus.close()
         self._softirqs.close()
         self.watch_machine(False)
         for reader in (self._driver_reader, self._queue_reader, self._vf_reader, self._target_reader):
@@ -187,8 +185,8 @@ class CounterReader:
                 from nictop.probe.counters.on_demand.queues import QueueCounterReader
 
                 self._queue_reader = QueueCounterReader()
-            none = self._queue_reader.offers_none
-            _read_each(sample, "queues", self._queue_reader.read, self._watched, sample.queues, instead=none)
+            fallback = self._queue_reader.empty_if_unsupported
+            _read_each(sample, "queues", self._queue_reader.read, self._watched, sample.queues, fallback=fallback)
         except OSError as error:
             sample.fail("queues", error, "socket")
 
@@ -208,16 +206,16 @@ def _read_each(
     field: str,
     read: Callable[[int], Value],
     ifindexes: tuple[int, ...],
-    into: dict[int, Value],
+    result: dict[int, Value],
     *,
-    instead: Callable[[Exception], Value | None] | None = None,
+    fallback: Callable[[Exception], Value | None] | None = None,
 ) -> None:
-    """`instead` gives the value that an error stands for, None where it stands for none."""
+    """Add `read(ifindex)` of each link to `result`; `fallback` returns the value to use for an error, or None."""
     for ifindex in ifindexes:
         try:
-            into[ifindex] = read(ifindex)
+            result[ifindex] = read(ifindex)
         except (OSError, ValueError, LookupError) as error:
             sample.fail(field, error, f"ifindex {ifindex}")
-            value = instead(error) if instead is not None else None
+            value = fallback(error) if fallback is not None else None
             if value is not None:
-                into[ifindex] = value
+                result[ifindex] = value

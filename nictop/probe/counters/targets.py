@@ -1,7 +1,8 @@
-"""What the fast pass reads beside the links: drawn from each `Inventory`, handed from the child to its parent.
+"""The interrupts, threads and vmbus channels of the last inventory, which the counter loop reads as well.
 
-The parent relays inventories without understanding them, which would take the records into its memory. A short line of
-JSON goes ahead of each: interrupt numbers, threads, vmbus channels, and whether a source has failed.
+The probe process passes inventories on without decoding them, because that would load the records into its memory. The
+inventory child therefore writes a short JSON line before each (`targets_line`), which the parent parses
+(`parse_targets`). `TargetCounterReader` fills in the fields `interrupts`, `threads` and `channels` of a sample.
 """
 
 from __future__ import annotations
@@ -10,80 +11,116 @@ import json
 import os
 import time
 
+from nictop.probe.counters.interrupts import InterruptCounterReader
+from nictop.probe.counters.threads import ThreadCounterReader
+from nictop.probe.counters.vmbus_channels import ChannelCounterReader
 from nictop.probe.inventory.managers.state_files import state_files
+from nictop.probe.kernel.open_files import OpenFileCache
 
-RESTLESS = frozenset(
+VOLATILE_FIELDS = frozenset(
     (
         *("time", "wall", "took", "reason"),
         *("counters", "driver_counters", "optics", "reassembly", "frequencies", "tables"),
     )
 )
-"""Fields of records that are another number each time they are read."""
+"""Record fields that differ in every inventory; not in the digest."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
+    from nictop.probe.counters.reader import Sample
     from nictop.probe.records import Inventory
 
     class Targets(TypedDict):
-        """Handed to `CounterReader.learn`."""
+        """What an inventory passes to `CounterReader.learn` and to the scheduler."""
 
         interrupts: list[int]
         """IRQ numbers."""
         threads: list[tuple[int, int]]
         """Thread id, process id."""
-        born: int
-        """USER_HZ ticks since boot: all those threads had begun by then."""
+        started_by: int
+        """USER_HZ ticks since boot: when the threads were listed; a later start time is another thread."""
         channels: list[tuple[int, str, list[int]]]
         """ifindex, name of the vmbus device, channel ids."""
         incomplete: bool
-        """A source failed or was late: it may answer if it is asked again soon."""
+        """A source failed or timed out; it may be readable in another inventory soon."""
         digest: int
-        """Of all that lasts in the inventory: equal while nothing has changed. Within the life of one probe."""
+        """Hash of the inventory without `VOLATILE_FIELDS`; equal while nothing has changed, within one process."""
         files: list[str]
-        """`state_files` of it."""
+        """`state_files` of the inventory."""
+
+
+class TargetCounterReader:
+    """Reads the counters of `Targets`; nothing before `set_targets`. `sys` and `proc`: roots of sysfs and procfs.
+
+    The files of all three kinds share one `OpenFileCache`.
+    """
+
+    def __init__(self, *, sys: str = "/sys", proc: str = "/proc") -> None:
+        self._files = OpenFileCache()
+        self._interrupts = InterruptCounterReader(self._files, sys=sys, proc=proc)
+        self._threads = ThreadCounterReader(self._files, proc=proc)
+        self._channels = ChannelCounterReader(self._files, sys=sys)
+
+    def set_targets(self, targets: Targets) -> None:
+        """From now on read these. Every file is opened again: a number may belong to another interrupt or thread."""
+        self._files.close()
+        self._interrupts.learn(targets["interrupts"])
+        self._threads.set_targets(targets["threads"], targets["started_by"])
+        self._channels.set_targets(targets["channels"])
+
+    def read(self, sample: Sample) -> None:
+        """Fill in the three fields of `sample`; failures go into its `unreadable`."""
+        sample.interrupts = self._interrupts.read(lambda error, where: sample.fail("interrupts", error, where))
+        sample.threads = self._threads.read(lambda error, where: sample.fail("threads", error, where))
+        sample.channels = self._channels.read(lambda error, where: sample.fail("channels", error, where))
+
+    def close(self) -> None:
+        self._files.close()
+        self._interrupts.close()
 
 
 def targets_line(inventory: Inventory) -> str:
-    """One line of JSON, without its end. To be called right after the inventory has been taken."""
+    """One line of JSON, without line feed. To be called right after the inventory has been taken."""
     targets: Targets = {
         "interrupts": [interrupt.number for interrupt in inventory.interrupts],
         "threads": [(thread.tid, thread.pid) for thread in inventory.threads],
-        "born": int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")),
+        "started_by": int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")),
         "channels": [
             (link.ifindex, link.device, [channel.id for channel in link.channels])
             for link in inventory.links
             if link.channels and link.device
         ],
         "incomplete": is_incomplete(inventory),
-        "digest": hash(json.dumps(inventory, default=lasting)),
+        "digest": hash(json.dumps(inventory, default=stable_fields)),
         "files": state_files(inventory),
     }
     return json.dumps(targets, separators=(",", ":"))
 
 
-def lasting(record: object) -> dict[str, object]:
-    """Fields of a record that stay as they are while nobody changes anything."""
-    return {name: value for name, value in vars(record).items() if name not in RESTLESS}
+def stable_fields(record: object) -> dict[str, object]:
+    """Fields of a record that change only when the configuration or state of the host changes."""
+    return {name: value for name, value in vars(record).items() if name not in VOLATILE_FIELDS}
 
 
 def is_incomplete(inventory: Inventory) -> bool:
+    """Whether a source of the inventory failed for a reason that may be temporary."""
     manager = inventory.networkmanager
     sources = [*inventory.unreadable.values(), *(manager.unreadable.values() if manager is not None else ())]
     return any(one.reason == "failed" for one in sources)
 
 
 def parse_targets(line: bytes) -> Targets:
-    """What `targets_line` wrote. Raises ValueError when it is anything else."""
+    """The targets in a line of `targets_line`. ValueError: not such a line."""
     try:
         found = json.loads(line)
         return {
-            "interrupts": [whole(number) for number in found["interrupts"]],
-            "threads": [(whole(tid), whole(pid)) for tid, pid in found["threads"]],
-            "born": whole(found["born"]),
+            "interrupts": [natural_number(number) for number in found["interrupts"]],
+            "threads": [(natural_number(tid), natural_number(pid)) for tid, pid in found["threads"]],
+            "started_by": natural_number(found["started_by"]),
             "channels": [
-                (whole(ifindex), one_name(device), [whole(number) for number in channels])
+                (natural_number(ifindex), device_name(device), [natural_number(number) for number in channels])
                 for ifindex, device, channels in found["channels"]
             ],
             "incomplete": found["incomplete"] is True,
@@ -94,13 +131,13 @@ def parse_targets(line: bytes) -> Targets:
         raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
-def whole(value: object) -> int:
+def natural_number(value: object) -> int:
     if type(value) is not int or value < 0:
         raise ValueError(f"{value!r} is not a number of anything")
     return value
 
 
-def one_name(value: object) -> str:
+def device_name(value: object) -> str:
     if not isinstance(value, str) or "/" in value or value in ("", ".", ".."):
         raise ValueError(f"{value!r} is not the name of a device")
     return value

@@ -1,14 +1,13 @@
-"""CPU time of the threads that move packets: /proc/PID/task/TID/stat through kept descriptors.
+"""CPU time of the threads that process packets: /proc/PID/task/TID/stat through kept descriptors.
 
-The inventory says which threads; one that has begun after it has merely been given the number of one that ended, and is
-left out, like those that have ended. The name in the file may hold anything, blanks and brackets included: the columns
-begin behind its last bracket.
+The inventory names the threads. A thread that started after it has reused the id of an ended one, and is left out like
+ended ones. The name in the file may contain spaces and parentheses: the columns follow its last parenthesis.
 """
 
 from __future__ import annotations
 
 from nictop.probe.kernel.cpu_columns import parse_number
-from nictop.probe.kernel.open_files import VANISHED
+from nictop.probe.kernel.open_files import VANISHED_ERRNOS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,28 +18,28 @@ if TYPE_CHECKING:
     Fail = Callable[[Exception, str], None]
 
 USER, SYSTEM, STARTED, PROCESSOR = 14 - 3, 15 - 3, 22 - 3, 39 - 3
-"""Columns of proc(5), which counts from one; the third is the first behind the name."""
+"""Index after the name of utime, stime, starttime and processor, fields 14, 15, 22 and 39 of proc_pid_stat(5)."""
 
 
 class ThreadCounterReader:
-    """Reads the threads that `learn` names. `files` keeps the descriptors; `proc` is where procfs stands."""
+    """Reads the threads set by `set_targets`. `files` holds the descriptors; `proc`: root of procfs."""
 
     def __init__(self, files: OpenFileCache, *, proc: str = "/proc") -> None:
         self._files = files
         self._proc = proc
         self._paths: dict[int, str] = {}
-        self._born = 0
+        self._started_by = 0
 
-    def learn(self, threads: Iterable[tuple[int, int]], born: int) -> None:
-        """From now on read these (thread id, process id) and no others; they had all begun at `born`, USER_HZ ticks
-        since boot."""
+    def set_targets(self, threads: Iterable[tuple[int, int]], started_by: int) -> None:
+        """From now on read these (thread id, process id) only; they started no later than `started_by`, in USER_HZ
+        ticks since boot."""
         self._paths = {tid: f"{self._proc}/{pid}/task/{tid}/stat" for tid, pid in threads}
-        self._born = born
+        self._started_by = started_by
 
     def read(self, fail: Fail) -> dict[int, tuple[int, int, int]]:
         """Thread id → `records.THREAD_TIMES` and the CPU it last ran on.
 
-        `fail` gets what could not be read, OSError or ValueError, and where; ended threads are merely absent.
+        `fail` is called with each OSError or ValueError and the file; ended threads are left out without a call.
         """
         found: dict[int, tuple[int, int, int]] = {}
         gone = []
@@ -48,14 +47,14 @@ class ThreadCounterReader:
             try:
                 user, system, cpu, started = parse_thread(self._files.read(path))
             except OSError as error:
-                if error.errno in VANISHED:
+                if error.errno in VANISHED_ERRNOS:
                     gone.append(tid)
                 else:
                     fail(error, path)
             except ValueError as error:
                 fail(error, path)
             else:
-                if started <= self._born:
+                if started <= self._started_by:
                     found[tid] = user, system, cpu
                 else:
                     gone.append(tid)
@@ -65,9 +64,9 @@ class ThreadCounterReader:
 
 
 def parse_thread(text: bytes) -> tuple[int, int, int, int]:
-    """User and system time (USER_HZ ticks), the CPU it last ran on, and when it began (USER_HZ ticks since boot).
+    """User and system time (USER_HZ ticks), the CPU it last ran on, and its start time (USER_HZ ticks since boot).
 
-    Raises ValueError when columns are missing or garbled, or when the line has no end.
+    Raises ValueError when columns are missing or garbled, or when the line is truncated.
     """
     words = text.rpartition(b")")[2].split()
     if len(words) <= PROCESSOR or text[-1:] != b"\n":

@@ -1,1 +1,5 @@
-"""What tells that an inventory is out of date: rtnetlink and uevents, and signals of NetworkManager."""
+"""Sources of events: kernel changes (rtnetlink, uevents, ethtool, kernel log) and signals of NetworkManager.
+
+In: netlink messages, uevents, D-Bus messages. Out: `LinkChange` lines, and whether the inventory is out of date. To add
+an event: its group or match rule here; `inventory.scheduler` polls the descriptors.
+"""

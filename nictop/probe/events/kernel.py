@@ -1,9 +1,9 @@
-"""What changes by itself: netlink events → `LinkChange` at once, and "take a new inventory" when it has calmed down.
+"""Kernel events: netlink messages → `LinkChange`, and whether the inventory is out of date.
 
-Listens to rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls), to kernel and udev
-uevents (PCI functions, drivers and netdevs come and go before or without a link), and to the ethtool family's `monitor`
-group (settings); looks at new kernel messages when asked to. No libudev: its messages are plain datagrams.
-Each source may be missing; `Events.missing` says which.
+Receives rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls), uevents of the kernel
+and of udev (PCI functions, drivers and netdevs, also those without a link), and the `monitor` group of the ethtool
+family (settings). Checks new kernel log messages on request. libudev is not needed: its messages are plain
+datagrams. Each source may be missing; `Events.missing` has the errors.
 """
 
 from __future__ import annotations
@@ -29,46 +29,65 @@ from nictop.probe.kernel.rtnetlink import (
     IFLA_WIRELESS,
     RTM_DELADDR,
     RTM_DELLINK,
+    RTM_DELQDISC,
     RTM_DELROUTE,
+    RTM_DELRULE,
     RTM_NEWADDR,
     RTM_NEWLINK,
+    RTM_NEWNETCONF,
+    RTM_NEWQDISC,
     RTM_NEWROUTE,
-    operstate,
+    RTM_NEWRULE,
+    operstate_name,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     Change = dict[str, object]
 
-ROUTE_GROUPS = (1, 5, 9, 7, 11, 4, 8, 19, 24, 25)
-"""RTNLGRP_LINK, IPV4_IFADDR, IPV6_IFADDR, IPV4_ROUTE, IPV6_ROUTE, TC, IPV4_RULE, IPV6_RULE, IPV4_NETCONF and
-IPV6_NETCONF (rp_filter, forwarding and others of a link)."""
-RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF = 32, 33, 36, 37, 80
-OTHER_CHANGES = frozenset((RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF))
-"""Not: classes, filters and actions of queueing disciplines, which change by the thousand where containers run."""
+RTNLGRP_LINK, RTNLGRP_TC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE = 1, 4, 5, 7, 8
+RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV6_RULE = 9, 11, 19
+RTNLGRP_IPV4_NETCONF, RTNLGRP_IPV6_NETCONF = 24, 25
+RTNETLINK_GROUPS = (
+    RTNLGRP_LINK,
+    RTNLGRP_IPV4_IFADDR,
+    RTNLGRP_IPV6_IFADDR,
+    RTNLGRP_IPV4_ROUTE,
+    RTNLGRP_IPV6_ROUTE,
+    RTNLGRP_TC,
+    RTNLGRP_IPV4_RULE,
+    RTNLGRP_IPV6_RULE,
+    RTNLGRP_IPV4_NETCONF,
+    RTNLGRP_IPV6_NETCONF,
+)
+"""NETCONF: rp_filter, forwarding and other sysctls of a link."""
+INVENTORY_MESSAGES = frozenset((RTM_NEWRULE, RTM_DELRULE, RTM_NEWQDISC, RTM_DELQDISC, RTM_NEWNETCONF))
+"""Messages after which a new inventory is needed. Classes, filters and actions of queueing disciplines are left out:
+they change by the thousand on hosts with containers."""
 
-KNOWN_ADDRESSES = 4096
+MAX_KNOWN_ADDRESSES = 4096
 
 UEVENT_KERNEL, UEVENT_UDEV = 1, 2
+"""Multicast groups of NETLINK_KOBJECT_UEVENT."""
 UDEV_HEADER = struct.Struct("=8sIIII")
 """struct udev_monitor_netlink_header: "libudev", magic, header size, offset and length of the properties."""
-SUBSYSTEMS = {"net", "pci", "virtio", "vmbus", "xen"}
-"""A USB or platform NIC tells through its netdev; without one there is nothing to show."""
-VIRTIO_NETWORK = "virtio:d00000001v"
+NETWORK_SUBSYSTEMS = {"net", "pci", "virtio", "vmbus", "xen"}
+"""USB and platform NICs are covered by their netdev; without one there is nothing to show."""
+VIRTIO_NET_MODALIAS = "virtio:d00000001v"
 
-RECEIVE_SPACE = 1024 * 1024
-"""Bytes the kernel may queue: one veth pair makes some twenty messages of 1.5 KiB."""
-LARGEST_RECORD = 8192
-"""Bytes of a kernel message, CONSOLE_EXT_LOG_MAX."""
-BATCH = 256
-"""Messages taken per wake-up, so that a storm of events cannot hold up the counters."""
+EVENT_SOCKET_BYTES = 1024 * 1024
+"""SO_RCVBUF: one veth pair causes about twenty messages of 1.5 KiB."""
+MAX_KMSG_BYTES = 8192
+"""Bytes of a kernel log record, CONSOLE_EXT_LOG_MAX."""
+MAX_EVENTS_PER_WAKE = 256
+"""Messages read per wake-up, so that many events cannot delay the counters."""
 
 
 class Events:
     """The event sockets of one network namespace.
 
-    `sockets` are to be polled; `take` reads one of them until it is empty. `missing` names what this kernel or these
-    rights do not give: "rtnetlink", "uevents", "ethtool".
+    `sockets`: descriptors to poll; `read` reads one of them until it is empty. `missing`: sources that this kernel does
+    not have or this user may not read: "rtnetlink", "uevents", "ethtool".
     """
 
     def __init__(self) -> None:
@@ -85,19 +104,19 @@ class Events:
             self.sockets[connection.fileno()] = (name, connection)
         self._log = _kernel_log()
 
-    def kernel_complains(self) -> bool:
-        """Whether one of the kernel's messages since the last look may be about a NIC's trouble, or some were missed.
-        Without the right to read them there are none."""
+    def has_kernel_hints(self) -> bool:
+        """Whether a kernel log message since the last call may be about a problem of a NIC, or messages were lost.
+        False without permission to read them."""
         if self._log < 0:
             return False
-        complains = False
+        found = False
         try:
-            for _ in range(BATCH):
-                record = os.read(self._log, LARGEST_RECORD)
-                complains = complains or any(sign in record for sign in (*SIGNS, *FUNCTION_SIGNS))
+            for _ in range(MAX_EVENTS_PER_WAKE):
+                record = os.read(self._log, MAX_KMSG_BYTES)
+                found = found or any(sign in record for sign in (*SIGNS, *FUNCTION_SIGNS))
             os.lseek(self._log, 0, os.SEEK_END)
-        except BlockingIOError:  # that was all
-            return complains
+        except BlockingIOError:  # no more records
+            return found
         except OSError:  # EPIPE: overwritten before they were read
             pass
         return True
@@ -110,25 +129,25 @@ class Events:
             connection.close()
         self.sockets.clear()
 
-    def take(self, descriptor: int) -> tuple[list[Change], bool]:
-        """Read what has arrived: (the newest `records.LinkChange` of each link, as mappings; whether a new inventory
-        is worth taking).
+    def read(self, descriptor: int) -> tuple[list[Change], bool]:
+        """Read one socket: (the latest `records.LinkChange` of each link, as mappings; whether the inventory is out of
+        date).
 
-        Never raises for what the kernel sends. An overrun (ENOBUFS) means that events were lost: new inventory.
+        Never raises for what is received. Also out of date after an overrun (ENOBUFS), when events were lost.
         """
         name, connection = self.sockets[descriptor]
         changes: dict[int, Change] = {}
         stale = False
-        for _ in range(BATCH):
+        for _ in range(MAX_EVENTS_PER_WAKE):
             try:
                 data, (port, groups) = connection.recvfrom(netlink.RECEIVE_BUFFER)
             except BlockingIOError:
                 break
-            except OSError:  # an overrun; the kernel drops whatever comes until all that it kept has been read
+            except OSError:  # ENOBUFS; the kernel drops further events until the queued ones have been read
                 stale = True
                 continue
             if not groups or (port and name != "uevents"):
-                continue  # not an event: any process may send to our port
+                continue  # not an event: any process may send to this port
             if name == "rtnetlink":
                 stale = self._route_event(data, changes) or stale
             else:
@@ -140,36 +159,37 @@ class Events:
         for kind, _, _, start, end in netlink.messages(data):
             body = data[start:end]
             if kind in (RTM_NEWLINK, RTM_DELLINK):
-                change = parse_link_change(body, gone=kind == RTM_DELLINK, moment=time.monotonic())
+                change = parse_link_change(body, gone=kind == RTM_DELLINK, time=time.monotonic())
                 if change is not None:
-                    changes[IFINFOMSG.unpack_from(body)[2]] = change  # the newest per link
+                    changes[IFINFOMSG.unpack_from(body)[2]] = change  # the latest per link
                     stale = True
             elif kind in (RTM_NEWADDR, RTM_DELADDR):
-                stale = self._address_changes(body, new=kind == RTM_NEWADDR) or stale
+                stale = self._is_new_address(body, added=kind == RTM_NEWADDR) or stale
             elif kind in (RTM_NEWROUTE, RTM_DELROUTE):
                 stale = stale or (len(body) >= 2 and body[1] == 0)  # rtm_dst_len 0: a default route
             else:
-                stale = stale or kind in OTHER_CHANGES
+                stale = stale or kind in INVENTORY_MESSAGES
         return stale
 
-    def _address_changes(self, body: bytes, *, new: bool) -> bool:
-        """Router advertisements renew the life of addresses every few seconds: the same one again is no news."""
-        fact = parse_address(body)
-        known = fact in self._addresses
-        if not new:
-            self._addresses.discard(fact)
+    def _is_new_address(self, body: bytes, *, added: bool) -> bool:
+        """Whether addresses have changed. Router advertisements renew lifetimes every few seconds with a message for
+        each address; those are ignored."""
+        address = parse_address(body)
+        known = address in self._addresses
+        if not added:
+            self._addresses.discard(address)
             return True
-        if len(self._addresses) >= KNOWN_ADDRESSES:
+        if len(self._addresses) >= MAX_KNOWN_ADDRESSES:
             self._addresses.clear()
-        self._addresses.add(fact)
+        self._addresses.add(address)
         return not known
 
 
-def parse_link_change(body: bytes, *, gone: bool, moment: float) -> Change | None:
-    """`records.LinkChange` of one RTM_NEWLINK or RTM_DELLINK, None when the message is not about the link itself.
+def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
+    """`records.LinkChange` of one RTM_NEWLINK or RTM_DELLINK; None when the message is not about the link itself.
 
-    A bridge says RTM_DELLINK with AF_BRIDGE when a *port* leaves it, and wireless drivers send RTM_NEWLINK without any
-    state: neither may be taken for a change of the link.
+    A bridge sends RTM_DELLINK with AF_BRIDGE when a *port* is removed, and wireless drivers send RTM_NEWLINK without
+    state: neither is a change of the link.
     """
     if len(body) < IFINFOMSG.size:
         return None
@@ -180,11 +200,11 @@ def parse_link_change(body: bytes, *, gone: bool, moment: float) -> Change | Non
         return None
     carrier = fields.get(IFLA_CARRIER)
     return {
-        "time": moment,
+        "time": time,
         "ifindex": ifindex,
         "gone": gone,
         "name": netlink.text(name),
-        "operstate": operstate(netlink.unsigned(state)),
+        "operstate": operstate_name(netlink.unsigned(state)),
         "carrier": bool(netlink.unsigned(carrier)) if carrier and flags & IFF_UP else None,
         "flags": flags,
         "mtu": netlink.unsigned(mtu),
@@ -192,7 +212,7 @@ def parse_link_change(body: bytes, *, gone: bool, moment: float) -> Change | Non
 
 
 def parse_address(body: bytes) -> bytes:
-    """What identifies an address and its state in one RTM_NEWADDR: everything but its remaining life."""
+    """The bytes of one RTM_NEWADDR that identify an address and its state, without its remaining lifetime."""
     if len(body) < IFADDRMSG.size:
         return body
     fields = dict(netlink.iterate(body[IFADDRMSG.size :]))
@@ -200,7 +220,7 @@ def parse_address(body: bytes) -> bytes:
 
 
 def parse_uevent(data: bytes) -> dict[str, str]:
-    """Properties of one uevent, as the kernel (``add@/devices/…``) or udevd ("libudev") sends it; {} for neither."""
+    """Properties of one uevent in the format of the kernel (``add@/devices/…``) or of udevd; {} for anything else."""
     if data.startswith(b"libudev\0") and len(data) >= UDEV_HEADER.size:
         _, _, _, offset, length = UDEV_HEADER.unpack_from(data)
         lines = data[offset : offset + length]
@@ -217,22 +237,22 @@ def parse_uevent(data: bytes) -> dict[str, str]:
 
 
 def parse_uevent_matters(data: bytes) -> bool:
-    """Whether a uevent can change the inventory: a netdev, a network function, its driver, what carries one."""
+    """Whether a uevent can change the inventory: a netdev, a network function, its driver, or its parent device."""
     event = parse_uevent(data)
     subsystem = event.get("SUBSYSTEM")
     if subsystem == "pci":
         code = event.get("PCI_CLASS", "").upper()  # class code in hexadecimal without leading zeros
         return (len(code) == 5 and code.startswith("2")) or code.startswith("C06")
     if subsystem == "virtio":
-        return event.get("MODALIAS", VIRTIO_NETWORK).startswith(VIRTIO_NETWORK)
-    return subsystem in SUBSYSTEMS
+        return event.get("MODALIAS", VIRTIO_NET_MODALIAS).startswith(VIRTIO_NET_MODALIAS)
+    return subsystem in NETWORK_SUBSYSTEMS
 
 
 def _route_socket() -> socket.socket:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as opened:
-        for group in ROUTE_GROUPS:
+        for group in RTNETLINK_GROUPS:
             opened.join(group)
-        return _kept(opened)
+        return _event_socket(opened)
 
 
 def _ethtool_socket() -> socket.socket:
@@ -241,19 +261,25 @@ def _ethtool_socket() -> socket.socket:
         if group is None:
             raise FileNotFoundError("no group monitor")
         opened.join(group)
-        return _kept(opened)
+        return _event_socket(opened)
+
+
+def _event_socket(opened: netlink.NetlinkSocket) -> socket.socket:
+    """A duplicate of the socket with a large receive buffer; it stays open when `opened` is closed."""
+    opened.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, EVENT_SOCKET_BYTES)
+    return opened.socket.dup()
 
 
 def _uevent_socket() -> socket.socket:
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
     with socket.socket(socket.AF_NETLINK, kind, netlink.NETLINK_KOBJECT_UEVENT) as connection:
         connection.bind((0, UEVENT_KERNEL | UEVENT_UDEV))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_SPACE)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, EVENT_SOCKET_BYTES)
         return connection.dup()
 
 
 def _kernel_log(path: str = "/dev/kmsg") -> int:
-    """The kernel's messages from now on; -1: they may not be read."""
+    """A descriptor of the kernel log, at its end; -1: it may not be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -264,68 +290,3 @@ def _kernel_log(path: str = "/dev/kmsg") -> int:
         os.close(descriptor)
         return -1
     return descriptor
-
-
-def _kept(opened: netlink.NetlinkSocket) -> socket.socket:
-    opened.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_SPACE)
-    return opened.socket.dup()
-
-
-class Debouncer:
-    """When to take the next inventory. Times are seconds on one clock, given by the caller.
-
-    A burst of events is awaited (`QUIET` without another one) but not for ever (`PATIENCE` after the first); between
-    two inventories there is a pause of `REST` times what the last one took, so that a storm of events costs at most a
-    fraction of a CPU. Who asks for one himself does not wait for that, nor does the first event after one that came out
-    of a calm of `CALM` times what it took: a fault and its cure are two events, and on a slow host the pause is long.
-    """
-
-    QUIET = 0.15
-    PATIENCE = 1.0
-    REST = 4.0
-    SHORTEST_REST = 0.25
-    CALM = 20.0
-
-    def __init__(self) -> None:
-        self.reason = ""
-        """Why an inventory is wanted; empty: none is."""
-        self.rescan: float | None = None
-        """When to take one that nothing asked for."""
-        self._first = self._last = 0.0
-        self._rested = 0.0
-        self._end: float | None = None
-        """Of the last one."""
-        self._asked = False
-
-    def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
-        """Something happened. The first reason of a burst stands; `at_once` does not wait for quiet, only for rest;
-        `asked` waits for neither."""
-        self._asked = self._asked or asked
-        if not self.reason:
-            self.reason = reason
-            self._first = self._last = now
-        else:
-            self._last = now
-        if at_once or asked:
-            self._first = now - self.PATIENCE
-
-    def due(self) -> float | None:
-        """The moment from which the inventory should be taken; None: none is wanted."""
-        moments = [] if self.rescan is None else [self.rescan]
-        if self.reason:
-            moments.append(min(self._last + self.QUIET, self._first + self.PATIENCE))
-        if self._asked:
-            return min(moments)
-        return max(self._rested, min(moments)) if moments else None
-
-    def started(self) -> str:
-        """The inventory is being taken; returns its reason. What happens from now on wants another one."""
-        reason, self.reason = self.reason or "re-scan", ""
-        self._asked = False
-        return reason
-
-    def finished(self, now: float, took: float) -> None:
-        """It is there, or has failed, after `took` seconds."""
-        was_calm = self._end is not None and now - took - self._end >= self.CALM * took
-        self._rested = now + (self.SHORTEST_REST if was_calm else max(self.SHORTEST_REST, self.REST * took))
-        self._end = now

@@ -1,8 +1,8 @@
-"""NetworkManager's signals on the system bus → "take a new inventory": small enough for the probe itself.
+"""NetworkManager's signals on the system bus → whether the inventory is out of date. Small: part of the probe process.
 
-A connection of its own that only listens: it asks the bus for the signals of NetworkManager's objects and for word of
-its coming and going, and drops what it hears. Nothing is ever called on NetworkManager, so that a reading can cause no
-signal. Without a bus there is silence, and another attempt now and then.
+The connection only receives: it subscribes to the signals of NetworkManager's objects and to its start and stop, and
+drops their contents. No method of NetworkManager is called, so that no signal is caused by this program.
+Without a bus there are no events; the connection is retried at intervals.
 """
 
 from __future__ import annotations
@@ -12,32 +12,30 @@ import socket
 
 from nictop.probe.kernel import dbus_wire as bus
 
-RETRY = 10.0
-"""Seconds until the next attempt to reach a bus; an attempt that fails costs some microseconds."""
-RECEIVE = 64 * 1024
-BATCH = 64
-"""Reads per wake-up, so that a storm of signals cannot hold up the counters."""
-LONGEST_GREETING = 4096
-"""Bytes of the bus's answer to the authentication: one line."""
+BUS_RETRY_SECONDS = 10.0
+"""Until the next attempt to connect; a failed attempt costs some microseconds."""
+SIGNAL_RECV_BYTES = 64 * 1024
+MAX_RECVS_PER_WAKE = 64
+"""Calls of recv per wake-up, so that many signals cannot delay the counters."""
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
-RULES = (
+MATCH_RULES = (
     f"type='signal',sender='{SERVICE}',path_namespace='{ROOT}'",
     f"type='signal',sender='{bus.BUS}',interface='{bus.BUS}',member='NameOwnerChanged',arg0='{SERVICE}'",
 )
-OBJECTS = ("Settings", "Devices", "ActiveConnection")
-"""Below `ROOT`, what `profiles` reads. Not: access points, whose LastSeen and Strength move for ever, and the addresses
-and leases, of which rtnetlink tells."""
-RESTLESS = (f"{SERVICE}.Device.Statistics", f"{SERVICE}.Device.Wireless")
-"""Interfaces of devices whose properties change by themselves."""
+INVENTORY_OBJECTS = ("Settings", "Devices", "ActiveConnection")
+"""Below `ROOT`: what `inventory.managers.networkmanager` reads. Without access points, whose LastSeen and Strength
+change continuously, and without addresses and leases, which rtnetlink reports."""
+VOLATILE_INTERFACES = (f"{SERVICE}.Device.Statistics", f"{SERVICE}.Device.Wireless")
+"""Device interfaces whose properties change continuously."""
 
 
-class BusSignals:
-    """One connection to the bus at `address`, a path or an abstract name; "" is never reached.
+class NetworkManagerSignals:
+    """One connection to the bus at `address`, a path or an abstract name; "" never connects.
 
-    `descriptor` is to be polled for reading while it is not negative; `retry_at` (CLOCK_MONOTONIC) is when `connect`
-    has something to do, None while connected.
+    `descriptor`: to be polled for reading, -1 while not connected. `retry_at`: CLOCK_MONOTONIC at which to call
+    `connect`, None while connected.
     """
 
     def __init__(self, address: str) -> None:
@@ -46,78 +44,78 @@ class BusSignals:
         self._address = address
         self._socket: socket.socket | None = None
         self._buffer = bytearray()
-        self._admitted = False
-        self._was_heard = False
+        self._authenticated = False
+        self._was_connected = False
 
     def connect(self, now: float) -> None:
-        """Try to reach the bus, without waiting and without complaint."""
-        self.retry_at = now + RETRY
+        """Try to connect, without blocking; a failure only sets `retry_at`."""
+        self.retry_at = now + BUS_RETRY_SECONDS
         if not self._address:
             return
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:
             connection.connect(self._address)
-            connection.send(bus.authentication(os.geteuid()))
-        except (OSError, ValueError):  # ValueError: no address at all
+            connection.send(bus.authentication_request(os.geteuid()))
+        except (OSError, ValueError):  # ValueError: not a valid socket address
             connection.close()
             return
         self._socket, self.descriptor, self.retry_at = connection, connection.fileno(), None
         self._buffer.clear()
-        self._admitted = False
+        self._authenticated = False
 
-    def take(self, now: float) -> bool:
-        """Read what has arrived; True: a new inventory is worth taking.
+    def read(self, now: float) -> bool:
+        """Read what has been received; whether the inventory is out of date.
 
-        A bus that ends or talks nonsense ends the connection (`descriptor` becomes -1); when it was heard before, that
-        too is a reason, and so is its return.
+        The end of the stream or a malformed message closes the connection (`descriptor` becomes -1). If it had been
+        authenticated, the inventory is out of date then, and again after the next authentication.
         """
         stale = False
         try:
-            for _ in range(BATCH):
-                part = self._socket.recv(RECEIVE) if self._socket is not None else b""
+            for _ in range(MAX_RECVS_PER_WAKE):
+                part = self._socket.recv(SIGNAL_RECV_BYTES) if self._socket is not None else b""
                 if not part:
                     raise ConnectionResetError
                 self._buffer += part
-                if not self._admitted:
-                    stale = self._enter() or stale
-                if self._admitted:
-                    stale = self._heard() or stale
+                if not self._authenticated:
+                    stale = self._authenticate() or stale
+                if self._authenticated:
+                    stale = self._parse_signals() or stale
         except BlockingIOError:
             pass
         except (OSError, ValueError, IndexError):
-            stale = stale or self._admitted
+            stale = stale or self._authenticated
             self.close()
-            self.retry_at = now + RETRY
+            self.retry_at = now + BUS_RETRY_SECONDS
         return stale
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._socket, self.descriptor, self._admitted = None, -1, False
+        self._socket, self.descriptor, self._authenticated = None, -1, False
         self._buffer.clear()
 
-    def _enter(self) -> bool:
-        """Answer the bus's "OK": begin, and say what is wanted. True: it had been lost before."""
+    def _authenticate(self) -> bool:
+        """When the bus has replied "OK": start the message stream and subscribe. Whether this is a reconnection."""
         line, end, rest = bytes(self._buffer).partition(b"\r\n")
         if not end:
-            if len(line) > LONGEST_GREETING:
+            if len(line) > bus.MAX_AUTH_REPLY_BYTES:
                 raise ValueError("no answer to the authentication")
             return False
         if not line.startswith(b"OK") or self._socket is None:
             raise ValueError("the bus refuses")
-        words = b"BEGIN\r\n" + bus.call_of_the_bus("Hello", 1)
-        for serial, rule in enumerate(RULES, 2):
-            words += bus.call_of_the_bus("AddMatch", serial, rule, bus.NO_REPLY_EXPECTED)
-        self._socket.send(words)
+        data = b"BEGIN\r\n" + bus.bus_method_call("Hello", 1)
+        for serial, rule in enumerate(MATCH_RULES, 2):
+            data += bus.bus_method_call("AddMatch", serial, rule, bus.NO_REPLY_EXPECTED)
+        self._socket.send(data)
         self._buffer = bytearray(rest)
-        again, self._admitted, self._was_heard = self._was_heard, True, True
-        return again
+        reconnected, self._authenticated, self._was_connected = self._was_connected, True, True
+        return reconnected
 
-    def _heard(self) -> bool:
+    def _parse_signals(self) -> bool:
         stale = False
         start = 0
         while True:
-            length = bus.message_length(self._buffer[start : start + bus.FIXED])
+            length = bus.message_length(self._buffer[start : start + bus.FIXED_HEADER_BYTES])
             if not length or start + length > len(self._buffer):
                 del self._buffer[:start]
                 return stale
@@ -126,7 +124,7 @@ class BusSignals:
 
 
 def parse_signal_matters(message: bytes) -> bool:
-    """Whether a message of the bus can change what an inventory says. ValueError or IndexError: it is no message."""
+    """Whether a D-Bus message can change the inventory. ValueError or IndexError: malformed."""
     kind, fields, first = bus.parse_header(message)
     if kind != bus.SIGNAL:
         return False
@@ -136,4 +134,4 @@ def parse_signal_matters(message: bytes) -> bool:
     if path == ROOT:
         return True
     below, _, rest = path.partition(ROOT + "/")
-    return not below and rest.split("/")[0] in OBJECTS and first not in RESTLESS
+    return not below and rest.split("/")[0] in INVENTORY_OBJECTS and first not in VOLATILE_INTERFACES

@@ -1,7 +1,7 @@
-"""When inventories are taken, and what becomes of them: events in, lines out.
+"""When an inventory is taken: at events, on request and at intervals; its lines are passed on.
 
-Listens to the kernel (`hotplug`) and to NetworkManager (`bus_signals`), waits for quiet (`Debouncer`), has the
-inventory taken by a child process (`inventory_child`), and hands its lines on. Nothing here waits.
+Polls the kernel (`events.kernel`) and NetworkManager (`events.networkmanager`), waits until a burst of events is over
+(`Debouncer`), and has the inventory taken by a child process (`child`). Nothing here blocks.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import select
 import time
 
-from nictop.probe.events.kernel import Debouncer, Events
-from nictop.probe.events.networkmanager import BusSignals
+from nictop.probe.events.kernel import Events
+from nictop.probe.events.networkmanager import NetworkManagerSignals
 from nictop.probe.inventory.child import InventoryChild
 from nictop.probe.inventory.managers.state_files import StateFiles
 from nictop.probe.kernel.dbus_wire import bus_address
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
     from nictop.probe.counters.targets import Targets
 
-RESCAN = 300.0
-RESCAN_WITHOUT_EVENTS = 10.0
-"""Seconds between inventories that nothing asked for."""
-AGAIN = 10.0
-"""Seconds to the next attempt after one that has failed: nothing is shown of the host, or what is shown is old."""
-SOON, LATEST = 5.0, 60.0
-"""Seconds to the next one after one that lacked a source which failed: twice as long each time, up to `LATEST`."""
-RECHECK = 3.0
-"""Seconds between inventories while a finding may be cured without any event."""
-RECHECK_REST = 25.0
-"""At least so many times as long as one takes: at most four per cent of a CPU."""
-LOOK = 1.0
-"""Seconds between two looks at new kernel messages, and at files that change without an event."""
+RESCAN_SECONDS = 300.0
+RESCAN_SECONDS_WITHOUT_EVENTS = 10.0
+"""Between inventories without event or request."""
+FAILURE_RETRY_SECONDS = 10.0
+"""From a failed inventory to the next attempt."""
+FIRST_REPEAT_SECONDS, MAX_REPEAT_SECONDS = 5.0, 60.0
+"""From an inventory with a failed source to the next one; doubled each time, up to the maximum."""
+RECHECK_SECONDS = 3.0
+"""Between inventories while a finding may be resolved without any event."""
+RECHECK_PAUSE_FACTOR = 25.0
+"""Minimum of that interval, in durations of an inventory: at most four per cent of a CPU."""
+CHANGE_POLL_SECONDS = 1.0
+"""Between checks for new kernel messages, and of files that change without an event."""
 
 
 class InventoryScheduler:
-    """Those of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
+    """The inventories of one probe. Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC.
 
-    `say` takes kind and fields of a line, `trouble` a sentence, `learn` the line for the counters (`targets`), the one
-    for the watching side, and the digest of the inventory that need not be said again, and returns what stood in the
-    first; `ahead` is called before the child of a later inventory is made. `parts`: what is known of the first one is
-    said before it is complete.
+    Callbacks: `say` writes a line (record name, fields); `trouble` a line with a sentence; `learn` takes the targets
+    line, the inventory line and the digest of an inventory that must not be passed on again, and returns the targets;
+    `ahead` is called before the child of each inventory but the first is started. `parts`: pass on the parts of the
+    first inventory as soon as they are read.
     """
 
     def __init__(
@@ -60,47 +60,48 @@ class InventoryScheduler:
         self._poll, self._say, self._trouble, self._learn, self._ahead = poll, say, trouble, learn, ahead
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
-        self._calm = Debouncer()
+        self._debouncer = Debouncer()
         self._events: Events | None = None
-        self._signals: BusSignals | None = None
-        self._soon = SOON
+        self._signals: NetworkManagerSignals | None = None
+        self._repeat_after = FIRST_REPEAT_SECONDS
         self._rechecking = False
         self._files = StateFiles()
-        self._look_at = 0.0
+        self._next_poll = 0.0
         self._reason = ""
         self._digest: int | None = None
-        """Of the newest inventory that was passed on."""
+        """Of the latest inventory that was passed on."""
         self._passed_on = 0.0
+        """When that was."""
         self.complete = False
-        """One has been taken, or has failed."""
+        """The first inventory has been taken, or has failed."""
 
     def listen(self, now: float) -> None:
-        """Hear events from now on."""
+        """Open the event sockets."""
         self._events = Events()
         for descriptor in self._events.sockets:
             self._poll.register(descriptor, select.POLLIN)
         for source, error in self._events.missing.items():
             self._trouble(f"no events from {source}: {error.strerror or error}")
-        self._signals = BusSignals(bus_address())
+        self._signals = NetworkManagerSignals(bus_address())
         self._connect(self._signals, now)
 
     def want(self, reason: str, now: float, *, at_once: bool = False, asked: bool = False) -> None:
-        """See `events.kernel.Debouncer.want`."""
-        self._calm.want(reason, now, at_once=at_once, asked=asked)
+        """Request an inventory, see `Debouncer.request`."""
+        self._debouncer.request(reason, now, immediate=at_once, forced=asked)
 
     def recheck(self, wanted: bool, now: float) -> None:
-        """From now on take one every few seconds, as far as that is cheap, or no longer. Those that say the same as the
-        last one are not passed on."""
+        """Take an inventory every few seconds from now on, or stop doing so. Unchanged ones are not passed on."""
         if wanted and not self._rechecking:
-            self._hasten(now + RECHECK)
+            self._rescan_by(now + RECHECK_SECONDS)
         self._rechecking = wanted
 
-    def _hasten(self, moment: float) -> None:
-        """The next one that nothing asks for comes at `moment` at the latest."""
-        self._calm.rescan = moment if self._calm.rescan is None else min(self._calm.rescan, moment)
+    def _rescan_by(self, deadline: float) -> None:
+        """Take the next inventory without event at `deadline` at the latest."""
+        rescan = self._debouncer.rescan
+        self._debouncer.rescan = deadline if rescan is None else min(rescan, deadline)
 
     def take(self, descriptor: int) -> None:
-        """Something can be read from one of the descriptors."""
+        """Read one of the registered descriptors."""
         if descriptor == self._child.descriptor:
             ended = self._child.read()
             while self._parts and (line := self._child.take_part()) is not None:
@@ -108,56 +109,56 @@ class InventoryScheduler:
             if ended:
                 self._finish()
         elif self._signals is not None and descriptor == self._signals.descriptor:
-            self._take_signals(self._signals)
+            self._read_signals(self._signals)
         elif self._events is not None and descriptor in self._events.sockets:
-            self._take_events(self._events, descriptor)
+            self._read_events(self._events, descriptor)
 
     def advance(self, now: float) -> None:
-        """Do what is due, but begin nothing new."""
+        """Do everything that is due, except starting an inventory."""
         self._child.reap()
-        if self._child.overdue(now):
+        if self._child.kill_if_overdue(now):
             self._finish()
-        if now >= self._look_at:
-            self._look(now)
+        if now >= self._next_poll:
+            self._poll_changes(now)
         if self._signals is not None and self._signals.retry_at is not None and now >= self._signals.retry_at:
             self._connect(self._signals, now)
 
     def next_moment(self, *, may_start: bool) -> float | None:
-        """When `advance` has something to do, and, if it may, `start`."""
-        moments = []
+        """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is set."""
+        times = []
         if self._signals is not None and self._signals.retry_at is not None:
-            moments.append(self._signals.retry_at)
+            times.append(self._signals.retry_at)
         if self._rechecking:
-            moments.append(self._look_at)
+            times.append(self._next_poll)
         if self._child.descriptor >= 0:
-            moments.append(self._child.deadline())
+            times.append(self._child.deadline())
         elif may_start and not self._child.running:
-            due = self._calm.due()
+            due = self._debouncer.due()
             if due is not None:
-                moments.append(due)
-        return min(moments, default=None)
+                times.append(due)
+        return min(times, default=None)
 
     def start(self, now: float) -> None:
-        """Have one taken if it is time."""
-        due = self._calm.due()
+        """Start an inventory if one is due and none is running."""
+        due = self._debouncer.due()
         if self._child.running or due is None or now < due:
             return
-        self._calm.rescan = now + rescan_after(self._events.missing if self._events is not None else ())
-        reason = self._reason = self._calm.started()
+        self._debouncer.rescan = now + rescan_interval(self._events.missing if self._events is not None else ())
+        reason = self._reason = self._debouncer.started()
         self._files.begin()
         if reason != "start":
             self._ahead()
         try:
             self._child.start(reason, now, parts=self._parts)
         except OSError as error:
-            self._calm.finished(now, 1.0)
+            self._debouncer.finished(now, 1.0)
             self._trouble(f"no inventory: {error.strerror}")
-            self._calm.want(reason, now)
+            self._debouncer.request(reason, now)
             return
         self._poll.register(self._child.descriptor, select.POLLIN)
 
     def kill(self) -> None:
-        """End the child."""
+        """Kill the child, if one is running."""
         self._child.kill()
 
     def _finish(self) -> None:
@@ -165,60 +166,123 @@ class InventoryScheduler:
         line, problem = self._child.collect()
         self._parts = self._parts and bool(problem)
         now = time.monotonic()
-        self._calm.finished(now, now - self._child.started)
+        self._debouncer.finished(now, now - self._child.started)
         if problem:
             self._trouble(problem)
-            self._calm.rescan = now + AGAIN
+            self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
-            self._take_over(line, now)
+            self._pass_on(line, now)
         if self._rechecking and not problem:
-            self._hasten(now + max(RECHECK, RECHECK_REST * (now - self._child.started)))
+            self._rescan_by(now + max(RECHECK_SECONDS, RECHECK_PAUSE_FACTOR * (now - self._child.started)))
         self.complete = True
 
-    def _take_over(self, line: bytes | bytearray, now: float) -> None:
-        """One has been taken: learn from it, and pass it on, unless it is a re-scan that found nothing new."""
-        quiet = self._reason == "re-scan" and now < self._passed_on + RESCAN
-        found = self._learn(self._child.targets, line, self._digest if quiet else None)
-        if found is None:
+    def _pass_on(self, line: bytes | bytearray, now: float) -> None:
+        """Pass a new inventory on, unless it is a re-scan with the digest of the last one."""
+        may_skip = self._reason == "re-scan" and now < self._passed_on + RESCAN_SECONDS
+        targets = self._learn(self._child.targets, line, self._digest if may_skip else None)
+        if targets is None:
             self._digest = None
             return
-        if not quiet or found["incomplete"] or found["digest"] != self._digest:
-            self._digest, self._passed_on = found["digest"], now
-        self._files.learn(found["files"])
-        if found["incomplete"]:
-            self._calm.rescan = now + self._soon
-            self._soon = min(2 * self._soon, LATEST)
+        if not may_skip or targets["incomplete"] or targets["digest"] != self._digest:
+            self._digest, self._passed_on = targets["digest"], now
+        self._files.set_files(targets["files"])
+        if targets["incomplete"]:
+            self._debouncer.rescan = now + self._repeat_after
+            self._repeat_after = min(2 * self._repeat_after, MAX_REPEAT_SECONDS)
         else:
-            self._soon = SOON
+            self._repeat_after = FIRST_REPEAT_SECONDS
 
-    def _look(self, now: float) -> None:
-        """At what changes without an event: new kernel messages, and files while findings may stand on them."""
-        self._look_at = now + LOOK
-        if self._events is not None and self._events.kernel_complains():
-            self._calm.want("event", now)
+    def _poll_changes(self, now: float) -> None:
+        """Check what changes without an event: the kernel log and, while re-checking, the files of the inventory."""
+        self._next_poll = now + CHANGE_POLL_SECONDS
+        if self._events is not None and self._events.has_kernel_hints():
+            self._debouncer.request("event", now)
         if self._rechecking and not self._child.running and self._files.have_changed():
-            self._calm.want("event", now)
+            self._debouncer.request("event", now)
 
-    def _take_events(self, events: Events, descriptor: int) -> None:
-        changes, stale = events.take(descriptor)
+    def _read_events(self, events: Events, descriptor: int) -> None:
+        changes, stale = events.read(descriptor)
         for change in changes:
             self._say("link_change", change)
         if stale:
-            self._calm.want("event", time.monotonic())
+            self._debouncer.request("event", time.monotonic())
 
-    def _connect(self, signals: BusSignals, now: float) -> None:
+    def _connect(self, signals: NetworkManagerSignals, now: float) -> None:
         signals.connect(now)
         if signals.descriptor >= 0:
             self._poll.register(signals.descriptor, select.POLLIN)
 
-    def _take_signals(self, signals: BusSignals) -> None:
+    def _read_signals(self, signals: NetworkManagerSignals) -> None:
         descriptor, now = signals.descriptor, time.monotonic()
-        if signals.take(now):
-            self._calm.want("event", now)
+        if signals.read(now):
+            self._debouncer.request("event", now)
         if signals.descriptor < 0:
             self._poll.unregister(descriptor)
 
 
-def rescan_after(missing: Iterable[str]) -> float:
-    """Seconds to an inventory that nothing asks for; `missing`: sources of events that are not there."""
-    return RESCAN if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_WITHOUT_EVENTS
+def rescan_interval(missing: Iterable[str]) -> float:
+    """Seconds to the next inventory without event or request; `missing`: event sources that are not available."""
+    return RESCAN_SECONDS if {"rtnetlink", "uevents"}.isdisjoint(missing) else RESCAN_SECONDS_WITHOUT_EVENTS
+
+
+class Debouncer:
+    """Computes when the next inventory is due. Times are seconds on one clock, passed in by the caller.
+
+    A burst of events ends after `QUIET_SECONDS` without another event, but is not waited for longer than
+    `MAX_DELAY_SECONDS` after its first one. Between two inventories there is a pause of `PAUSE_FACTOR` times the
+    duration of the last one, so that continuous events cost at most a fraction of a CPU. A forced request does not
+    wait for that pause. After an inventory that followed an idle time of `IDLE_FACTOR` times its duration the pause is
+    short: a fault and its repair are two events, and on a slow host the pause is long.
+    """
+
+    QUIET_SECONDS = 0.15
+    MAX_DELAY_SECONDS = 1.0
+    PAUSE_FACTOR = 4.0
+    MIN_PAUSE_SECONDS = 0.25
+    IDLE_FACTOR = 20.0
+
+    def __init__(self) -> None:
+        self.reason = ""
+        """Of the requested inventory; empty: none is requested."""
+        self.rescan: float | None = None
+        """When to take an inventory without a request."""
+        self._first = self._last = 0.0
+        """Times of the first and the last request of a burst."""
+        self._pause_end = 0.0
+        self._finished: float | None = None
+        """When the last inventory was finished."""
+        self._forced = False
+
+    def request(self, reason: str, now: float, *, immediate: bool = False, forced: bool = False) -> None:
+        """Request an inventory. The first reason of a burst is kept. `immediate`: do not wait for the end of the
+        burst, only for the pause; `forced`: wait for neither."""
+        self._forced = self._forced or forced
+        if not self.reason:
+            self.reason = reason
+            self._first = self._last = now
+        else:
+            self._last = now
+        if immediate or forced:
+            self._first = now - self.MAX_DELAY_SECONDS
+
+    def due(self) -> float | None:
+        """The time from which the inventory should be taken; None: none is requested."""
+        times = [] if self.rescan is None else [self.rescan]
+        if self.reason:
+            times.append(min(self._last + self.QUIET_SECONDS, self._first + self.MAX_DELAY_SECONDS))
+        if self._forced:
+            return min(times)
+        return max(self._pause_end, min(times)) if times else None
+
+    def started(self) -> str:
+        """Record the start of an inventory; its reason. Later requests are for another one."""
+        reason, self.reason = self.reason or "re-scan", ""
+        self._forced = False
+        return reason
+
+    def finished(self, now: float, duration: float) -> None:
+        """Record the end of an inventory, also of a failed one, after `duration` seconds."""
+        was_idle = self._finished is not None and now - duration - self._finished >= self.IDLE_FACTOR * duration
+        pause = self.MIN_PAUSE_SECONDS if was_idle else max(self.MIN_PAUSE_SECONDS, self.PAUSE_FACTOR * duration)
+        self._pause_end = now + pause
+        self._finished = now

@@ -1,4 +1,4 @@
-"""Access to the kernel that several readers share: netlink, sysfs, D-Bus, kept file descriptors.
+"""Access to the kernel that several readers share: netlink, sysfs, D-Bus, open file descriptors.
 
-In: system calls. Out: bytes, messages, attribute values. Nothing here knows what a NIC is.
+In: system calls. Out: bytes, messages, attribute values. Nothing here is specific to network devices.
 """

@@ -1,9 +1,7 @@
-"""Calls on the system bus; several may be on their way at once.
+"""Method calls on the system bus, several in flight at once, over a Unix socket; jeepney encodes and decodes them.
 
-Waiting ends when nothing comes for a while, but not as long as the service that is asked is at work: on a slow host it
-needs its time.
-
-Speaks through a Unix socket, with messages made and taken apart by jeepney. Yields `DbusReply`.
+A call times out when nothing is received for a while and the process of the service does not use CPU either: a busy
+service on a slow host gets more time. Yields `DbusReply`.
 """
 
 from __future__ import annotations
@@ -18,38 +16,38 @@ from typing import Any
 from nictop.probe.inventory.child import cpu_time
 from nictop.probe.kernel import dbus_wire as bus
 
-LARGEST_ANSWER = 32 * 1024 * 1024
-"""Bytes: some ten thousand devices."""
-RECEIVE = 256 * 1024
-LONGEST_GREETING = 4096
+MAX_REPLY_BYTES = 32 * 1024 * 1024
+"""Bytes in one message: enough for about ten thousand devices."""
+REPLY_RECV_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
 class DbusReply:
-    """What came back for one call: a body, or the name and text of an error."""
+    """The reply to one method call: a body, or the name and the text of an error."""
 
     body: tuple[Any, ...]
     error: str | None = None
     text: str = ""
 
     def complaint(self) -> str:
-        """The error in one line."""
+        """Error name and text in one line."""
         return f"{self.error}: {self.text}" if self.text else f"{self.error}"
 
 
 class Conversation:
     """A connection to the bus at `address`, closed at the end of a ``with``.
 
-    Every method raises OSError (TimeoutError after `limit` seconds in which nothing came and the service that is waited
-    for did nothing, or `longest` seconds after the start of the conversation), EOFError when the bus ends, ValueError
-    for nonsense and ImportError without jeepney. `proc`: where the state of the service's process is read.
+    Every method raises OSError, EOFError when the bus closes the connection, ValueError for a malformed message, and
+    ImportError without jeepney. TimeoutError: nothing was received for `limit` seconds and the service passed to
+    `wait_for` used no CPU time, or `longest` seconds have passed since the connection was made. `proc`: root of procfs,
+    for the state of that service's process.
     """
 
     def __init__(self, address: str, limit: float, *, longest: float = 0.0, proc: str = "/proc") -> None:
         begin = time.monotonic()
-        self._limit, self._longest, self._proc = limit, begin + max(limit, longest), proc
-        self._end = begin + limit
-        self._pid, self._worked = 0, 0.0
+        self._limit, self._deadline, self._proc = limit, begin + max(limit, longest), proc
+        self._wait_end = begin + limit
+        self._service_pid, self._service_cpu_time = 0, 0.0
         self._serial = 0
         self._buffer = bytearray()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -65,7 +63,7 @@ class Conversation:
                 raise ConnectionError(hello.complaint())
         except socket.timeout:
             self._socket.close()
-            raise TimeoutError from None  # Python 3.9 has two kinds
+            raise TimeoutError from None  # Python 3.9: socket.timeout is not TimeoutError
         except BaseException:
             self._socket.close()
             raise
@@ -77,51 +75,53 @@ class Conversation:
         self._socket.close()
 
     def call(self, service: str, calls: Iterable[tuple[str, str, str]]) -> list[DbusReply]:
-        """Answers to (object path, interface, method) without arguments, in the order of the calls. The service is not
-        started when it does not run."""
-        answers = dict(self.each(service, calls))
-        return [answers[number] for number in sorted(answers)]
+        """Replies to (object path, interface, method) without arguments, in the order of the calls.
+
+        A service that is not running is not started.
+        """
+        replies = dict(self.each(service, calls))
+        return [replies[number] for number in sorted(replies)]
 
     def each(self, service: str, calls: Iterable[tuple[str, str, str]]) -> Iterator[tuple[int, DbusReply]]:
-        """(number of the call, its answer) as they come: those that came before an error are there."""
+        """(index of the call, its reply), in the order of arrival: replies received before an error are yielded."""
         jeepney = self._jeepney
-        awaited = {}
-        words = b""
+        pending = {}
+        data = b""
         for number, (path, interface, method) in enumerate(calls):
             self._serial += 1
             message = jeepney.new_method_call(jeepney.DBusAddress(path, service, interface), method)
             message.header.flags = jeepney.MessageFlag.no_auto_start
-            words += message.serialise(self._serial)
-            awaited[self._serial] = number
-        self._send(words)
-        while awaited:
-            serial, answer = self._next_answer()
-            if serial in awaited:
-                yield awaited.pop(serial), answer
+            data += message.serialise(self._serial)
+            pending[self._serial] = number
+        self._send(data)
+        while pending:
+            serial, reply = self._next_answer()
+            if serial in pending:
+                yield pending.pop(serial), reply
 
     def wait_for(self, service: str) -> None:
-        """From now on that service's process is the one whose work counts."""
+        """Extend the timeout from now on while the process that owns the bus name `service` uses CPU time."""
         self._serial += 1
         serial = self._serial
-        self._send(bus.call_of_the_bus("GetConnectionUnixProcessID", serial, service))
+        self._send(bus.bus_method_call("GetConnectionUnixProcessID", serial, service))
         while True:
-            number, answer = self._next_answer()
+            number, reply = self._next_answer()
             if number == serial:
-                self._pid = answer.body[0] if answer.body and isinstance(answer.body[0], int) else 0
-                self._worked = cpu_time(self._pid)
+                self._service_pid = reply.body[0] if reply.body and isinstance(reply.body[0], int) else 0
+                self._service_cpu_time = cpu_time(self._service_pid)
                 return
 
-    def _send(self, words: bytes) -> None:
+    def _send(self, data: bytes) -> None:
         self._hasten()
         try:
-            self._socket.sendall(words)
+            self._socket.sendall(data)
         except socket.timeout:
             raise TimeoutError from None
 
     def _authenticate(self) -> None:
-        self._socket.sendall(bus.authentication(os.geteuid()))
+        self._socket.sendall(bus.authentication_request(os.geteuid()))
         while b"\r\n" not in self._buffer:
-            if len(self._buffer) > LONGEST_GREETING:
+            if len(self._buffer) > bus.MAX_AUTH_REPLY_BYTES:
                 raise ValueError("no answer to the authentication")
             self._receive()
         line, _, rest = bytes(self._buffer).partition(b"\r\n")
@@ -131,9 +131,9 @@ class Conversation:
         self._socket.sendall(b"BEGIN\r\n")
 
     def _next_answer(self) -> tuple[int, DbusReply]:
-        """(Serial number of the call that is answered, 0 for whatever else the bus says; answer)."""
+        """(Serial number of the call that this replies to, 0 for a signal or a call; the reply)."""
         while True:
-            length = bus.message_length(self._buffer, LARGEST_ANSWER)
+            length = bus.message_length(self._buffer, MAX_REPLY_BYTES)
             if length and len(self._buffer) >= length:
                 break
             self._receive()
@@ -142,7 +142,7 @@ class Conversation:
         jeepney = self._jeepney
         try:
             message = jeepney.Message.from_buffer(data)
-        except Exception as error:  # it trusts its input, and fails in any way when that is no message
+        except Exception as error:  # jeepney does not validate: malformed input raises any exception
             raise ValueError(f"{type(error).__name__} in an answer of the bus") from None
         fields = message.header.fields
         serial = fields.get(jeepney.HeaderFields.reply_serial, 0)
@@ -157,39 +157,39 @@ class Conversation:
         while True:
             try:
                 self._hasten()
-                part = self._socket.recv(RECEIVE)
+                part = self._socket.recv(REPLY_RECV_BYTES)
                 break
-            except (socket.timeout, TimeoutError):  # Python 3.9 has two kinds
-                self._wait_longer()
+            except (socket.timeout, TimeoutError):  # Python 3.9: socket.timeout is not TimeoutError
+                self._extend_wait()
         if not part:
             raise EOFError("the bus closed the connection")
         self._buffer += part
-        self._end = min(time.monotonic() + self._limit, self._longest)
+        self._wait_end = min(time.monotonic() + self._limit, self._deadline)
 
-    def _wait_longer(self) -> None:
-        """Go on as long as the service does something; else raises TimeoutError."""
-        if not self._pid:
+    def _extend_wait(self) -> None:
+        """Allow another `limit` seconds if the service has used CPU time or is running; else raise TimeoutError."""
+        if not self._service_pid:
             raise TimeoutError
-        worked, state = cpu_time(self._pid), process_state(self._pid, self._proc)
+        used, state = cpu_time(self._service_pid), process_state(self._service_pid, self._proc)
         if state in ("T", "t"):
-            raise TimeoutError(f"its process {self._pid} is stopped")
-        if worked <= self._worked and state not in ("R", "D"):
+            raise TimeoutError(f"its process {self._service_pid} is stopped")
+        if used <= self._service_cpu_time and state not in ("R", "D"):
             raise TimeoutError
         now = time.monotonic()
-        if now >= self._longest:
+        if now >= self._deadline:
             raise TimeoutError("it is at work, but slow")
-        self._worked, self._end = worked, min(now + self._limit, self._longest)
+        self._service_cpu_time, self._wait_end = used, min(now + self._limit, self._deadline)
 
     def _hasten(self) -> None:
-        """The next wait ends with the conversation's time."""
-        left = self._end - time.monotonic()
-        if left <= 0:
+        """Let the next socket operation time out at `_wait_end`. Raises TimeoutError when that has passed."""
+        remaining = self._wait_end - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        self._socket.settimeout(left)
+        self._socket.settimeout(remaining)
 
 
 def process_state(pid: int, proc: str = "/proc") -> str:
-    """Its state as a letter (R, S, D, T, …), "" when it cannot be read. proc_pid_stat(5)."""
+    """State letter of a process (R, S, D, T, …), field 3 of /proc/PID/stat; "" when it cannot be read."""
     try:
         with open(f"{proc}/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].split()[0].decode("ascii", "replace")
@@ -198,7 +198,7 @@ def process_state(pid: int, proc: str = "/proc") -> str:
 
 
 def plain(value: object) -> Any:
-    """A value of jeepney's without D-Bus types: variants, which are pairs of signature and value, become the value."""
+    """A value decoded by jeepney with each variant, a pair (signature, value), replaced by its value."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,8 @@
-"""The D-Bus wire format, as far as waiting for signals needs it: addresses, the beginning of a conversation, framing.
+"""The part of the D-Bus wire format that receiving signals needs: addresses, authentication, framing, headers.
 
-Pure but for `bus_address`, which reads the environment. D-Bus Specification 0.43, "Message Protocol" and
-"Authentication Protocol". Calls with answers go through jeepney, in `profiles`; the probe itself must stay small.
+Pure except `bus_address`, which reads the environment. D-Bus Specification 0.43, "Message Protocol" and
+"Authentication Protocol". Method calls with replies use jeepney, in `dbus_calls`; the probe process stays small
+without it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import struct
 METHOD_CALL, SIGNAL = 1, 4
 NO_REPLY_EXPECTED = 0x1
 PATH, INTERFACE, MEMBER, DESTINATION, SIGNATURE, SENDER = 1, 2, 3, 6, 8, 7
-"""Codes of header fields."""
-FIXED = 16
-"""Bytes of a header up to its fields: order, type, flags, version, length of the body, serial, length of the fields."""
-LARGEST_MESSAGE = 1024 * 1024
-"""Bytes. The specification allows 128 MiB; what NetworkManager says by itself has some hundred."""
+"""Header field codes."""
+FIXED_HEADER_BYTES = 16
+"""Header up to its fields: byte order, type, flags, version, body length, serial, length of the fields."""
+MAX_MESSAGE_BYTES = 1024 * 1024
+"""The specification allows 128 MiB; NetworkManager's signals have some hundred bytes."""
+MAX_AUTH_REPLY_BYTES = 4096
+"""The reply of the bus to the authentication: one line."""
 BUS = "org.freedesktop.DBus"
 
 
 def bus_address(run: str = "/run") -> str:
-    """Where the system bus listens: a path, or a name that begins with NUL (abstract); "" when that is no socket."""
+    """Socket address of the system bus: a path, or NUL and an abstract name; "" when it is not a Unix socket."""
     given = os.environ.get("DBUS_SYSTEM_BUS_ADDRESS", "")
     return parse_bus_address(given) if given else os.path.join(run, "dbus/system_bus_socket")
 
@@ -40,7 +43,7 @@ def parse_bus_address(address: str) -> str:
 
 
 def unescape(value: str) -> str:
-    """%41 → A; what is no such escape stays."""
+    """Decode %41 → A; an invalid escape is left as it is."""
     head, *parts = os.fsencode(value).split(b"%")
     for part in parts:
         try:
@@ -50,13 +53,13 @@ def unescape(value: str) -> str:
     return os.fsdecode(head.replace(b"\0", b"%00"))  # a NUL in the middle would end the path
 
 
-def authentication(uid: int) -> bytes:
-    """The client's first words: it is who the kernel says it is (SASL EXTERNAL)."""
+def authentication_request(uid: int) -> bytes:
+    """First bytes that the client sends: SASL EXTERNAL, the identity is the uid that the kernel reports."""
     return b"\0AUTH EXTERNAL " + str(uid).encode().hex().encode() + b"\r\n"
 
 
-def call_of_the_bus(member: str, serial: int, argument: str | None = None, flags: int = 0) -> bytes:
-    """A method call to the bus itself, with one string or none."""
+def bus_method_call(member: str, serial: int, argument: str | None = None, flags: int = 0) -> bytes:
+    """A method call on org.freedesktop.DBus itself, with one string argument or none."""
     fields = b""
     for code, kind, value in (
         (PATH, b"o", "/org/freedesktop/DBus"),
@@ -64,52 +67,55 @@ def call_of_the_bus(member: str, serial: int, argument: str | None = None, flags
         (MEMBER, b"s", member),
         (DESTINATION, b"s", BUS),
     ):
-        fields = padded(fields) + bytes((code, 1)) + kind + b"\0" + string(value)
+        fields = pad_to_8(fields) + bytes((code, 1)) + kind + b"\0" + pack_string(value)
     body = b""
     if argument is not None:
-        fields = padded(fields) + bytes((SIGNATURE, 1)) + b"g\0\1s\0"
-        body = string(argument)
+        fields = pad_to_8(fields) + bytes((SIGNATURE, 1)) + b"g\0\1s\0"
+        body = pack_string(argument)
     head = struct.pack("<cBBBIII", b"l", METHOD_CALL, flags, 1, len(body), serial, len(fields))
-    return padded(head + fields) + body
+    return pad_to_8(head + fields) + body
 
 
-def string(value: str) -> bytes:
+def pack_string(value: str) -> bytes:
     """A D-Bus string or object path, little endian."""
     data = value.encode("utf-8", "replace")
     return struct.pack("<I", len(data)) + data + b"\0"
 
 
-def padded(data: bytes) -> bytes:
-    """Filled up to a multiple of eight bytes."""
+def pad_to_8(data: bytes) -> bytes:
+    """`data` with NUL bytes up to a multiple of eight."""
     return data + bytes(-len(data) % 8)
 
 
-def message_length(data: bytes | bytearray, largest: int = LARGEST_MESSAGE) -> int:
-    """Bytes of the message that `data` begins with; 0: its fixed part has not arrived. ValueError: it is none."""
-    if len(data) < FIXED:
+def message_length(data: bytes | bytearray, max_bytes: int = MAX_MESSAGE_BYTES) -> int:
+    """Length in bytes of the message at the start of `data`; 0: fewer bytes than the fixed header.
+
+    ValueError: not a D-Bus message, or longer than `max_bytes`.
+    """
+    if len(data) < FIXED_HEADER_BYTES:
         return 0
     if data[0] not in b"lB":
         raise ValueError("not a D-Bus message")
     order = "<" if data[0] == ord("l") else ">"
     body, _, fields = struct.unpack_from(order + "III", data, 4)
-    length: int = FIXED + fields + -fields % 8 + body
-    if length > largest:
+    length: int = FIXED_HEADER_BYTES + fields + -fields % 8 + body
+    if length > max_bytes:
         raise ValueError(f"a D-Bus message of {length} bytes")
     return length
 
 
 def parse_header(message: bytes) -> tuple[int, dict[int, str], str]:
-    """(Message type, header fields that are strings, the body's first string or "") of one whole message.
+    """(Message type, header fields that are strings, the body's first string or "") of one complete message.
 
-    ValueError for what is none.
+    ValueError or IndexError: incomplete, or not a D-Bus message.
     """
     length = message_length(message)
     if not length or len(message) < length:
         raise ValueError("not a whole D-Bus message")
     order = "<" if message[0] == ord("l") else ">"
-    end = FIXED + struct.unpack_from(order + "I", message, 12)[0]
+    end = FIXED_HEADER_BYTES + struct.unpack_from(order + "I", message, 12)[0]
     found: dict[int, str] = {}
-    position = FIXED
+    position = FIXED_HEADER_BYTES
     while position < end:
         position += -position % 8
         code, kind = message[position], message[position + 2 : position + 3]
@@ -117,7 +123,7 @@ def parse_header(message: bytes) -> tuple[int, dict[int, str], str]:
             raise ValueError("a header field of a structure")
         position += 4
         if kind in (b"s", b"o"):
-            found[code], position = text_at(message, position, order)
+            found[code], position = string_at(message, position, order)
         elif kind == b"g":
             found[code] = message[position + 1 : position + 1 + message[position]].decode("latin-1")
             position += message[position] + 2
@@ -127,12 +133,12 @@ def parse_header(message: bytes) -> tuple[int, dict[int, str], str]:
             raise ValueError(f"a header field of type {kind!r}")
     first = ""
     if found.get(SIGNATURE, "").startswith("s"):
-        first, _ = text_at(message, end + -end % 8, order)
+        first, _ = string_at(message, end + -end % 8, order)
     return message[1], found, first
 
 
-def text_at(message: bytes, position: int, order: str) -> tuple[str, int]:
-    """The string at `position`, and where it ends."""
+def string_at(message: bytes, position: int, order: str) -> tuple[str, int]:
+    """The string at `position` (before alignment) and the position after it. ValueError: cut off."""
     position += -position % 4
     if position + 4 > len(message):
         raise ValueError("a string that is cut off")

@@ -1,11 +1,11 @@
-"""Why a system call failed, in the words of `records.Unreadable`: one table for all readers. Nothing is read here."""
+"""errno → the reason in `records.Unreadable`: one table for all readers. Pure."""
 
 from __future__ import annotations
 
 import errno
 
 ENOTSUPP = 524
-"""A number of the kernel's own that some drivers let through."""
+"""Internal to the kernel (include/linux/errno.h), but some drivers return it to user space."""
 
 REASONS = {
     errno.EOPNOTSUPP: "not_offered",
@@ -21,10 +21,10 @@ REASONS = {
 }
 """errno → `Unreadable.reason`; every other number is "failed"."""
 
-NAMES = {errno.EOPNOTSUPP: "EOPNOTSUPP", errno.EAGAIN: "EAGAIN", ENOTSUPP: "ENOTSUPP"}
-"""Where Python knows a second name for the number, or none."""
+PREFERRED_NAMES = {errno.EOPNOTSUPP: "EOPNOTSUPP", errno.EAGAIN: "EAGAIN", ENOTSUPP: "ENOTSUPP"}
+"""Numbers for which `errno.errorcode` has another name, or none."""
 
 
 def name(number: int) -> str:
-    """The kernel's name of an errno: ``ENODEV``."""
-    return NAMES.get(number) or errno.errorcode.get(number, f"errno {number}")
+    """Symbolic name of an errno: ``ENODEV``."""
+    return PREFERRED_NAMES.get(number) or errno.errorcode.get(number, f"errno {number}")

@@ -1,8 +1,8 @@
-"""A small netlink codec: requests out, attributes in, nothing else.
+"""A small netlink codec: sends requests, splits replies into messages and attributes.
 
-The counters loop runs many times a second and must stay near the cost of the bare system calls, so it speaks netlink
-with `struct` directly; the inventory uses the same codec, because no library repeats a dump that a change
-interrupted, or knows the whole of the ethtool and netdev families.
+The counter loop runs up to ten times a second and must cost little more than its system calls, so it uses netlink with
+`struct` directly. The inventory uses the same codec, because no library repeats a dump that was interrupted by a
+change, or knows all attributes of the ethtool and netdev families.
 Layouts: linux/netlink.h, linux/rtnetlink.h, linux/genetlink.h; integers are in host byte order.
 """
 
@@ -61,20 +61,20 @@ TIMEVAL = struct.Struct("@ll")
 """struct timeval: seconds, microseconds."""
 
 RECEIVE_BUFFER = 64 * 1024
-"""Bytes per recv of messages that have a bound: the kernel fills datagrams of a dump up to 32 KiB."""
-LARGEST_DATAGRAM = 512 * 1024
-"""Bytes. A single message may be larger than that bound: a link with hundreds of virtual functions and its statistics.
-Memory that is never written to costs nothing."""
+"""Bytes per recv for messages of bounded size: the kernel fills datagrams of a dump up to 32 KiB."""
+MAX_DATAGRAM_BYTES = 512 * 1024
+"""Bytes. A single message may exceed `RECEIVE_BUFFER`: a link with hundreds of virtual functions and their statistics.
+The buffer is a mapping; pages that are never written use no memory."""
 
 Message = tuple[int, bytes]
 
 
 class NetlinkError(OSError):
-    """The kernel refused a request; `errno` says why, `strerror` carries its extended message when there is one."""
+    """The kernel refused a request: `errno`, and in `strerror` its extended ACK message if there is one."""
 
 
 class DumpInterrupted(NetlinkError):
-    """The dumped table changed meanwhile (NLM_F_DUMP_INTR): in `replies`, entries may be missing or double."""
+    """The table changed during the dump (NLM_F_DUMP_INTR): `replies` may lack entries or have some twice."""
 
     def __init__(self, replies: list[Message] | None = None) -> None:
         super().__init__(errno.EINTR, "dump interrupted by a change")
@@ -82,16 +82,16 @@ class DumpInterrupted(NetlinkError):
 
 
 class NetlinkSocket:
-    """One netlink socket for requests and their replies, which hears nobody but the kernel and the groups it joins.
+    """One netlink socket for requests and their replies. It receives from the kernel only, and from joined groups.
 
-    `timeout` (seconds) bounds each wait for the kernel, so that a wedged driver cannot hang its reader: then a
-    NetlinkError with ETIMEDOUT is raised and the socket must be closed.
+    `timeout` (seconds) limits each wait for the kernel, so that a hanging driver cannot block the reader: NetlinkError
+    with ETIMEDOUT is raised, after which the socket must be closed.
     """
 
     def __init__(self, protocol: int, timeout: float = 5.0) -> None:
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         try:
-            # not settimeout(): Python would call poll() ahead of each system call
+            # not settimeout(): Python would then call poll() before each system call
             self.socket.setsockopt(
                 socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(int(timeout), int(timeout % 1 * 1e6))
             )
@@ -103,7 +103,7 @@ class NetlinkSocket:
         except OSError:
             self.socket.close()
             raise
-        self._buffer = mmap.mmap(-1, LARGEST_DATAGRAM)
+        self._buffer = mmap.mmap(-1, MAX_DATAGRAM_BYTES)
         self._sequence = 0
         self._families: dict[str, tuple[int, dict[str, int]]] = {}
 
@@ -124,9 +124,9 @@ class NetlinkSocket:
     ) -> list[Message]:
         """Send one request; return (type, payload) of every reply message.
 
-        `flags` is 0 (one object; an ACK is asked for, so that the end is known) or NLM_F_DUMP. `keep` is called with a
-        datagram and the start of a payload in it, and says whether that reply is wanted. Raises NetlinkError (EMSGSIZE
-        for a message larger than any that is known), or DumpInterrupted after the whole dump has been drained.
+        `flags`: 0 (one object; an ACK is requested, which marks the end of the replies) or NLM_F_DUMP. `keep` is
+        called with a datagram and the offset of a payload in it; replies for which it is false are dropped. Raises
+        NetlinkError (EMSGSIZE: message above MAX_DATAGRAM_BYTES), or DumpInterrupted after the whole dump was read.
         """
         self._sequence += 1
         sequence = self._sequence
@@ -138,7 +138,7 @@ class NetlinkSocket:
             data = self._receive()
             for kind, message_flags, number, start, end in messages(data):
                 if number != sequence:
-                    continue  # left over from a request that was given up
+                    continue  # a reply to an earlier request that timed out
                 interrupted = interrupted or bool(message_flags & NLM_F_DUMP_INTR)
                 if kind in (NLMSG_ERROR, NLMSG_DONE):
                     raise_error(data, kind, message_flags, start, end)
@@ -164,8 +164,8 @@ class NetlinkSocket:
         attempts: int = 3,
         keep: Callable[[bytes, int], bool] | None = None,
     ) -> list[Message]:
-        """A dump that is taken again when the table changed meanwhile; the last failure is raised. For `keep`
-        see `request`."""
+        """A dump that is repeated, up to `attempts` times, when the table changed during it; the last DumpInterrupted
+        is raised. `keep`: see `request`."""
         for attempt in range(attempts):
             try:
                 return self.request(message_type, payload, NLM_F_DUMP, keep)
@@ -175,7 +175,7 @@ class NetlinkSocket:
         raise AssertionError("attempts must be positive")
 
     def family(self, name: str) -> int:
-        """Message type of a generic netlink family. NetlinkError(ENOENT) when this kernel does not have it."""
+        """Message type of a generic netlink family. NetlinkError(ENOENT): this kernel does not have it."""
         return self._family(name)[0]
 
     def multicast_group(self, family: str, group: str) -> int | None:
@@ -210,7 +210,7 @@ class NetlinkSocket:
 def messages(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
     """Split a datagram: (type, flags, sequence, start, end) of each message, start and end of its payload in `data`.
 
-    Stops at the first header that does not fit: a garbled tail yields fewer messages, never an exception.
+    Stops at the first header that does not fit: a malformed tail gives fewer messages, never an exception.
     """
     offset, size = 0, len(data)
     while offset + HEADER.size <= size:
@@ -222,31 +222,31 @@ def messages(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 def raise_error(data: bytes, kind: int, flags: int, start: int, end: int) -> None:
-    """Raise NetlinkError if an NLMSG_ERROR or NLMSG_DONE message carries one; an error number of 0 is an ACK."""
+    """Raise NetlinkError if an NLMSG_ERROR or NLMSG_DONE message carries an errno; 0 is an ACK."""
     if end - start < 4:
         return
     number = -struct.unpack_from("=i", data, start)[0]
     if number <= 0:
         return
     attributes = start + 4
-    if kind == NLMSG_ERROR:  # the request follows, whole unless NLM_F_CAPPED
+    if kind == NLMSG_ERROR:  # the request follows, complete unless NLM_F_CAPPED
         request_length = HEADER.unpack_from(data, start + 4)[0] if end - start >= 4 + HEADER.size else HEADER.size
         attributes += HEADER.size if flags & NLM_F_CAPPED else (request_length + 3) & ~3
-    said = b""
+    message = b""
     if flags & NLM_F_ACK_TLVS:
-        said = dict(iterate(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
-    raise NetlinkError(number, text(said) or _error_text(number))
+        message = dict(iterate(data[attributes:end])).get(NLMSGERR_ATTR_MSG, b"")
+    raise NetlinkError(number, text(message) or _error_text(number))
 
 
 def _error_text(number: int) -> str:
     try:
         return os.strerror(number)
-    except (OverflowError, ValueError):  # 2^31, the negative of the lowest 32-bit number, is no C int
+    except (OverflowError, ValueError):  # 2^31, the negated minimum of a 32-bit integer, exceeds C int
         return f"Unknown error {number}"
 
 
 def iterate(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(type, value) of each attribute, flag bits removed. Stops at the first one that does not fit."""
+    """(type, value) of each attribute, without the flag bits of the type. Stops at the first that does not fit."""
     offset, size = 0, len(data)
     while offset + 4 <= size:
         length, kind = ATTRIBUTE.unpack_from(data, offset)
@@ -257,17 +257,17 @@ def iterate(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def unsigned(value: bytes) -> int:
-    """An unsigned attribute of any width: u8, u16, u32, u64, and ``uint`` (4 or 8 bytes)."""
+    """Value of an unsigned integer attribute of any width: u8, u16, u32, u64, ``uint`` (4 or 8 bytes)."""
     return int.from_bytes(value, sys.byteorder)
 
 
 def text(value: bytes) -> str:
-    """A string attribute without its NUL; bytes that are not UTF-8 become U+FFFD."""
+    """Value of a string attribute without the NUL; invalid UTF-8 becomes U+FFFD."""
     return value.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 def pack(kind: int, value: bytes) -> bytes:
-    """One attribute, padded."""
+    """One attribute with its header, padded to four bytes."""
     length = 4 + len(value)
     return ATTRIBUTE.pack(length, kind) + value + bytes(-length & 3)
 

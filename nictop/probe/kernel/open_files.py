@@ -1,7 +1,7 @@
-"""Small kernel files that are read at every pass: through descriptors that stay open, as far as there is room for them.
+"""Small kernel files that are read in every pass, through descriptors that stay open, up to a limit.
 
-Reading a sysfs file through a kept descriptor costs a tenth of opening it anew. A kept descriptor also never means
-something else: when its interrupt or thread is gone it answers ENODEV or ESRCH, whatever has taken the number since.
+Reading a sysfs file through an open descriptor costs a tenth of open, read and close. It also never reads another
+object: when its interrupt or thread is gone the read fails with ENODEV or ESRCH, even if the number is in use again.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import errno
 import os
 
-VANISHED = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH)
-"""What the kernel answers when the thing behind a file is gone."""
+VANISHED_ERRNOS = (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH)
+"""errno of a read when the object behind the file is gone."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
-"""Bytes: sysfs files are never longer."""
+"""Bytes: maximum length of a sysfs file."""
 
 
 class OpenFileCache:
-    """Reads files by path, and keeps at most `limit` of them open: default half of what the process may open."""
+    """Reads files by path and leaves at most `limit` of them open; default: half of RLIMIT_NOFILE."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = max(os.sysconf("SC_OPEN_MAX"), 0) // 2 if limit is None else limit
@@ -26,7 +26,7 @@ class OpenFileCache:
         return len(self._descriptors)
 
     def read(self, path: str) -> bytes:
-        """The file from its beginning, at most `PAGE` bytes. Raises OSError; what has vanished is not kept."""
+        """The file from its start, at most `PAGE` bytes. Raises OSError, then the descriptor is closed."""
         descriptor = self._descriptors.get(path)
         if descriptor is not None:
             try:
@@ -47,12 +47,12 @@ class OpenFileCache:
         return content
 
     def drop(self, path: str) -> None:
-        """Close one file, if it is open."""
+        """Close the file at `path`, if it is open."""
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Close them all; the next `read` of each opens it anew."""
+        """Close all files; the next `read` of each opens it again."""
         while self._descriptors:
             os.close(self._descriptors.popitem()[1])

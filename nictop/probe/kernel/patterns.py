@@ -1,7 +1,7 @@
-"""Regular expressions that are compiled when they are used first.
+"""Regular expressions that are compiled at their first use.
 
-An inventory is taken by a new process each time, and most of the patterns of its readers never meet a text: compiling
-all of them, in pure Python, was a fifth of its processor time.
+Each inventory is taken by a new process, and most patterns of its readers are never used there: compiling all of them
+was a fifth of its CPU time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Late:
-    """Becomes a `re.Pattern` in all its methods at the first use of one."""
+    """Stands in for a `re.Pattern`: the first use of a method or attribute compiles the expression."""
 
     def __init__(self, text: Any, flags: int) -> None:
         self._text, self._flags = text, flags
@@ -29,6 +29,6 @@ class Late:
 
 
 def pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Like `re.compile`; a pattern that is none raises `re.error` when it is used."""
+    """Like `re.compile`, but an invalid expression raises `re.error` only when it is used."""
     late: Any = Late(text, flags)
     return late  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""A child that cannot outlive its parent: PR_SET_PDEATHSIG. Called in the child, because it loads ctypes."""
+"""A child process that is killed when its parent ends (PR_SET_PDEATHSIG). For use in the child: it loads ctypes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """From now on the kernel sends SIGKILL when process `parent` ends, also after exec; at once if it already has.
+    """Let the kernel send SIGKILL to this process when process `parent` ends, also after exec; exit if it has ended.
 
-    Raises OSError when this Python or kernel cannot ask for it.
+    Raises OSError when prctl(2) is not available or fails.
     """
     try:
         import ctypes

@@ -1,7 +1,7 @@
-"""Numbers of rtnetlink that several readers need: message types, attributes of a link, its states; nothing is read.
+"""Constants of rtnetlink that several readers use: message types, link attributes, operational states. Nothing is read.
 
-From linux/rtnetlink.h and linux/if_link.h. Kept apart from the records, so that the counters and the events, which run
-for as long as the probe, load nothing but numbers.
+From linux/rtnetlink.h, linux/if_link.h and linux/if_addr.h. Separate from the records, so that the counters and the
+events, which run in the long-lived probe process, import nothing but numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ RTM_NEWNEIGH, RTM_DELNEIGH, RTM_GETNEIGH = 28, 29, 30
 RTM_NEWRULE, RTM_DELRULE, RTM_GETRULE = 32, 33, 34
 RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC = 36, 37, 38
 RTM_NEWTCLASS, RTM_DELTCLASS, RTM_GETTCLASS = 40, 41, 42
+RTM_NEWNETCONF = 80
 
 IFINFOMSG = struct.Struct("=BxHiII")
 """struct ifinfomsg: family, ARPHRD type, ifindex, flags, change mask."""
@@ -35,15 +36,27 @@ IFLA_INFO_KIND, IFLA_INFO_DATA = 1, 2
 IFLA_VF_INFO = 1
 IFLA_VF_MAC, IFLA_VF_VLAN, IFLA_VF_TX_RATE, IFLA_VF_SPOOFCHK, IFLA_VF_LINK_STATE, IFLA_VF_RATE = 1, 2, 3, 4, 5, 6
 IFLA_VF_RSS_QUERY_EN, IFLA_VF_STATS, IFLA_VF_TRUST, IFLA_VF_VLAN_LIST, IFLA_VF_VLAN_INFO = 7, 8, 9, 12, 1
-VF_STATS = (0, 1, 2, 3, 4, 5, 7, 8)
-"""IFLA_VF_STATS_* in the order of `records.VF_COUNTERS`; 6 is padding."""
+IFLA_VF_STATS_RX_PACKETS, IFLA_VF_STATS_TX_PACKETS, IFLA_VF_STATS_RX_BYTES, IFLA_VF_STATS_TX_BYTES = 0, 1, 2, 3
+IFLA_VF_STATS_BROADCAST, IFLA_VF_STATS_MULTICAST = 4, 5
+IFLA_VF_STATS_RX_DROPPED, IFLA_VF_STATS_TX_DROPPED = 7, 8
+VF_STATS_ATTRIBUTES = (
+    IFLA_VF_STATS_RX_PACKETS,
+    IFLA_VF_STATS_TX_PACKETS,
+    IFLA_VF_STATS_RX_BYTES,
+    IFLA_VF_STATS_TX_BYTES,
+    IFLA_VF_STATS_BROADCAST,
+    IFLA_VF_STATS_MULTICAST,
+    IFLA_VF_STATS_RX_DROPPED,
+    IFLA_VF_STATS_TX_DROPPED,
+)
+"""In the order of `records.VF_COUNTERS`."""
 
 IFA_ADDRESS, IFA_LOCAL, IFA_FLAGS = 1, 2, 8
 
 OPERSTATES = ("unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up")
-"""RFC 2863 in the order of IF_OPER_*."""
+"""Names by IF_OPER_* number (RFC 2863), as ``ip link`` and /sys/class/net/*/operstate have them."""
 
 
-def operstate(number: int) -> str:
-    """Word for IFLA_OPERSTATE."""
+def operstate_name(number: int) -> str:
+    """Name of an IFLA_OPERSTATE number."""
     return OPERSTATES[number] if number < len(OPERSTATES) else "unknown"

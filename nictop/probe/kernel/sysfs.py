@@ -1,7 +1,7 @@
-"""Small kernel files (/sys, /proc), read so that what cannot be read is data.
+"""Readers for small kernel files (/sys, /proc) that return failures as data: text and integers, or `Unreadable`.
 
-Yields text and integers or `Unreadable`. `Folder` reads many files of one directory and remembers what failed, under
-the field that wanted it; a file that is not there is None without complaint, because sysfs shows only what exists.
+`Folder` reads many files of one directory and collects the failures by record field. A missing file is None and no
+failure, because sysfs has only the files that apply to a device.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from nictop.probe.kernel import errno_reasons as reasons
 from nictop.probe.records import Unreadable
 
 LARGEST = 64 * 1024
-"""Bytes: sysfs files end at one page, the files of /proc read here at a few."""
+"""Bytes: sysfs files have at most one page, the /proc files read here a few pages."""
 
 
 def why_unreadable(error: OSError, where: str = "") -> Unreadable:
-    """The reason behind a failed system call, in the words of `Unreadable`; `where` names the file or request."""
+    """`Unreadable` for a failed system call; `where` names the file or the request in its detail."""
     number = error.errno or 0
     detail = f"{where}: {reasons.name(number)}" if where else reasons.name(number)
     reason: Any = reasons.REASONS.get(number, "failed")
@@ -26,7 +26,7 @@ def why_unreadable(error: OSError, where: str = "") -> Unreadable:
 
 
 def read_text(path: str, limit: int = LARGEST) -> str | Unreadable:
-    """Contents of a small file without blanks at its end; bytes that are not UTF-8 become U+FFFD."""
+    """Contents of a small file without trailing whitespace and NULs; invalid UTF-8 becomes U+FFFD."""
     try:
         with open(path, "rb", buffering=0) as file:
             data = file.read(limit)
@@ -36,7 +36,7 @@ def read_text(path: str, limit: int = LARGEST) -> str | Unreadable:
 
 
 def parse_integer(text: str, base: int = 10) -> int | None:
-    """``42``, ``-1`` or, with base 16, ``0x8086``; None when it is anything else."""
+    """``42``, ``-1`` or, with base 16, ``0x8086`` → the integer; None for any other text."""
     try:
         return int(text, base) if text.isascii() and "_" not in text else None
     except ValueError:
@@ -44,19 +44,19 @@ def parse_integer(text: str, base: int = 10) -> int | None:
 
 
 def printable(path: str) -> str:
-    """A path whose bytes are not UTF-8, as text that every encoder takes."""
+    """A path as text without surrogates: bytes that are not UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
 class Folder:
-    """Reads files of one sysfs directory; `unreadable` collects field → reason."""
+    """Reads files of one sysfs directory; failures are collected in `unreadable`, field → reason."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.unreadable: dict[str, Unreadable] = {}
 
     def text(self, field: str, name: str) -> str | None:
-        """Contents of a file; None when there is no such file, when it is empty or when it could not be read."""
+        """Contents of a file; None when it is missing, empty or could not be read."""
         content = read_text(os.path.join(self.path, name))
         if isinstance(content, str):
             return content or None
@@ -65,7 +65,7 @@ class Folder:
         return None
 
     def integer(self, field: str, name: str, base: int = 10) -> int | None:
-        """A number; text that is none is noted as malformed."""
+        """Contents as an integer; other text is recorded as malformed."""
         content = self.text(field, name)
         if content is None:
             return None
@@ -75,7 +75,7 @@ class Folder:
         return value
 
     def link(self, field: str, name: str) -> str | None:
-        """Last part of what a symbolic link points to; None when there is no such link."""
+        """Last component of a symbolic link's target; None when there is no such link."""
         try:
             return printable(os.path.basename(os.readlink(os.path.join(self.path, name)))) or None
         except OSError as error:
@@ -84,7 +84,7 @@ class Folder:
             return None
 
     def names(self, field: str, name: str = "") -> tuple[str, ...]:
-        """Sorted names in the directory or one below it; empty when there is none."""
+        """Sorted entries of the directory or of a subdirectory; empty when it is missing."""
         try:
             return tuple(sorted(os.listdir(os.path.join(self.path, name))))
         except OSError as error:
@@ -93,7 +93,7 @@ class Folder:
             return ()
 
     def malformed(self, field: str, name: str, content: str) -> None:
-        """Note that a file does not hold what the ABI promises."""
+        """Record that a file's contents are not what the kernel ABI documents."""
         self.unreadable[field] = Unreadable(
             "malformed", f"{printable(os.path.join(self.path, name))}: {content[:64]!r}"
         )

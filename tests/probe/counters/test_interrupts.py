@@ -1,4 +1,4 @@
-"""Interrupts of the NICs' vectors: by CPU id, the same from either source, and silent about what has vanished."""
+"""Interrupts of the NICs' vectors: by CPU id, the same from both sources, without vanished vectors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.counters.interrupts import (
-    CountedInterrupt,
     InterruptCounterReader,
+    InterruptVector,
     changed_span,
     parse_changed_counts,
     parse_counts,
@@ -26,7 +26,7 @@ from tests.conftest import DATA
 
 
 class Machine:
-    """A sysfs and a procfs with interrupts, and a reader of them."""
+    """Directories in place of sysfs and procfs, with interrupts, and a reader of them."""
 
     def __init__(self, root: Path, possible: str = "0-3") -> None:
         self.sys, self.proc = root / "sys", root / "proc"
@@ -70,12 +70,12 @@ def test_cpu_lists(text: str, cpus: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a", "3-1", "0-99999999999", "1,0", "0,0", "-1", "1-", "0,,1", "0x3"])
-def test_what_is_no_cpu_list(text: str) -> None:
+def test_invalid_cpu_lists(text: str) -> None:
     with pytest.raises(ValueError):
         parse_cpu_list(text.encode())
 
 
-def test_counts_belong_to_possible_cpus_in_order() -> None:
+def test_counts_are_in_the_order_of_the_possible_cpus() -> None:
     """Sparse ids: the third value is of CPU 8, not of CPU 2."""
     assert parse_counts(b"0,17,4294967295\n", (0, 1, 8)) == {1: 17, 8: 4294967295}
 
@@ -83,7 +83,7 @@ def test_counts_belong_to_possible_cpus_in_order() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"\n", b"1,2", b"1,2\n", b"1,2,3,4\n", b"1,2,\n", b"1,2,x\n", b"1,2,-3\n", b"1,2,1_0\n", b"1,2,3"]
 )
-def test_garbled_counts_are_refused_not_guessed(text: bytes) -> None:
+def test_garbled_counts_raise_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_counts(text, (0, 1, 2))
     with pytest.raises(ValueError):
@@ -91,7 +91,7 @@ def test_garbled_counts_are_refused_not_guessed(text: bytes) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_refused_or_read(text: bytes) -> None:
+def test_any_bytes_are_parsed_or_raise_value_error(text: bytes) -> None:
     try:
         counts = parse_counts(text, (0, 1, 8))
     except ValueError:
@@ -103,8 +103,8 @@ COUNTS = st.one_of(st.just(0), st.integers(0, 120), st.integers(0, 2**32 - 1))
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=40), st.integers(0, 5))
-def test_what_changed_is_what_all_of_it_says(pairs: list[tuple[int, int]], sparse: int) -> None:
-    """Looking only at the difference never gives another answer: growing digits, resets, several columns."""
+def test_changed_counts_equal_a_full_parse(pairs: list[tuple[int, int]], sparse: int) -> None:
+    """Also with more digits, resets, and several changed columns."""
     possible = tuple(cpu * (1 + sparse) for cpu in range(len(pairs)))
     old, new = (",".join(map(str, values)).encode() + b"\n" for values in zip(*pairs, strict=True))
     if old != new:
@@ -114,23 +114,23 @@ def test_what_changed_is_what_all_of_it_says(pairs: list[tuple[int, int]], spars
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.one_of(COUNTS, st.just(-1))), min_size=3, max_size=12))
-def test_a_column_that_counts_again_and_again(steps: list[tuple[int, int]]) -> None:
-    """One number at a time, garbled at times: what is remembered of the last one never misleads."""
-    vector, values, possible = CountedInterrupt("nowhere"), [0] * 4, (0, 1, 8, 9)
-    for place, number in steps:
-        before, values[place] = values[place], number
+def test_repeated_updates_of_one_column(steps: list[tuple[int, int]]) -> None:
+    """One number at a time, sometimes garbled: the remembered column never gives a wrong count."""
+    vector, values, possible = InterruptVector("nowhere"), [0] * 4, (0, 1, 8, 9)
+    for column, number in steps:
+        before, values[column] = values[column], number
         text = ",".join(map(str, values)).encode() + b"\n"
         if number < 0:
             with pytest.raises(ValueError):
-                vector.change(text, possible)
-            values[place] = before
+                vector.update(text, possible)
+            values[column] = before
         elif text != vector.text:
-            vector.change(text, possible)
+            vector.update(text, possible)
             assert vector.counts == parse_counts(text, possible)
 
 
 @given(st.binary(min_size=6, max_size=6).filter(lambda text: text != b"1,2,3\n"))
-def test_any_change_is_refused_or_read_as_a_whole(text: bytes) -> None:
+def test_any_change_is_parsed_as_the_full_text_would_be(text: bytes) -> None:
     old, possible = b"1,2,3\n", (0, 1, 2)
     try:
         expected: object = parse_counts(text, possible)
@@ -144,16 +144,16 @@ def test_any_change_is_refused_or_read_as_a_whole(text: bytes) -> None:
 
 
 @given(st.binary(min_size=1, max_size=50), st.data())
-def test_the_span_of_a_change(old: bytes, data: st.DataObject) -> None:
+def test_changed_span(old: bytes, data: st.DataObject) -> None:
     new = data.draw(st.binary(min_size=len(old), max_size=len(old)).filter(lambda text: text != old))
-    places = [place for place in range(len(old)) if old[place] != new[place]]
-    assert changed_span(old, new) == (places[0], places[-1] + 1)
+    positions = [index for index in range(len(old)) if old[index] != new[index]]
+    assert changed_span(old, new) == (positions[0], positions[-1] + 1)
 
 
 # ------------------------------------------------------------------------------------------- reading
 
 
-def test_a_pass_and_the_next(machine: Machine) -> None:
+def test_successive_passes(machine: Machine) -> None:
     paths = [machine.vector(number, "0,0,0,0\n") for number in (40, 41, 42)]
     machine.reader.learn([40, 41])
     assert machine.read() == {40: {}, 41: {}}
@@ -162,13 +162,13 @@ def test_a_pass_and_the_next(machine: Machine) -> None:
     assert first == {40: {2: 9}, 41: {}}
     paths[0].write_text("0,0,10,4\n")
     assert machine.read() == {40: {2: 10, 3: 4}, 41: {}}
-    assert first == {40: {2: 9}, 41: {}}  # what was handed out does not change any more
+    assert first == {40: {2: 9}, 41: {}}  # earlier results are not modified
     assert machine.failures == []
     machine.reader.learn([42])
     assert machine.read() == {42: {}}
 
 
-def test_garbled_for_one_pass(machine: Machine) -> None:
+def test_a_vector_that_is_garbled_in_one_pass(machine: Machine) -> None:
     path = machine.vector(40, "1,2,3,4\n")
     machine.vector(41, "5,0,0,0\n")
     machine.reader.learn([40, 41])
@@ -181,15 +181,15 @@ def test_garbled_for_one_pass(machine: Machine) -> None:
     assert machine.failures == []
 
 
-def test_a_vanished_vector_is_no_error(machine: Machine) -> None:
-    """Renumbered by ``ethtool -L``, or its driver is gone: absent without complaint until the next inventory."""
+def test_a_vanished_vector_is_left_out_without_error(machine: Machine) -> None:
+    """Renumbered by ``ethtool -L``, or its driver was unloaded; until the next inventory."""
     for number in (40, 41):
         machine.vector(number, "1,0,0,0\n")
     machine.reader.learn([40, 41, 42])
     assert set(machine.read()) == {40, 41}
     assert machine.failures == []
     shutil.rmtree(machine.sys / "kernel/irq/41")
-    machine.files.close()  # an unlinked file can still be read here; a kept descriptor of sysfs answers ENODEV
+    machine.files.close()  # on a disk an unlinked file can be read; an open descriptor of sysfs gives ENODEV
     for _ in range(2):
         assert set(machine.read()) == {40}
         assert machine.failures == []
@@ -199,7 +199,7 @@ def test_a_vanished_vector_is_no_error(machine: Machine) -> None:
     assert machine.read() == {40: {0: 1}, 41: {3: 7}}
 
 
-def test_other_errors_are_said_and_do_not_end_the_others(machine: Machine) -> None:
+def test_other_errors_are_reported_and_other_vectors_are_read(machine: Machine) -> None:
     machine.vector(40, "1,0,0,0\n")
     (machine.sys / "kernel/irq/41/per_cpu_count").mkdir(parents=True)
     machine.reader.learn([41, 40])
@@ -212,7 +212,7 @@ def guest_interrupts() -> bytes:
     return (DATA / "proc/interrupts").read_bytes()
 
 
-def test_a_kernel_without_the_files_is_read_from_proc_interrupts(machine: Machine) -> None:
+def test_proc_interrupts_is_used_on_a_kernel_without_the_files(machine: Machine) -> None:
     (machine.proc / "interrupts").write_bytes(guest_interrupts())
     machine.reader.learn([41, 53, 45, 999])
     expected = {41: {0: 232, 2: 40384}, 53: {0: 40867, 2: 11, 3: 11}, 45: {}}
@@ -223,7 +223,7 @@ def test_a_kernel_without_the_files_is_read_from_proc_interrupts(machine: Machin
     assert machine.failures == []
 
 
-def test_a_number_that_belongs_to_another_now_is_left_out(machine: Machine) -> None:
+def test_a_reassigned_number_is_left_out(machine: Machine) -> None:
     (machine.proc / "interrupts").write_bytes(guest_interrupts())
     machine.reader.learn([41, 42])
     assert set(machine.read()) == {41, 42}
@@ -236,7 +236,7 @@ def test_a_number_that_belongs_to_another_now_is_left_out(machine: Machine) -> N
 
 
 @pytest.mark.parametrize("text", [None, b"", b"garbage\n", b"           CPU0\n 41:"])
-def test_without_any_source_it_is_said(machine: Machine, text: bytes | None) -> None:
+def test_failure_of_both_sources_is_reported(machine: Machine, text: bytes | None) -> None:
     if text is not None:
         (machine.proc / "interrupts").write_bytes(text)
     machine.reader.learn([41])
@@ -249,8 +249,8 @@ def test_without_any_source_it_is_said(machine: Machine, text: bytes | None) -> 
     assert set(machine.read()) == {41}
 
 
-def test_more_cpus_than_fit_on_the_page_of_sysfs(tmp_path: Path) -> None:
-    """The kernel cuts the file off at its page, perhaps within a number: /proc/interrupts has it all."""
+def test_more_cpus_than_fit_into_a_sysfs_page(tmp_path: Path) -> None:
+    """The kernel truncates the file at one page, possibly within a number; /proc/interrupts is complete."""
     cpus = PAGE // 8
     machine = Machine(tmp_path, f"0-{cpus - 1}")
     whole = ",".join(str(10**8 + cpu) for cpu in range(cpus))
@@ -267,7 +267,7 @@ def test_more_cpus_than_fit_on_the_page_of_sysfs(tmp_path: Path) -> None:
     machine.files.close()
 
 
-def test_descriptors_are_bounded_and_given_back(tmp_path: Path) -> None:
+def test_open_descriptors_are_limited_and_closed(tmp_path: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     files = OpenFileCache(3)
     paths = []
@@ -297,8 +297,8 @@ def proc_interrupts() -> dict[int, list[int]]:
     }
 
 
-def test_the_same_numbers_as_proc_interrupts_after_a_load() -> None:
-    """Both sources of the kernel, for every interrupt: ours lies between two readings around it, also after a load."""
+def test_this_machine_agrees_with_proc_interrupts() -> None:
+    """Each count from either source lies between two readings of /proc/interrupts, also after a load."""
     if not os.path.isdir("/sys/kernel/irq"):
         pytest.skip("this kernel has no /sys/kernel/irq")
     cpus = parse_cpu_list(Path("/sys/devices/system/cpu/online").read_bytes())
@@ -317,8 +317,8 @@ def test_the_same_numbers_as_proc_interrupts_after_a_load() -> None:
         for reading in readings:
             assert set(reading) == set(numbers)
             for number in numbers:
-                for place, cpu in enumerate(cpus):
-                    assert before[number][place] <= reading[number].get(cpu, 0) <= after[number][place]
+                for column, cpu in enumerate(cpus):
+                    assert before[number][column] <= reading[number].get(cpu, 0) <= after[number][column]
         totals.append(sum(sum(counts.values()) for counts in readings[0].values()))
         if len(totals) == 1:
             write_and_sync()
@@ -329,7 +329,7 @@ def test_the_same_numbers_as_proc_interrupts_after_a_load() -> None:
 
 
 def write_and_sync() -> None:
-    """A bounded load that a disk's interrupts, where there is a disk, must notice."""
+    """A limited load that causes interrupts of a disk, if there is one."""
     path = Path(f"interrupts-{os.getpid()}-{socket.gethostname()}.tmp")
     try:
         with path.open("wb") as file:

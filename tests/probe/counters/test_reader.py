@@ -1,4 +1,4 @@
-"""The fast pass: exact under a known load, complete or said to be incomplete, never guessed."""
+"""Counters: exact for a known load, complete or reported as incomplete, never guessed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.counters import links as link_counters
-from nictop.probe.counters.links import SEQUENCE, LinkCounterReader, LinksIncomplete, parse_link_statistics, parse_stats
+from nictop.probe.counters.links import (
+    DUMP_SEQUENCE,
+    LinkCounterReader,
+    LinksIncomplete,
+    parse_link_statistics,
+    parse_stats,
+)
 from nictop.probe.counters.on_demand import queues as queue_counters
 from nictop.probe.counters.on_demand import vfs as vf_counters
-from nictop.probe.counters.on_demand.drivers import DriverCounterReader
+from nictop.probe.counters.on_demand.drivers import ETHTOOL_GSTATS, DriverCounterReader
 from nictop.probe.counters.reader import CounterReader, Sample, unreadable
 from nictop.probe.kernel import netlink, rtnetlink
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters, Unreadable
@@ -40,7 +46,7 @@ def reader() -> Iterator[CounterReader]:
     made.close()
 
 
-def over_the_wire(sample: Sample) -> Counters:
+def decoded(sample: Sample) -> Counters:
     counters = decode(json.dumps({"counters": vars(sample)}).encode()).counters
     assert counters is not None
     return counters
@@ -49,12 +55,12 @@ def over_the_wire(sample: Sample) -> Counters:
 # ------------------------------------------------------------------------------------------- the record
 
 
-def test_the_sample_is_the_record() -> None:
-    """The fast side does not import the records; nothing but this keeps the two the same."""
+def test_the_sample_has_the_fields_of_the_record() -> None:
+    """The counter loop does not import the records."""
     assert list(vars(Sample(0.0))) == [field.name for field in dataclasses.fields(Counters)]
-    assert len(LINK_COUNTERS) == link_counters.COLUMNS
-    assert len(QUEUE_COUNTERS) == len(queue_counters.COLUMNS)
-    assert len(VF_COUNTERS) == len(rtnetlink.VF_STATS)
+    assert len(LINK_COUNTERS) == link_counters.LINK_COLUMNS
+    assert len(QUEUE_COUNTERS) == len(queue_counters.QSTATS_ATTRIBUTES)
+    assert len(VF_COUNTERS) == len(rtnetlink.VF_STATS_ATTRIBUTES)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +74,16 @@ def test_the_sample_is_the_record() -> None:
         (ValueError("garbled"), "malformed", "here: garbled"),
     ],
 )
-def test_every_failure_is_data(error: Exception, reason: str, detail: str) -> None:
-    said = unreadable(error, "here")
-    assert said == {"reason": reason, "detail": detail}
+def test_failures_are_data(error: Exception, reason: str, detail: str) -> None:
+    expected = unreadable(error, "here")
+    assert expected == {"reason": reason, "detail": detail}
     sample = Sample(1.0)
     sample.fail("links", error, "here")
-    assert over_the_wire(sample).unreadable == {"links": Unreadable(**said)}  # type: ignore[arg-type]
+    assert decoded(sample).unreadable == {"links": Unreadable(**expected)}  # type: ignore[arg-type]
 
 
-def test_the_fast_side_stays_small() -> None:
-    """What the parent process must never load, whatever it reads: each would cost megabytes for as long as it runs."""
+def test_the_probe_process_imports_no_large_module() -> None:
+    """Whatever it reads: each of these would use megabytes for as long as the probe runs."""
     code = (
         "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
         "r = CounterReader(); r.watch([1]); r.learn_physical_functions(); r.read()\n"
@@ -93,7 +99,7 @@ def test_the_fast_side_stays_small() -> None:
 
 
 def stats(
-    ifindex: int, numbers: tuple[int, ...], *, sequence: int = SEQUENCE, padded: bool = False, flags: int = 2
+    ifindex: int, numbers: tuple[int, ...], *, sequence: int = DUMP_SEQUENCE, padded: bool = False, flags: int = 2
 ) -> bytes:
     attributes = netlink.pack(0, b"") if padded else b""
     attributes += netlink.pack(link_counters.IFLA_STATS_LINK_64, struct.pack(f"={len(numbers)}Q", *numbers))
@@ -101,7 +107,7 @@ def stats(
     return netlink.HEADER.pack(16 + len(payload), link_counters.RTM_NEWSTATS, flags, sequence, 0) + payload
 
 
-def done(error: int = 0, *, sequence: int = SEQUENCE) -> bytes:
+def done(error: int = 0, *, sequence: int = DUMP_SEQUENCE) -> bytes:
     return netlink.HEADER.pack(20, netlink.NLMSG_DONE, 2, sequence, 0) + struct.pack("=i", -error)
 
 
@@ -112,32 +118,34 @@ def parsed(data: bytes) -> tuple[dict[int, tuple[int, ...]], int]:
 
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("columns", [23, 24, 25, 27])
-def test_every_length_of_the_counters(columns: int, padded: bool) -> None:
+def test_counters_of_any_kernel_version(columns: int, padded: bool) -> None:
     numbers = tuple(range(1, columns + 1))
     links, flags = parsed(stats(3, NUMBERS) + stats(4, numbers, padded=padded) + stats(5, NUMBERS) + done())
     assert links == {3: NUMBERS, 4: numbers[:25], 5: NUMBERS}
-    assert flags & link_counters.DONE
+    assert flags & link_counters.DUMP_DONE
 
 
-def test_answers_to_an_older_question_are_left_out() -> None:
-    links, flags = parsed(stats(3, NUMBERS, sequence=SEQUENCE + 1) + done(sequence=SEQUENCE + 1) + stats(4, NUMBERS))
+def test_replies_to_an_earlier_request_are_ignored() -> None:
+    links, flags = parsed(
+        stats(3, NUMBERS, sequence=DUMP_SEQUENCE + 1) + done(sequence=DUMP_SEQUENCE + 1) + stats(4, NUMBERS)
+    )
     assert links == {4: NUMBERS}
-    assert not flags & link_counters.DONE
+    assert not flags & link_counters.DUMP_DONE
 
 
-def test_an_interrupted_dump_is_seen() -> None:
+def test_an_interrupted_dump_is_detected() -> None:
     _, flags = parsed(stats(3, NUMBERS, flags=2 | netlink.NLM_F_DUMP_INTR) + done())
     assert flags & netlink.NLM_F_DUMP_INTR
 
 
-def test_a_refused_dump_is_an_error() -> None:
+def test_an_error_at_the_end_of_a_dump_is_raised() -> None:
     with pytest.raises(netlink.NetlinkError) as caught:
         parsed(stats(3, NUMBERS) + done(errno.EIO))
     assert caught.value.errno == errno.EIO
 
 
 @given(st.integers(0, 500))
-def test_a_cut_off_datagram_gives_whole_links_only(size: int) -> None:
+def test_a_truncated_datagram_gives_complete_links_only(size: int) -> None:
     whole = stats(3, NUMBERS) + stats(4, NUMBERS[:24]) + done()
     links, _ = parsed(whole[:size])
     assert all(numbers in (NUMBERS, NUMBERS[:24]) for numbers in links.values())
@@ -145,7 +153,7 @@ def test_a_cut_off_datagram_gives_whole_links_only(size: int) -> None:
 
 
 @given(st.binary(max_size=2000))
-def test_any_datagram_is_survived(data: bytes) -> None:
+def test_any_datagram_can_be_parsed(data: bytes) -> None:
     try:
         links, _ = parsed(data)
     except netlink.NetlinkError:
@@ -154,19 +162,25 @@ def test_any_datagram_is_survived(data: bytes) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_any_attributes_are_survived(data: bytes) -> None:
+def test_any_attributes_can_be_parsed(data: bytes) -> None:
     parse_link_statistics(data)
-    promised, listed, found = vf_counters.parse_vf_counters(data)
-    assert promised >= 0 and listed >= len(found)
+    total, listed, found = vf_counters.parse_vf_counters(data)
+    assert total >= 0 and listed >= len(found)
     queue = queue_counters.parse_queue(data)
     assert queue is None or (queue[0] in ("rx", "tx") and len(queue[2]) == 6)
 
 
 def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
-    body = netlink.pack_u32(1, 2) + netlink.pack_u32(2, 1) + netlink.pack_u32(3, 5)
-    body += netlink.pack(10, struct.pack("=Q", 2**40)) + netlink.pack_u32(11, 9) + netlink.pack_u32(24, 0)
+    body = netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_IFINDEX, 2)
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_TYPE, 1)
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_QUEUE_ID, 5)
+    body += netlink.pack(queue_counters.NETDEV_A_QSTATS_TX_PACKETS, struct.pack("=Q", 2**40))
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_BYTES, 9)
+    body += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_TX_HW_DROPS, 0)
     assert queue_counters.parse_queue(body) == ("tx", 5, (None, None, 2**40, 9, None, 0))
-    assert queue_counters.parse_queue(netlink.pack_u32(1, 2) + netlink.pack_u32(8, 1)) is None
+    without_id = netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_IFINDEX, 2)
+    without_id += netlink.pack_u32(queue_counters.NETDEV_A_QSTATS_RX_PACKETS, 1)
+    assert queue_counters.parse_queue(without_id) is None
 
 
 def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
@@ -177,14 +191,19 @@ def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
     return netlink.pack(rtnetlink.IFLA_VF_INFO, body)
 
 
-def link_with_vfs(promised: int, *functions: bytes) -> bytes:
-    body = netlink.pack_u32(rtnetlink.IFLA_NUM_VF, promised)
+def link_with_vfs(total: int, *functions: bytes) -> bytes:
+    body = netlink.pack_u32(rtnetlink.IFLA_NUM_VF, total)
     return bytes(16) + body + netlink.pack(rtnetlink.IFLA_VFINFO_LIST, b"".join(functions))
 
 
 def test_vf_counters_by_number() -> None:
-    all_kinds = {kind: 100 + kind for kind in (0, 1, 2, 3, 4, 5, 7, 8)}
-    message = link_with_vfs(3, virtual_function(0, None), virtual_function(2, all_kinds), virtual_function(7, {0: 1}))
+    all_kinds = {kind: 100 + kind for kind in rtnetlink.VF_STATS_ATTRIBUTES}
+    message = link_with_vfs(
+        3,
+        virtual_function(0, None),
+        virtual_function(2, all_kinds),
+        virtual_function(7, {rtnetlink.IFLA_VF_STATS_RX_PACKETS: 1}),
+    )
     assert vf_counters.parse_vf_counters(message) == (
         3,
         3,
@@ -192,9 +211,10 @@ def test_vf_counters_by_number() -> None:
     )
 
 
-def test_a_vf_list_that_the_kernel_cut_short_is_noticed() -> None:
-    promised, listed, _ = vf_counters.parse_vf_counters(link_with_vfs(2, virtual_function(0, {0: 1})))
-    assert (promised, listed) == (2, 1)
+def test_a_truncated_vf_list_is_detected() -> None:
+    one_vf = virtual_function(0, {rtnetlink.IFLA_VF_STATS_RX_PACKETS: 1})
+    total, listed, _ = vf_counters.parse_vf_counters(link_with_vfs(2, one_vf))
+    assert (total, listed) == (2, 1)
 
 
 def test_physical_functions_are_those_with_vfs(capture: Callable[[str], Path]) -> None:
@@ -203,7 +223,7 @@ def test_physical_functions_are_those_with_vfs(capture: Callable[[str], Path]) -
     assert vf_counters.read_physical_functions(str(root)) == (index,)
 
 
-def test_unreadable_functions_are_left_out(tmp_path: Path) -> None:
+def test_unreadable_physical_functions_are_left_out(tmp_path: Path) -> None:
     for name, numvfs, ifindex in (("a", "2\n", "7\n"), ("b", "0\n", "8\n"), ("c", "x", "9\n"), ("d", "1", "")):
         device = tmp_path / "class/net" / name / "device"
         device.mkdir(parents=True)
@@ -217,8 +237,8 @@ def test_unreadable_functions_are_left_out(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------- one reader, many passes
 
 
-class Answers:
-    """A reader whose kernel says what it is told to: a socket pair in place of the netlink socket."""
+class FakeKernel:
+    """A reader with the replies of the test: a socket pair in place of the netlink socket."""
 
     def __init__(self) -> None:
         self.reader = LinkCounterReader()
@@ -241,31 +261,31 @@ class Answers:
 
 
 @pytest.fixture
-def answers() -> Iterator[Answers]:
-    made = Answers()
+def fake_kernel() -> Iterator[FakeKernel]:
+    made = FakeKernel()
     yield made
     made.close()
 
 
-MOVED = (*NUMBERS[:-1], NUMBERS[-1] + 1)
+CHANGED = (*NUMBERS[:-1], NUMBERS[-1] + 1)
 
 
 @pytest.mark.parametrize("columns", [23, 24, 25, 27])
-def test_what_stood_still_is_not_taken_for_what_moved(answers: Answers, columns: int) -> None:
-    """The same bytes are recognised; one bit of difference, a link more or less, or another order never is."""
-    still, moved = tuple(range(columns)), (*range(columns - 3), 2**64 - 1, 7, 8)
-    first, second = stats(3, still) + stats(4, still), stats(5, still)
+def test_changes_after_an_unchanged_pass(fake_kernel: FakeKernel, columns: int) -> None:
+    """Equal datagrams are not parsed again; any difference in bits, links or order is."""
+    same, changed = tuple(range(columns)), (*range(columns - 3), 2**64 - 1, 7, 8)
+    first, second = stats(3, same) + stats(4, same), stats(5, same)
     for links, datagrams in (
-        ({3: still, 4: still, 5: still}, (first, second, done())),
-        ({3: still, 4: still, 5: still}, (first, second, done())),
-        ({3: still, 4: moved, 5: still}, (stats(3, still) + stats(4, moved), second, done())),
-        ({3: still, 4: moved}, (stats(3, still) + stats(4, moved), done())),
-        ({5: still}, (second, done())),
-        ({3: still, 4: still, 5: moved}, (first, stats(5, moved) + done())),
+        ({3: same, 4: same, 5: same}, (first, second, done())),
+        ({3: same, 4: same, 5: same}, (first, second, done())),
+        ({3: same, 4: changed, 5: same}, (stats(3, same) + stats(4, changed), second, done())),
+        ({3: same, 4: changed}, (stats(3, same) + stats(4, changed), done())),
+        ({5: same}, (second, done())),
+        ({3: same, 4: same, 5: changed}, (first, stats(5, changed) + done())),
         ({}, (done(),)),
-        ({3: still, 4: still}, (first, done())),
+        ({3: same, 4: same}, (first, done())),
     ):
-        assert answers.read(*datagrams) == {index: numbers[:25] for index, numbers in links.items()}
+        assert fake_kernel.read(*datagrams) == {index: numbers[:25] for index, numbers in links.items()}
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 16, 17, 100])
@@ -275,32 +295,32 @@ def test_any_number_of_links_in_a_datagram(count: int) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 3, 8, 9])
-def test_one_strange_message_among_usual_ones(place: int) -> None:
+def test_one_message_of_another_type_among_others(place: int) -> None:
     messages = [stats(index, NUMBERS) for index in range(1, 11)]
     messages[place] = messages[place][:4] + struct.pack("=H", 16) + messages[place][6:]  # another type of message
     links, _ = parsed(b"".join(messages))
     assert links == {index: NUMBERS for index in range(1, 11) if index != place + 1}
 
 
-def test_an_interrupted_dump_is_taken_again_and_in_the_end_said(answers: Answers) -> None:
-    """A storm of links that come and go may not empty the screen: what was listed counts, and is said to be partial."""
-    torn = stats(3, NUMBERS, flags=netlink.NLM_F_MULTI | netlink.NLM_F_DUMP_INTR)
-    for datagram in (torn, done(), stats(3, MOVED), done()):
-        answers.kernel.send(datagram)
-    assert answers.reader.read() == {3: MOVED}
-    for datagram in (torn, done()) * link_counters.ATTEMPTS:
-        answers.kernel.send(datagram)
+def test_an_interrupted_dump_is_repeated_and_then_reported(fake_kernel: FakeKernel) -> None:
+    """While links are added and removed continuously the listed ones are returned, as incomplete."""
+    interrupted = stats(3, NUMBERS, flags=netlink.NLM_F_MULTI | netlink.NLM_F_DUMP_INTR)
+    for datagram in (interrupted, done(), stats(3, CHANGED), done()):
+        fake_kernel.kernel.send(datagram)
+    assert fake_kernel.reader.read() == {3: CHANGED}
+    for datagram in (interrupted, done()) * link_counters.MAX_DUMP_ATTEMPTS:
+        fake_kernel.kernel.send(datagram)
     with pytest.raises(LinksIncomplete) as caught:
-        answers.reader.read()
+        fake_kernel.reader.read()
     assert caught.value.links == {3: NUMBERS}
 
 
-def test_incomplete_links_are_shown_and_said(monkeypatch: pytest.MonkeyPatch, reader: CounterReader) -> None:
-    def torn(_: LinkCounterReader) -> dict[int, tuple[int, ...]]:
+def test_incomplete_links_are_sent_with_the_reason(monkeypatch: pytest.MonkeyPatch, reader: CounterReader) -> None:
+    def incomplete(_: LinkCounterReader) -> dict[int, tuple[int, ...]]:
         raise LinksIncomplete({3: NUMBERS})
 
-    monkeypatch.setattr(LinkCounterReader, "read", torn)
-    sample = over_the_wire(reader.read())
+    monkeypatch.setattr(LinkCounterReader, "read", incomplete)
+    sample = decoded(reader.read())
     assert sample.links == {3: NUMBERS}
     assert sample.unreadable["links"].reason == "failed"
 
@@ -322,11 +342,11 @@ def test_this_host_agrees_with_proc_net_dev(reader: CounterReader) -> None:
         index = indexes[name.strip()]
         for column, number in zip(received + sent, map(int, numbers.split()), strict=False):
             if column is not None:
-                place = LINK_COUNTERS.index(column)
-                assert before[index][place] <= number <= after[index][place], (name, column)
+                position = LINK_COUNTERS.index(column)
+                assert before[index][position] <= number <= after[index][position], (name, column)
 
 
-def test_both_ways_to_ask_give_the_same_numbers(namespace: Namespace) -> None:
+def test_getstats_and_getlink_give_the_same_numbers(namespace: Namespace) -> None:
     namespace.run(["ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"])
 
     def both() -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
@@ -343,8 +363,8 @@ def test_both_ways_to_ask_give_the_same_numbers(namespace: Namespace) -> None:
     assert modern == old
 
 
-def test_a_kernel_without_getstats_is_asked_the_old_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel itself refuses a message type that it does not know: here one that none will ever know."""
+def test_getlink_is_used_on_a_kernel_without_getstats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal is a real one, of a message type that no kernel has."""
     monkeypatch.setattr(link_counters, "STATS_DUMP", link_counters.dump_request(0x7FE2, link_counters.STATS_REQUEST))
     reader = LinkCounterReader()
     try:
@@ -356,19 +376,19 @@ def test_a_kernel_without_getstats_is_asked_the_old_way(monkeypatch: pytest.Monk
 
 
 def quiet_veth(namespace: Namespace) -> None:
-    """A pair a, b in which only the test speaks, and whatever it says arrives."""
+    """A pair a, b that carries only frames of the test, and loses none."""
     namespace.silence()
     namespace.run(["ip", "link", "add", "name", "a", "type", "veth", "peer", "name", "b"])
     for end in ("a", "b"):
         namespace.run(["ip", "link", "set", "dev", end, "up"])
-    # the first end got its carrier only with the second one: a worker of the kernel gives it a queue, some time later,
-    # and until then the kernel drops (qdisc noop) what is sent
+    # the first end gets a carrier when the second one is up; the kernel attaches its qdisc asynchronously (linkwatch)
+    # and drops frames (qdisc noop) until then
     wait_until(lambda: is_settled(namespace.run(["ip", "link", "show"])))
 
 
-def is_settled(said: str) -> bool:
-    """The kernel's worker has been there for both ends, and has no more to do."""
-    return said.count(" state UP ") == 2 and "qdisc noop " not in said
+def is_settled(output: str) -> bool:
+    """Whether the kernel has attached a qdisc to both ends, by the output of ``ip link``."""
+    return output.count(" state UP ") == 2 and "qdisc noop " not in output
 
 
 def send_frames(device: str, count: int, size: int) -> None:
@@ -402,13 +422,13 @@ def test_a_known_load_is_counted_exactly(namespace: Namespace, count: int, size:
         }
         expected = dict.fromkeys(change, 0)
         expected.update({f"{direction}_packets": count, f"{direction}_bytes": count * size})
-        expected["rx_dropped"] = expected["rx_nohandler"] = change["rx_dropped"]  # nobody listens for this protocol
+        expected["rx_dropped"] = expected["rx_nohandler"] = change["rx_dropped"]  # no receiver for this protocol
         expected["rx_nohandler"] = change["rx_nohandler"]
         assert change == expected
 
 
 def test_driver_counters_of_veth(namespace: Namespace) -> None:
-    """Compared with ethtool -S, which reads the names along with the numbers."""
+    """Compared with ethtool -S."""
     if shutil.which("ethtool") is None:
         pytest.skip("ethtool is not installed")
     quiet_veth(namespace)
@@ -423,17 +443,17 @@ def test_driver_counters_of_veth(namespace: Namespace) -> None:
             reader.close()
 
     sample, index = namespace.inside(read)
-    said = [line.rpartition(":")[2] for line in namespace.run(["ethtool", "-S", "a"]).splitlines()[1:]]
-    assert said
-    assert sample.driver == {index: tuple(map(int, said))}
-    assert sample.queues == {index: (), 1: ()}, "asked, and there are none; of 12345 nothing is known"
+    expected = [line.rpartition(":")[2] for line in namespace.run(["ethtool", "-S", "a"]).splitlines()[1:]]
+    assert expected
+    assert sample.driver == {index: tuple(map(int, expected))}
+    assert sample.queues == {index: (), 1: ()}, "both have no queue counters; link 12345 does not exist"
     assert sample.unreadable["driver"]["reason"] == "not_offered"  # lo has none
     assert sample.unreadable["queues"]["reason"] in ("not_offered", "missing")
-    assert over_the_wire(sample).driver == sample.driver
+    assert decoded(sample).driver == sample.driver
 
 
-def test_a_growing_driver_never_meets_a_small_buffer() -> None:
-    """From nothing to many counters at the next call: the buffer is measured anew each time, with room to spare."""
+def test_the_buffer_is_enlarged_before_a_driver_has_more_counters() -> None:
+    """The size of the buffer is checked in each pass, with space for counters that are added in between."""
     reader = DriverCounterReader()
     with pytest.raises(OSError) as caught:
         reader.read(2**30)
@@ -442,7 +462,7 @@ def test_a_growing_driver_never_meets_a_small_buffer() -> None:
     reader._count = lambda name: next(counts)  # type: ignore[method-assign]
 
     def driver(name: bytes, numbers: object) -> None:
-        struct.pack_into("@II", numbers, 0, 0x1D, len(memoryview(numbers)) - 1)  # type: ignore[arg-type]
+        struct.pack_into("@II", numbers, 0, ETHTOOL_GSTATS, len(memoryview(numbers)) - 1)  # type: ignore[arg-type]
 
     reader._ethtool = driver  # type: ignore[method-assign, assignment]
     for expected in (5000, 70000):
@@ -453,7 +473,7 @@ def test_a_growing_driver_never_meets_a_small_buffer() -> None:
 
 
 def test_queue_counters_of_virtio(reader: CounterReader) -> None:
-    """The sum over the queues of a virtio NIC is what the NIC itself counts, between two passes."""
+    """The sum over the queues of a virtio NIC lies between the NIC's own counters before and after."""
     indexes = [
         index
         for index, name in socket.if_nameindex()
@@ -470,7 +490,7 @@ def test_queue_counters_of_virtio(reader: CounterReader) -> None:
         assert before.links[index][0] <= received <= after.links[index][0]
 
 
-def test_links_come_and_go_between_passes(namespace: Namespace) -> None:
+def test_links_added_and_removed_between_passes(namespace: Namespace) -> None:
     def change() -> list[set[int]]:
         reader = CounterReader()
         seen = [set(reader.read().links)]
@@ -488,7 +508,7 @@ def test_links_come_and_go_between_passes(namespace: Namespace) -> None:
     assert again == none
 
 
-def test_a_watched_link_that_vanishes_is_said(namespace: Namespace) -> None:
+def test_a_watched_link_that_is_removed_is_reported(namespace: Namespace) -> None:
     quiet_veth(namespace)
 
     def vanish() -> tuple[Sample, Sample]:
@@ -507,7 +527,7 @@ def test_a_watched_link_that_vanishes_is_said(namespace: Namespace) -> None:
 
 
 @pytest.mark.parametrize("text", [None, b"", b"garbage\n", b"cpu0 1 2\n"])
-def test_without_a_usable_proc_the_links_still_come(tmp_path: Path, text: bytes | None) -> None:
+def test_links_are_read_without_a_usable_proc(tmp_path: Path, text: bytes | None) -> None:
     if text is not None:
         (tmp_path / "stat").write_bytes(text)
     reader = CounterReader(proc=str(tmp_path))
@@ -520,7 +540,7 @@ def test_without_a_usable_proc_the_links_still_come(tmp_path: Path, text: bytes 
 
 
 def test_vf_counters_at_most_once_a_second(tmp_path: Path, reader: CounterReader) -> None:
-    """A link that sysfs calls a physical function, and that the kernel knows without VFs: asked, and then let be."""
+    """For a link that is a physical function in this sysfs, and has no VFs in the kernel."""
     device = tmp_path / "class/net/lo/device"
     device.mkdir(parents=True)
     (device / "sriov_numvfs").write_text("2\n")

@@ -1,4 +1,4 @@
-"""NET_TX, NET_RX and softnet_stat by CPU id: the columns that others get wrong, offline CPUs, old kernels."""
+"""NET_TX, NET_RX and softnet_stat by CPU id: the right columns, offline CPUs, old kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.counters.softirqs import COLUMNS, FIRST_BUFFER, ROWS, SoftirqReader, parse_softirqs, parse_softnet
+from nictop.probe.counters.softirqs import (
+    FIRST_SOFTIRQ_BYTES,
+    SOFTIRQ_ROWS,
+    SOFTNET_COLUMNS,
+    SoftirqReader,
+    parse_softirqs,
+    parse_softnet,
+)
 from nictop.probe.records import SOFTIRQS, SOFTNET_COUNTERS
 from tests.conftest import DATA
 
@@ -28,9 +35,9 @@ def row(*columns: int) -> bytes:
     return b" ".join(b"%08x" % column for column in columns) + b"\n"
 
 
-def test_the_order_is_that_of_the_record() -> None:
-    assert tuple(name.decode().rstrip(":") for name in ROWS) == SOFTIRQS
-    assert len(COLUMNS) == len(SOFTNET_COUNTERS)
+def test_columns_are_in_the_order_of_the_record() -> None:
+    assert tuple(name.decode().rstrip(":") for name in SOFTIRQ_ROWS) == SOFTIRQS
+    assert len(SOFTNET_COLUMNS) == len(SOFTNET_COUNTERS)
 
 
 # ------------------------------------------------------------------------------------------- parsing
@@ -46,18 +53,18 @@ def test_a_captured_guest() -> None:
     }
 
 
-def test_softirqs_by_header() -> None:
+def test_softirqs_by_cpu_id_of_the_header() -> None:
     assert parse_softirqs(SPARSE) == {0: (11, 21), 2: (12, 22), 8: (13, 23)}
 
 
-def test_which_column_of_softnet_is_which() -> None:
+def test_softnet_columns() -> None:
     """Counting from one: 2 dropped, 3 time_squeeze, 10 received_rps, 11 flow_limit_count, 13 the CPU."""
     columns = [101, 102, 103, 4, 5, 6, 7, 8, 109, 110, 111, 112, 9, 114, 115]
     assert parse_softnet(row(*columns), {0, 1}) == {9: (101, 102, 103, 110, 111)}
     assert parse_softnet(row(*columns[:13]), ()) == {9: (101, 102, 103, 110, 111)}
 
 
-def test_rows_that_name_no_cpu_are_the_online_ones_in_order() -> None:
+def test_softnet_rows_without_cpu_id_are_the_online_cpus_in_order() -> None:
     """CPU 1 is offline: the second row is of CPU 2."""
     text = row(*range(1, 12)) + row(*range(21, 32))
     assert parse_softnet(text, {2: 0, 0: 0}) == {0: (1, 2, 3, 10, 11), 2: (21, 22, 23, 30, 31)}
@@ -65,7 +72,7 @@ def test_rows_that_name_no_cpu_are_the_online_ones_in_order() -> None:
         parse_softnet(text, {0, 1, 2})
 
 
-def test_kernels_that_count_less() -> None:
+def test_softnet_of_kernels_with_fewer_columns() -> None:
     assert parse_softnet(row(*range(1, 10)), {4}) == {4: (1, 2, 3)}
     assert parse_softnet(row(*range(1, 11)), {4}) == {4: (1, 2, 3, 10)}
 
@@ -87,7 +94,7 @@ def test_kernels_that_count_less() -> None:
         SPARSE.partition(b"      NET_RX")[0],
     ],
 )
-def test_garbled_softirqs_are_refused_not_guessed(text: bytes) -> None:
+def test_garbled_softirqs_raise_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_softirqs(text)
 
@@ -110,13 +117,13 @@ def test_garbled_softirqs_are_refused_not_guessed(text: bytes) -> None:
         row(*range(13)).replace(b" ", b"\t"),
     ],
 )
-def test_garbled_softnet_is_refused_not_guessed(text: bytes) -> None:
+def test_garbled_softnet_raises_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_softnet(text, {0, 1, 2, 3})
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_are_refused_or_read(text: bytes) -> None:
+def test_any_bytes_are_parsed_or_raise_value_error(text: bytes) -> None:
     for parse in (parse_softirqs, lambda text: parse_softnet(text, {0, 1})):
         try:
             found = parse(text)
@@ -126,8 +133,8 @@ def test_any_bytes_are_refused_or_read(text: bytes) -> None:
 
 
 @given(st.integers(0, len(GUEST_SOFTNET)), st.integers(0, len(GUEST_SOFTIRQS)))
-def test_cut_off_anywhere(softnet: int, softirqs: int) -> None:
-    """A part is refused, or has the right numbers of whole lines."""
+def test_truncated_files(softnet: int, softirqs: int) -> None:
+    """ValueError, or the right numbers of complete lines."""
     try:
         found = parse_softnet(GUEST_SOFTNET[:softnet], {0, 1, 2, 3})
     except ValueError:
@@ -141,7 +148,7 @@ def test_cut_off_anywhere(softnet: int, softirqs: int) -> None:
 
 
 @given(st.dictionaries(st.integers(0, 8191), st.lists(st.integers(0, 2**32 - 1), min_size=15, max_size=15), min_size=1))
-def test_what_is_written_is_read(cpus: dict[int, list[int]]) -> None:
+def test_generated_rows_are_parsed_back(cpus: dict[int, list[int]]) -> None:
     text = b"".join(row(*columns[:12], cpu, *columns[13:]) for cpu, columns in cpus.items())
     assert parse_softnet(text, ()) == {
         cpu: (columns[0], columns[1], columns[2], columns[9], columns[10]) for cpu, columns in cpus.items()
@@ -167,10 +174,12 @@ def test_offline_cpus_are_left_out(tmp_path: Path) -> None:
 def test_more_cpus_than_fit_into_the_first_buffer(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     head = " " * 20 + "".join(f"CPU{cpu:<8}" for cpu in range(1024)) + "\n"
-    rows = "".join(f"{name.decode():>12} " + "".join(f" {10**9 + cpu}" for cpu in range(1024)) + "\n" for name in ROWS)
+    rows = "".join(
+        f"{name.decode():>12} " + "".join(f" {10**9 + cpu}" for cpu in range(1024)) + "\n" for name in SOFTIRQ_ROWS
+    )
     (tmp_path / "softirqs").write_text(head + rows + "         RCU: " + "1 " * 1024 + "\n")
     (tmp_path / "net/softnet_stat").write_bytes(b"".join(row(*[7] * 12, cpu, 0, 0) for cpu in range(1024)))
-    assert (tmp_path / "softirqs").stat().st_size > FIRST_BUFFER
+    assert (tmp_path / "softirqs").stat().st_size > FIRST_SOFTIRQ_BYTES
     reader = SoftirqReader(str(tmp_path))
     assert reader.read(()) == {cpu: (10**9 + cpu, 10**9 + cpu) for cpu in range(1024)}
     assert reader.read_softnet(()) == dict.fromkeys(range(1024), (7, 7, 7, 7, 7))
@@ -186,7 +195,7 @@ def net_rows() -> dict[str, list[int]]:
 
 
 def test_this_machine_after_a_load() -> None:
-    """Datagrams to oneself are NET_RX work: the sum grows by it, and each number lies between two other readings."""
+    """Datagrams over the loopback are NET_RX work: the sum grows, and each count lies between two other readings."""
     reader = SoftirqReader()
     try:
         first = reader.read(())
@@ -194,9 +203,9 @@ def test_this_machine_after_a_load() -> None:
         before, found, after = net_rows(), reader.read(()), net_rows()
         ids = [int(word[3:]) for word in Path("/proc/softirqs").read_text().splitlines()[0].split()]
         assert list(found) == ids
-        for place, cpu in enumerate(ids):
+        for position, cpu in enumerate(ids):
             for column, name in enumerate(SOFTIRQS):
-                assert before[f"{name}:"][place] <= found[cpu][column] <= after[f"{name}:"][place]
+                assert before[f"{name}:"][position] <= found[cpu][column] <= after[f"{name}:"][position]
         assert sum(counts[1] for counts in found.values()) > sum(counts[1] for counts in first.values())
     finally:
         reader.close()
@@ -233,8 +242,8 @@ def load() -> None:
             receiver.recv(16)
 
 
-def test_what_did_not_change_is_not_read_again_and_what_did_is(tmp_path: Path) -> None:
-    """The same text for other CPUs is another answer: a CPU that went offline has no numbers."""
+def test_only_changed_text_is_parsed_again(tmp_path: Path) -> None:
+    """Also parsed again for other online CPUs: a CPU that went offline has no counts."""
     (tmp_path / "net").mkdir()
     (tmp_path / "softirqs").write_bytes(GUEST_SOFTIRQS)
     (tmp_path / "net/softnet_stat").write_bytes(GUEST_SOFTNET)

@@ -1,4 +1,4 @@
-"""Threads, vmbus channels, and how the fast pass learns of them: exact while they live, silent when they are gone."""
+"""Counters of threads and vmbus channels, and the targets line that names them; ended ones are left out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets, targets_line
 from nictop.probe.counters.threads import ThreadCounterReader, parse_thread
-from nictop.probe.counters.vmbus_channels import FILES, ChannelCounterReader
+from nictop.probe.counters.vmbus_channels import CHANNEL_FILES, ChannelCounterReader
 from nictop.probe.inventory.collect import NOTHING_KNOWN
 from nictop.probe.inventory.managers.state_files import state_files
 from nictop.probe.kernel.open_files import OpenFileCache
@@ -42,7 +42,7 @@ FOREVER = 2**62
 NOTHING: Targets = {
     "interrupts": [],
     "threads": [],
-    "born": 0,
+    "started_by": 0,
     "channels": [],
     "incomplete": False,
     "digest": 0,
@@ -66,7 +66,7 @@ class Failures(list[tuple[Exception, str]]):
 
 
 @pytest.mark.parametrize("name", [b"CPU 0/KVM", b"a) S 1 2 (b", b"))) 9 9 9", b"", b"\xff\n("])
-def test_columns_begin_behind_the_last_bracket(name: bytes) -> None:
+def test_columns_follow_the_last_parenthesis(name: bytes) -> None:
     assert parse_thread(STAT.replace(b"CPU 0/KVM", name)) == (123, 45, 3, 6789)
 
 
@@ -83,13 +83,13 @@ def test_columns_begin_behind_the_last_bracket(name: bytes) -> None:
         b"1 (x)\n",
     ],
 )
-def test_garbled_lines_are_refused_not_guessed(text: bytes) -> None:
+def test_garbled_lines_raise_value_error(text: bytes) -> None:
     with pytest.raises(ValueError):
         parse_thread(text)
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_refused_or_read(text: bytes) -> None:
+def test_any_bytes_are_parsed_or_raise_value_error(text: bytes) -> None:
     try:
         numbers = parse_thread(text)
     except ValueError:
@@ -98,7 +98,7 @@ def test_any_bytes_are_refused_or_read(text: bytes) -> None:
 
 
 @given(st.integers(0, len(STAT) - 1))
-def test_cut_off_anywhere(size: int) -> None:
+def test_truncated_lines_raise_value_error(size: int) -> None:
     with pytest.raises(ValueError):
         parse_thread(STAT[:size])
 
@@ -113,78 +113,78 @@ def stat_file(root: Path, pid: int, tid: int, text: bytes) -> Path:
     return folder
 
 
-def test_a_thread_that_began_after_the_inventory_is_another(tmp_path: Path, files: OpenFileCache) -> None:
+def test_a_thread_that_started_after_the_inventory_is_left_out(tmp_path: Path, files: OpenFileCache) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 4240, 4242, STAT)
     failures = Failures()
-    reader.learn([(4242, 4240)], 6788)
+    reader.set_targets([(4242, 4240)], 6788)
     assert reader.read(failures) == {}
-    reader.learn([(4242, 4240), (4243, 4240)], 6789)
+    reader.set_targets([(4242, 4240), (4243, 4240)], 6789)
     for _ in range(2):
         assert reader.read(failures) == {4242: (123, 45, 3)}
     assert failures == []
 
 
-def test_a_number_that_is_used_again_between_two_passes(tmp_path: Path) -> None:
-    """Without a kept descriptor, where there is no room for more: the start time gives the other one away."""
+def test_a_thread_id_that_is_reused_between_two_passes(tmp_path: Path) -> None:
+    """Without an open descriptor, when the limit is reached, the start time identifies the thread."""
     files = OpenFileCache(0)
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     folder = stat_file(tmp_path, 1, 2, STAT)
-    reader.learn([(2, 1)], 7000)
+    reader.set_targets([(2, 1)], 7000)
     failures = Failures()
     assert reader.read(failures) == {2: (123, 45, 3)}
     (folder / "stat").write_bytes(STAT.replace(b" 6789 ", b" 7001 "))
     assert reader.read(failures) == {}
     (folder / "stat").write_bytes(STAT)
-    assert reader.read(failures) == {}, "forgotten until the next inventory"
+    assert reader.read(failures) == {}, "left out until the next inventory"
     assert failures == []
 
 
-def test_what_cannot_be_read_is_said_and_the_others_come(tmp_path: Path, files: OpenFileCache) -> None:
+def test_failures_are_reported_and_other_threads_are_read(tmp_path: Path, files: OpenFileCache) -> None:
     reader = ThreadCounterReader(files, proc=str(tmp_path))
     stat_file(tmp_path, 1, 2, b"garbage\n")
     stat_file(tmp_path, 1, 3, STAT)
     (tmp_path / "1/task/4/stat").mkdir(parents=True)
-    reader.learn([(2, 1), (3, 1), (4, 1)], FOREVER)
+    reader.set_targets([(2, 1), (3, 1), (4, 1)], FOREVER)
     for _ in range(2):
         failures = Failures()
         assert reader.read(failures) == {3: (123, 45, 3)}
         assert [type(error) for error, _ in failures] == [ValueError, IsADirectoryError]
 
 
-def test_a_real_thread_until_its_end(files: OpenFileCache) -> None:
-    """Its time grows by what it has burned, as getrusage says from within; after its end it is absent."""
+def test_a_real_thread(files: OpenFileCache) -> None:
+    """Its time equals that of getrusage in the thread; after its end it is left out."""
     reader = ThreadCounterReader(files)
     used: list[float] = []
-    burn, end = threading.Event(), threading.Event()
+    begin, end = threading.Event(), threading.Event()
 
     def work() -> None:
-        burn.wait(120)
+        begin.wait(120)
         while resource.getrusage(resource.RUSAGE_THREAD).ru_utime < 0.05:
             sum(range(1000))
         used.append(resource.getrusage(resource.RUSAGE_THREAD).ru_utime)
         end.wait(120)
 
-    thread = threading.Thread(target=work, name="burner")
+    thread = threading.Thread(target=work, name="worker")
     thread.start()
     tid = thread.native_id
     assert tid is not None
     Path(f"/proc/self/task/{tid}/comm").write_text("a) S (b")
     failures = Failures()
     try:
-        reader.learn([(tid, os.getpid())], FOREVER)
+        reader.set_targets([(tid, os.getpid())], FOREVER)
         before = reader.read(failures)[tid]
-        burn.set()
+        begin.set()
         while not used:
             reader.read(failures)
         after = reader.read(failures)[tid]
-        assert before[0] <= 2 and abs(after[0] - used[0] * TICKS) <= 2  # each rounds down to its ticks
+        assert before[0] <= 2 and abs(after[0] - used[0] * TICKS) <= 2  # both are rounded down to ticks
         assert 0 <= after[2] < os.sysconf("SC_NPROCESSORS_CONF")
     finally:
-        burn.set()
+        begin.set()
         end.set()
         thread.join()
-    for _ in range(100_000):  # join returns a moment before the kernel is done with it
+    for _ in range(100_000):  # join returns shortly before the kernel removes the thread
         if not reader.read(failures):
             break
     assert reader.read(failures) == {}
@@ -202,12 +202,12 @@ def channel(root: Path, number: int, **counters: int) -> Path:
     return folder
 
 
-def test_channels_of_hyper_v(tmp_path: Path, files: OpenFileCache) -> None:
-    assert FILES == CHANNEL_COUNTERS
+def test_vmbus_channels(tmp_path: Path, files: OpenFileCache) -> None:
+    assert CHANNEL_FILES == CHANNEL_COUNTERS
     reader = ChannelCounterReader(files, sys=str(tmp_path))
     channel(tmp_path, 14, interrupts=2**40, events=3, out_full_total=0)
     old = channel(tmp_path, 21, interrupts=5, events=6)
-    reader.learn([(2, "guid-1", [14, 21, 99]), (3, "guid-2", [1])])
+    reader.set_targets([(2, "guid-1", [14, 21, 99]), (3, "guid-2", [1])])
     failures = Failures()
     expected = {2: {14: (2**40, 3, 0), 21: (5, 6, None)}}
     for _ in range(2):
@@ -237,7 +237,7 @@ def plain_link(**fields: object) -> Link:
     return dataclasses.replace(made, **fields)  # type: ignore[arg-type]
 
 
-def test_targets_go_over_the_pipe() -> None:
+def test_targets_line() -> None:
     taken = inventory(
         interrupts=(Interrupt(41, ("eth0-rx-0",), None), Interrupt(42, (), None)),
         threads=(Thread(12, 10, "vhost-10", "vhost"),),
@@ -245,7 +245,7 @@ def test_targets_go_over_the_pipe() -> None:
     )
     targets = parse_targets(targets_line(taken).encode())
     now = time.clock_gettime(time.CLOCK_BOOTTIME) * TICKS
-    assert 0 < targets.pop("born") <= now  # type: ignore[misc]
+    assert 0 < targets.pop("started_by") <= now  # type: ignore[misc]
     assert targets == {
         "interrupts": [41, 42],
         "threads": [(12, 10)],
@@ -264,7 +264,7 @@ GOOD: dict[str, object] = {
     **NOTHING,
     "interrupts": [1],
     "threads": [[2, 1]],
-    "born": 5,
+    "started_by": 5,
     "channels": [[2, "guid", [1]]],
     "files": ["/proc/sys/net/core/rmem_max"],
 }
@@ -280,7 +280,7 @@ GOOD: dict[str, object] = {
         {"threads": [[1]]},
         {"threads": [1]},
         {"threads": [[1, "../2"]]},
-        {"born": 1.5},
+        {"started_by": 1.5},
         {"channels": [[2, "../x", [1]]]},
         {"channels": [[2, "..", [1]]]},
         {"channels": [[2, "guid", 1]]},
@@ -288,20 +288,20 @@ GOOD: dict[str, object] = {
         {"files": 1},
     ],
 )
-def test_targets_that_make_no_sense(change: dict[str, object]) -> None:
-    assert parse_targets(json.dumps(GOOD).encode())["born"] == 5
+def test_invalid_targets_raise_value_error(change: dict[str, object]) -> None:
+    assert parse_targets(json.dumps(GOOD).encode())["started_by"] == 5
     with pytest.raises(ValueError):
         parse_targets(json.dumps({**GOOD, **change}).encode())
 
 
 @given(st.binary(max_size=100))
-def test_any_line_of_targets_is_refused(line: bytes) -> None:
+def test_any_other_line_raises_value_error(line: bytes) -> None:
     with pytest.raises(ValueError):
         parse_targets(line)
 
 
-def test_one_sample_has_them_all(tmp_path: Path) -> None:
-    """The whole way, from targets to a record: over the wire and back."""
+def test_a_sample_with_all_targets(tmp_path: Path) -> None:
+    """From targets to the decoded record."""
     sys_root = tmp_path / "sys"
     (sys_root / "devices/system/cpu").mkdir(parents=True)
     (sys_root / "devices/system/cpu/possible").write_text("0-1,8\n")
@@ -311,39 +311,41 @@ def test_one_sample_has_them_all(tmp_path: Path) -> None:
     reader = CounterReader(sys=str(sys_root))
     assert reader.read().interrupts == {}
     own = (os.getpid(), os.getpid())
-    reader.learn({**NOTHING, "interrupts": [41], "threads": [own], "born": FOREVER, "channels": [(2, "guid-1", [14])]})
+    reader.learn(
+        {**NOTHING, "interrupts": [41], "threads": [own], "started_by": FOREVER, "channels": [(2, "guid-1", [14])]}
+    )
     reader.watch_machine(True)
-    said = decode(json.dumps({"counters": vars(reader.read())}).encode()).counters
-    assert said is not None and said.unreadable == {}
-    assert said.interrupts == {41: {1: 5, 8: 6}}
-    assert set(said.threads) == {os.getpid()}
-    assert said.channels == {2: {14: (1, 2, 3)}}
-    assert set(said.softirqs) == set(said.cpus) == set(said.softnet)
-    assert said.machine is not None and len(said.machine) > 5
-    assert any(sum(line.counts.values()) > 0 for line in said.machine)
+    counters = decode(json.dumps({"counters": vars(reader.read())}).encode()).counters
+    assert counters is not None and counters.unreadable == {}
+    assert counters.interrupts == {41: {1: 5, 8: 6}}
+    assert set(counters.threads) == {os.getpid()}
+    assert counters.channels == {2: {14: (1, 2, 3)}}
+    assert set(counters.softirqs) == set(counters.cpus) == set(counters.softnet)
+    assert counters.machine is not None and len(counters.machine) > 5
+    assert any(sum(line.counts.values()) > 0 for line in counters.machine)
     reader.watch_machine(False)
     assert reader.read().machine is None
     reader.learn(NOTHING)
-    again = reader.read()
-    assert (again.interrupts, again.threads, again.channels) == ({}, {}, {})
+    last = reader.read()
+    assert (last.interrupts, last.threads, last.channels) == ({}, {}, {})
     reader.close()
 
 
-def test_the_machine_is_sent_only_while_it_is_asked_for() -> None:
+def test_proc_interrupts_is_sent_only_while_requested() -> None:
     with Probe("--interval", "0.1") as probe:
         assert probe.until(lambda line: line.counters).counters.machine is None  # type: ignore[union-attr]
         probe.ask({"machine": True})
-        told = probe.until(lambda line: line.counters and line.counters.machine).counters
-        assert told is not None and told.machine is not None
+        counters = probe.until(lambda line: line.counters and line.counters.machine).counters
+        assert counters is not None and counters.machine is not None
         head, *lines = Path("/proc/interrupts").read_text().splitlines()
-        assert {line.label for line in told.machine} >= {line.split(":")[0].strip() for line in lines[:3]}
-        assert max(cpu for line in told.machine for cpu in line.counts) < 8192 and head
+        assert {line.label for line in counters.machine} >= {line.split(":")[0].strip() for line in lines[:3]}
+        assert max(cpu for line in counters.machine for cpu in line.counts) < 8192 and head
         probe.ask({"machine": False})
         probe.until(lambda line: line.counters and line.counters.machine is None)
 
 
-def test_the_probe_reads_what_its_inventory_has_named() -> None:
-    """All interrupts and living threads of the inventory have numbers in the counters that follow it."""
+def test_the_probe_reads_the_targets_of_its_inventory() -> None:
+    """All interrupts and running threads of the inventory are in the counters that follow it."""
     with Probe("--interval", "0.1") as probe:
         taken = probe.until(lambda line: line.inventory).inventory
         assert taken is not None
@@ -352,16 +354,16 @@ def test_the_probe_reads_what_its_inventory_has_named() -> None:
         counters = probe.until(lambda line: line.counters).counters
     assert counters is not None
     assert set(counters.interrupts) == {interrupt.number for interrupt in taken.interrupts}
-    assert set(counters.threads) <= {thread.tid for thread in taken.threads}  # those of a VM come and go
+    assert set(counters.threads) <= {thread.tid for thread in taken.threads}  # threads of a VM may end
     assert set(counters.threads) >= {thread.tid for thread in taken.threads if thread.kind == "ksoftirqd"}
     assert not {"interrupts", "threads"} & set(counters.unreadable)
 
 
-def test_targets_cost_the_parent_no_records() -> None:
+def test_targets_do_not_load_the_records() -> None:
     code = (
         "import sys; from nictop.probe import __main__; from nictop.probe.counters.reader import CounterReader\n"
         "r = CounterReader(); r.watch_machine(True)\n"
-        "r.learn({'interrupts': [1], 'threads': [(1, 1)], 'born': 1, 'channels': [(1, 'x', [1])]}); r.read()\n"
+        "r.learn({'interrupts': [1], 'threads': [(1, 1)], 'started_by': 1, 'channels': [(1, 'x', [1])]}); r.read()\n"
         "print(sorted({'dataclasses', 'typing', 'inspect', 'ctypes', 'nictop.probe.records'} & set(sys.modules)))"
     )
     root = str(Path(__file__).parent.parent.parent.parent)

@@ -1,4 +1,4 @@
-"""The bus as the probe listens to it: framing that any bytes survive, and one event per thing that happened."""
+"""The D-Bus wire format and the signals of NetworkManager: any bytes are handled, one event per relevant change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.events import networkmanager as bus_signals
-from nictop.probe.events.networkmanager import ROOT, SERVICE, BusSignals, parse_signal_matters
+from nictop.probe.events import networkmanager as events
+from nictop.probe.events.networkmanager import ROOT, SERVICE, NetworkManagerSignals, parse_signal_matters
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.records import Line
 from tests.support.namespaces import ROOT as SOURCES
@@ -29,26 +29,26 @@ PROPERTIES = "org.freedesktop.DBus.Properties"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def directory(tmp_path: Path) -> Path:
     reason = why_no_networkmanager()
     if reason is not None:
-        pytest.skip(f"no dbus-daemon and NetworkManager of our own: {reason}")
+        pytest.skip(f"no private dbus-daemon and NetworkManager: {reason}")
     return tmp_path
 
 
 def signal_message(path: str, interface: str, member: str, signature: str = "", body: tuple[object, ...] = ()) -> bytes:
-    """As a bus would send it; made by another library."""
+    """A signal as the bus sends it, encoded by jeepney."""
     emitter = jeepney.DBusAddress(path, bus_name=SERVICE, interface=interface)
     data: bytes = jeepney.new_signal(emitter, member, signature or None, body).serialise(7)
     return data
 
 
-# ------------------------------------------------------------------------------------ bytes
+# ------------------------------------------------------------------------------------ encoding and decoding
 
 
-def test_our_calls_are_what_another_library_understands() -> None:
+def test_jeepney_decodes_the_method_calls() -> None:
     for argument in (None, "type='signal'", "ä" * 33):
-        data = bus.call_of_the_bus("AddMatch", 5, argument, bus.NO_REPLY_EXPECTED)
+        data = bus.bus_method_call("AddMatch", 5, argument, bus.NO_REPLY_EXPECTED)
         assert bus.message_length(data) == len(data)
         message = jeepney.Message.from_buffer(data)
         fields = message.header.fields
@@ -60,7 +60,7 @@ def test_our_calls_are_what_another_library_understands() -> None:
         assert message.body == (() if argument is None else (argument,))
 
 
-def test_their_signals_are_what_we_understand() -> None:
+def test_signals_encoded_by_jeepney_are_parsed() -> None:
     data = signal_message(f"{ROOT}/Devices/3", PROPERTIES, "PropertiesChanged", "sa{sv}as", ("x.y", {}, []))
     kind, fields, first = bus.parse_header(data)
     assert (kind, first) == (bus.SIGNAL, "x.y")
@@ -79,14 +79,14 @@ def test_their_signals_are_what_we_understand() -> None:
         ("", ""),
     ],
 )
-def test_addresses(address: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bus_addresses(address: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bus.parse_bus_address(address) == path
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
     assert bus.bus_address("/x") == (path if address else "/x/dbus/system_bus_socket")
 
 
 @given(st.text())
-def test_any_address_is_survived(text: str) -> None:
+def test_any_address_gives_no_path_with_nul(text: str) -> None:
     assert "\0" not in bus.parse_bus_address(text.encode("utf-8", "ignore").decode())[1:]
 
 
@@ -106,7 +106,7 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
         return
 
 
-# ------------------------------------------------------------------------------------ what matters
+# ------------------------------------------------------------------------------------ relevant signals
 
 
 @pytest.mark.parametrize(
@@ -128,96 +128,96 @@ def test_any_bytes_are_a_message_or_a_value_error(given: bytes | tuple[int, int]
         ("/org/freedesktop/DBus", bus.BUS, "NameAcquired", ":1.5", False),
     ],
 )
-def test_which_signals_matter(path: str, interface: str, member: str, first: str, matters: bool) -> None:
+def test_relevant_signals(path: str, interface: str, member: str, first: str, matters: bool) -> None:
     data = signal_message(path, interface, member, "s" if first else "", (first,) if first else ())
     assert parse_signal_matters(data) is matters
 
 
-def test_answers_are_no_signals() -> None:
-    assert not parse_signal_matters(bus.call_of_the_bus("Hello", 1))
+def test_method_calls_are_not_signals() -> None:
+    assert not parse_signal_matters(bus.bus_method_call("Hello", 1))
 
 
 # ------------------------------------------------------------------------------------ a real bus
 
 
 @contextmanager
-def listening(address: str) -> Iterator[BusSignals]:
-    signals = BusSignals(address)
+def connected_signals(address: str) -> Iterator[NetworkManagerSignals]:
+    signals = NetworkManagerSignals(address)
     try:
         yield signals
     finally:
         signals.close()
 
 
-def heard(signals: BusSignals, now: float = 1.0) -> bool:
-    """Wait for something to arrive, and take it."""
+def read_next(signals: NetworkManagerSignals, now: float = 1.0) -> bool:
+    """Wait until bytes are received, and parse them; whether an inventory is needed."""
     readable, _, _ = select.select([signals.descriptor], [], [], LIMIT)
-    assert readable, "nothing came"
-    return signals.take(now)
+    assert readable, "nothing received"
+    return signals.read(now)
 
 
-def enter(signals: BusSignals, now: float = 1.0) -> bool:
-    """Go through the greeting; whether its end asked for an inventory."""
+def authenticate(signals: NetworkManagerSignals, now: float = 1.0) -> bool:
+    """Connect and authenticate; whether that requested an inventory."""
     signals.connect(now)
     stale = False
-    while not signals._admitted:
-        stale = heard(signals, now) or stale
+    while not signals._authenticated:
+        stale = read_next(signals, now) or stale
     return stale
 
 
-def waits(signals: BusSignals) -> float | None:
-    """When it will try again."""
+def retry_time(signals: NetworkManagerSignals) -> float | None:
+    """`retry_at`, through a call: mypy would narrow the attribute."""
     return signals.retry_at
 
 
-def test_a_bus_that_comes_goes_and_comes_back(place: Path) -> None:
-    with listening(str(place / "bus")) as signals:
+def test_the_bus_stops_and_starts_again(directory: Path) -> None:
+    with connected_signals(str(directory / "bus")) as signals:
         signals.connect(1.0)
-        assert signals.descriptor == -1 and waits(signals) == 1.0 + bus_signals.RETRY
-        first = Bus(place)
-        assert enter(signals) is False, "an inventory comes at the start anyway"
-        assert waits(signals) is None
+        assert signals.descriptor == -1 and retry_time(signals) == 1.0 + events.BUS_RETRY_SECONDS
+        first = Bus(directory)
+        assert authenticate(signals) is False, "the probe takes an inventory at its start anyway"
+        assert retry_time(signals) is None
         first.end()
         stale = False
-        while signals.descriptor >= 0:  # the answer to Hello may come before the end
-            stale = heard(signals, 5.0) or stale
+        while signals.descriptor >= 0:  # the reply to Hello may be received before the end of the stream
+            stale = read_next(signals, 5.0) or stale
         assert stale
-        assert signals.descriptor == -1 and waits(signals) == 5.0 + bus_signals.RETRY
-        (place / "bus").unlink()
-        second = Bus(place)
+        assert signals.descriptor == -1 and retry_time(signals) == 5.0 + events.BUS_RETRY_SECONDS
+        (directory / "bus").unlink()
+        second = Bus(directory)
         try:
-            assert enter(signals) is True, "what happened meanwhile was not heard"
+            assert authenticate(signals) is True, "signals were missed while disconnected"
         finally:
             second.end()
 
 
-def test_an_owner_that_comes_and_goes(place: Path) -> None:
-    made = Bus(place)
+def test_networkmanager_appears_and_disappears_on_the_bus(directory: Path) -> None:
+    bus_process = Bus(directory)
     try:
-        with listening(str(made.socket)) as signals:
-            enter(signals)
+        with connected_signals(str(bus_process.socket)) as signals:
+            authenticate(signals)
             code = "import sys\nfrom jeepney.io.blocking import open_dbus_connection as connect\n"
             code += "from jeepney.bus_messages import message_bus\nowner = connect('SYSTEM')\n"
             code += f"owner.send_and_get_reply(message_bus.RequestName({SERVICE!r}))\nprint(1, flush=True)\ninput()\n"
             owner = subprocess.Popen(
                 [sys.executable, "-c", code],
-                env={**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": made.address},
+                env={**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": bus_process.address},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
             )
-            wait_until(lambda: heard(signals))
+            wait_until(lambda: read_next(signals))
             owner.communicate(b"\n", timeout=LIMIT)
-            wait_until(lambda: heard(signals))
+            wait_until(lambda: read_next(signals))
             assert signals.descriptor >= 0
     finally:
-        made.end()
+        bus_process.end()
 
 
 @pytest.mark.parametrize(
     "answer", [b"REJECTED EXTERNAL\r\n", b"x" * 5000, b"OK 1\r\nHTTP/1.1 200 OK\r\n\r\n", b""], ids=range(4)
 )
-def test_a_bus_that_talks_nonsense_is_left_and_tried_again_later(tmp_path: Path, answer: bytes) -> None:
-    with socket.socket(socket.AF_UNIX) as listener, listening(str(tmp_path / "bus")) as signals:
+def test_an_invalid_reply_closes_the_connection_and_is_retried(tmp_path: Path, answer: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, connected_signals(str(tmp_path / "bus")) as signals:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
         signals.connect(1.0)
@@ -226,39 +226,39 @@ def test_a_bus_that_talks_nonsense_is_left_and_tried_again_later(tmp_path: Path,
             connection.sendall(answer)
             connection.shutdown(socket.SHUT_WR)
             while signals.descriptor >= 0:
-                heard(signals)
-        assert signals.retry_at == 1.0 + bus_signals.RETRY
+                read_next(signals)
+        assert signals.retry_at == 1.0 + events.BUS_RETRY_SECONDS
 
 
-def test_a_bus_that_never_answers_costs_nothing(tmp_path: Path) -> None:
-    """Neither accepted nor answered: `connect` returns, and nothing is to be read."""
-    with socket.socket(socket.AF_UNIX) as listener, listening(str(tmp_path / "bus")) as signals:
+def test_connect_does_not_wait_for_the_bus(tmp_path: Path) -> None:
+    """The connection is neither accepted nor answered: `connect` returns, and there is nothing to read."""
+    with socket.socket(socket.AF_UNIX) as listener, connected_signals(str(tmp_path / "bus")) as signals:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
         signals.connect(1.0)
-        assert signals.descriptor >= 0 and not signals.take(1.0)
+        assert signals.descriptor >= 0 and not signals.read(1.0)
         assert signals.descriptor >= 0
 
 
 @pytest.mark.parametrize("address", ["", "\0nictop-nobody-is-there", "/nowhere/bus", "/x" * 200, "/a\0b"])
-def test_silence_without_a_bus(address: str) -> None:
-    with listening(address) as signals:
+def test_an_unreachable_bus_is_retried_without_error(address: str) -> None:
+    with connected_signals(address) as signals:
         signals.connect(3.0)
-        assert (signals.descriptor, signals.retry_at) == (-1, 3.0 + bus_signals.RETRY)
+        assert (signals.descriptor, signals.retry_at) == (-1, 3.0 + events.BUS_RETRY_SECONDS)
 
 
-def test_it_brings_nothing_heavy() -> None:
+def test_the_probe_imports_no_heavy_module() -> None:
     code = "import sys, nictop.probe.__main__; print([m for m in sys.modules if m.split('.')[0] in "
     code += "('jeepney', 'dataclasses', 'typing', 'asyncio', 'ctypes')])"
     argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({str(SOURCES)!r}); {code}"]
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-# ------------------------------------------------------------------------------------ the probe beside NetworkManager
+# ------------------------------------------------------------------------------------ probe and NetworkManager
 
 
-def names(line: Line) -> list[str] | None:
-    """Names of the Ethernet profiles in an inventory; None: NetworkManager is not there."""
+def profile_names(line: Line) -> list[str] | None:
+    """Names of the Ethernet profiles in an inventory; None: NetworkManager is not running."""
     if line.inventory is None or line.inventory.networkmanager is None:
         return None
     return [profile.id for profile in line.inventory.networkmanager.profiles if profile.type == "802-3-ethernet"]
@@ -270,38 +270,38 @@ def probe_beside(manager: PrivateNetworkManager) -> Iterator[Probe]:
         yield probe
 
 
-def test_a_change_of_a_profile_makes_a_new_inventory(place: Path) -> None:
+def test_a_change_of_a_profile_makes_a_new_inventory(directory: Path) -> None:
     """Nothing else changes: not the link, not its addresses."""
     with private_networkmanager("ens37") as manager, probe_beside(manager) as probe:
-        probe.until(lambda line: names(line) == ["Wired connection 1"])
+        probe.until(lambda line: profile_names(line) == ["Wired connection 1"])
         manager.wait_for(lambda: manager.device_state("ens37") >= 70)
         manager.nmcli("con", "mod", "Wired connection 1", "con-name", "[new]")
-        probe.until(lambda line: names(line) == ["[new]"])
+        probe.until(lambda line: profile_names(line) == ["[new]"])
         manager.nmcli("con", "add", "type", "ethernet", "ifname", "none0", "con-name", "other")
-        probe.until(lambda line: names(line) == ["[new]", "other"])
+        probe.until(lambda line: profile_names(line) == ["[new]", "other"])
         manager.stop()
         probe.until(lambda line: line.inventory and line.inventory.networkmanager is None)
         manager.start()
-        probe.until(lambda line: sorted(names(line) or []) == ["[new]", "other"])
+        probe.until(lambda line: sorted(profile_names(line) or []) == ["[new]", "other"])
 
 
-def test_a_hanging_service_holds_up_neither_counters_nor_inventory(place: Path) -> None:
+def test_a_stopped_service_delays_neither_counters_nor_inventory(directory: Path) -> None:
     with private_networkmanager("ens37") as manager, probe_beside(manager) as probe:
-        probe.until(names)
+        probe.until(profile_names)
         os.kill(manager.pid, signal.SIGSTOP)
         probe.ask({"interval": 0.1, "inventory": True})
-        heard_counters = 0
+        counters_received = 0
         while True:
             line = probe.until(lambda line: line.counters or line.inventory)
             if line.inventory is not None and "networkmanager" in line.inventory.unreadable:
                 break
-            heard_counters += line.counters is not None
-        assert heard_counters > 3
+            counters_received += line.counters is not None
+        assert counters_received > 3
         assert line.inventory is not None and {link.name for link in line.inventory.links} >= {"lo", "ens37"}
 
 
-def test_its_own_readings_cause_no_further_ones(place: Path) -> None:
-    """Readings of its own would cause another one every time; NetworkManager has its last words at some time."""
+def test_reading_networkmanager_causes_no_further_inventory(directory: Path) -> None:
+    """NetworkManager may send a few more signals of its own before it is idle: four readings in a row decide."""
     with private_networkmanager("ens37", no_auto_default="*") as manager:
         manager.wait_for(manager.is_at_rest)
         with probe_beside(manager) as probe:

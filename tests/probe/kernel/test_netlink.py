@@ -1,4 +1,4 @@
-"""The netlink codec: what the kernel sends is split as it is, and nothing that it may send breaks the reader."""
+"""The netlink codec: messages and attributes are split exactly, and no input from the kernel breaks the reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from nictop.probe.kernel import netlink
 
-RTM_GETLINK = 18
+RTM_NEWLINK, RTM_GETLINK = 16, 18
+IFLA_IFNAME = 3
 LINK_BY_INDEX = struct.Struct("=BxHiII")
 
 
@@ -30,21 +31,21 @@ def test_messages_of_one_datagram() -> None:
 
 
 @given(st.binary(), st.binary(max_size=40))
-def test_a_garbled_tail_costs_nothing_before_it(payload: bytes, tail: bytes) -> None:
+def test_a_malformed_tail_does_not_affect_the_messages_before_it(payload: bytes, tail: bytes) -> None:
     data = message(16, payload)
     first = next(netlink.messages(data + tail))
     assert data[first[3] : first[4]] == payload
 
 
 @given(st.binary())
-def test_any_bytes_can_be_walked(data: bytes) -> None:
+def test_any_bytes_can_be_parsed(data: bytes) -> None:
     assert all(0 <= start <= end <= len(data) for *_, start, end in netlink.messages(data))
     assert sum(4 + len(value) for _, value in netlink.iterate(data)) <= len(data)
     assert "\0" not in netlink.text(data)
 
 
 @given(st.lists(st.tuples(st.integers(0, netlink.NLA_TYPE_MASK), st.binary(max_size=300))))
-def test_attributes_survive_packing(attributes: list[tuple[int, bytes]]) -> None:
+def test_packed_attributes_are_parsed_back(attributes: list[tuple[int, bytes]]) -> None:
     assert list(netlink.iterate(b"".join(netlink.pack(kind, value) for kind, value in attributes))) == attributes
 
 
@@ -55,12 +56,12 @@ def test_unsigned_numbers_of_every_width(number: int, width: int) -> None:
     assert netlink.unsigned(struct.pack(code, number)) == number
 
 
-def test_nested_flag_is_no_part_of_the_type() -> None:
+def test_flag_bits_are_not_part_of_the_attribute_type() -> None:
     assert list(netlink.iterate(netlink.pack(0x8000 | 22, b"x"))) == [(22, b"x")]
 
 
 @pytest.mark.parametrize("capped", [True, False])
-def test_a_refusal_carries_number_and_words(capped: bool) -> None:
+def test_an_error_has_the_errno_and_the_extended_message(capped: bool) -> None:
     request = message(18, b"\1\2\3\4\5\6")
     flags = netlink.NLM_F_ACK_TLVS | (netlink.NLM_F_CAPPED if capped else 0)
     body = struct.pack("=i", -errno.EINVAL) + (request[: netlink.HEADER.size] if capped else request)
@@ -72,8 +73,8 @@ def test_a_refusal_carries_number_and_words(capped: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [-(2**31), 1 - 2**31, -4096, -134])
-def test_an_error_number_that_no_kernel_has_is_an_error_with_that_number(number: int) -> None:
-    """The negative of the lowest 32-bit number is no 32-bit number."""
+def test_an_unknown_errno_is_raised_with_its_number(number: int) -> None:
+    """The negated minimum of a 32-bit integer is not a 32-bit integer."""
     data = message(netlink.NLMSG_ERROR, struct.pack("=i", number))
     kind, flags, _, start, end = next(netlink.messages(data))
     with pytest.raises(netlink.NetlinkError) as caught:
@@ -82,58 +83,61 @@ def test_an_error_number_that_no_kernel_has_is_an_error_with_that_number(number:
 
 
 @given(st.binary(max_size=80), st.integers(0, 0xFFFF), st.sampled_from([netlink.NLMSG_ERROR, netlink.NLMSG_DONE]))
-def test_any_error_message_is_a_netlink_error_or_none(body: bytes, flags: int, kind: int) -> None:
+def test_any_error_message_raises_netlink_error_or_nothing(body: bytes, flags: int, kind: int) -> None:
     try:
         netlink.raise_error(body, kind, flags, 0, len(body))
     except netlink.NetlinkError as error:
         assert error.errno and error.errno > 0
 
 
-def test_the_kernel_answers_one_request() -> None:
+def test_request_of_one_link() -> None:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
         replies = rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
-    assert [kind for kind, _ in replies] == [16]
+    assert [kind for kind, _ in replies] == [RTM_NEWLINK]
     fields = dict(netlink.iterate(replies[0][1][LINK_BY_INDEX.size :]))
-    assert netlink.text(fields[3]) == "lo"
+    assert netlink.text(fields[IFLA_IFNAME]) == "lo"
 
 
-def test_the_kernel_refuses_and_the_socket_goes_on() -> None:
+def test_the_socket_is_usable_after_an_error() -> None:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
         with pytest.raises(netlink.NetlinkError) as caught:
             rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, 2**30, 0, 0))
         assert caught.value.errno == errno.ENODEV
         names = {
-            netlink.text(dict(netlink.iterate(body[LINK_BY_INDEX.size :]))[3])
+            netlink.text(dict(netlink.iterate(body[LINK_BY_INDEX.size :]))[IFLA_IFNAME])
             for _, body in rtnetlink.dump(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, 0, 0, 0))
         }
     assert names == {name for _, name in socket.if_nameindex()}
 
 
-def test_another_process_cannot_answer_for_the_kernel() -> None:
-    """Even root is refused: a forged answer would be a wrong number on the screen."""
+def test_messages_of_other_processes_are_refused() -> None:
+    """Even from root: a forged reply would show a wrong number."""
     family = socket.AF_NETLINK
-    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink, socket.socket(family, socket.SOCK_RAW) as stranger:
+    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink, socket.socket(family, socket.SOCK_RAW) as sender:
         with pytest.raises(OSError) as caught:
-            stranger.sendto(message(16, bytes(16)), (rtnetlink.socket.getsockname()[0], 0))
+            sender.sendto(message(16, bytes(16)), (rtnetlink.socket.getsockname()[0], 0))
         assert caught.value.errno in (errno.ECONNREFUSED, errno.EPERM)
         assert rtnetlink.request(RTM_GETLINK, LINK_BY_INDEX.pack(0, 0, socket.if_nametoindex("lo"), 0, 0))
 
 
 @pytest.fixture
-def deaf() -> Iterator[tuple[netlink.NetlinkSocket, socket.socket]]:
-    """A netlink socket whose kernel is the other end of a socket pair."""
+def kernel_pair() -> Iterator[tuple[netlink.NetlinkSocket, socket.socket]]:
+    """A netlink socket, and the other end of a socket pair in place of the kernel."""
     opened = netlink.NetlinkSocket(netlink.NETLINK_ROUTE, timeout=5)
     here, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     for end in (here, kernel):
-        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * netlink.LARGEST_DATAGRAM)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * netlink.MAX_DATAGRAM_BYTES)
     opened.close()
     opened.socket = here
     with opened, kernel:
         yield opened, kernel
 
 
-def test_a_message_of_hundreds_of_virtual_functions_is_whole(deaf: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
-    opened, kernel = deaf
+def test_a_message_larger_than_the_receive_buffer_is_complete(
+    kernel_pair: tuple[netlink.NetlinkSocket, socket.socket],
+) -> None:
+    """As for a link with hundreds of virtual functions."""
+    opened, kernel = kernel_pair
     body = bytes(range(256)) * 400
     assert len(body) > netlink.RECEIVE_BUFFER
     kernel.send(message(16, body, sequence=1))
@@ -142,17 +146,17 @@ def test_a_message_of_hundreds_of_virtual_functions_is_whole(deaf: tuple[netlink
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may send so much at once")
-def test_a_message_that_was_cut_is_no_answer(deaf: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
-    opened, kernel = deaf
-    kernel.setsockopt(socket.SOL_SOCKET, 32, 4 * netlink.LARGEST_DATAGRAM)  # SO_SNDBUFFORCE
-    kernel.send(message(16, bytes(netlink.LARGEST_DATAGRAM), sequence=1))
+def test_a_truncated_message_is_an_error(kernel_pair: tuple[netlink.NetlinkSocket, socket.socket]) -> None:
+    opened, kernel = kernel_pair
+    kernel.setsockopt(socket.SOL_SOCKET, 32, 4 * netlink.MAX_DATAGRAM_BYTES)  # SO_SNDBUFFORCE
+    kernel.send(message(16, bytes(netlink.MAX_DATAGRAM_BYTES), sequence=1))
     with pytest.raises(netlink.NetlinkError) as caught:
         opened.request(RTM_GETLINK, b"")
     assert caught.value.errno == errno.EMSGSIZE
 
 
-def test_only_wanted_replies_are_kept() -> None:
-    """A router has a million routes, of which the inventory wants two."""
+def test_unwanted_replies_are_dropped() -> None:
+    """A router has a million routes; the inventory uses two."""
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as rtnetlink:
         index = socket.if_nametoindex("lo")
         replies = rtnetlink.dump(
@@ -173,7 +177,7 @@ def test_generic_families() -> None:
         assert caught.value.errno == errno.ENOENT
 
 
-def test_a_kernel_that_does_not_answer_is_not_awaited_for_ever() -> None:
+def test_a_request_without_reply_times_out() -> None:
     rtnetlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE, timeout=0.05)
     silent, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     silent.setsockopt(

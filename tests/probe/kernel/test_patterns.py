@@ -1,4 +1,4 @@
-"""Patterns that are compiled late: each of them can be, and behaves as the one of `re`."""
+"""Lazy patterns: each can be compiled, and behaves as the one of `re`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_every_pattern_of_the_probe_is_one(name: str) -> None:
+def test_every_pattern_of_the_probe_compiles(name: str) -> None:
     module = importlib.import_module(name)
     found = [value for value in vars(module).values() if isinstance(value, Late)]
     assert found
@@ -26,7 +26,7 @@ def test_every_pattern_of_the_probe_is_one(name: str) -> None:
         assert re.compile(one._text, one._flags).pattern == one._text
 
 
-def test_it_behaves_as_the_compiled_one() -> None:
+def test_a_lazy_pattern_behaves_as_a_compiled_one() -> None:
     digits = pattern(r"([0-9]+)x", re.IGNORECASE)
     assert [match[1] for match in digits.finditer("1x 22X")] == ["1", "22"]
     assert digits.fullmatch("3X") and not digits.fullmatch("3")
@@ -35,6 +35,6 @@ def test_it_behaves_as_the_compiled_one() -> None:
         digits.no_such_method  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_no_pattern_fails_when_it_is_used() -> None:
+def test_an_invalid_pattern_fails_at_its_first_use() -> None:
     with pytest.raises(re.error):
         pattern("(").search("")

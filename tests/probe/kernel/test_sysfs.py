@@ -1,4 +1,4 @@
-"""Small files: every way in which one can fail to be what it should."""
+"""Small kernel files: every way in which reading one can fail."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from nictop.probe.records import Unreadable
         (4095, "failed", "errno 4095"),
     ],
 )
-def test_errors_in_the_words_of_the_records(number: int, reason: str, word: str) -> None:
+def test_errno_to_reason(number: int, reason: str, word: str) -> None:
     found = why_unreadable(OSError(number, "x"), "there")
     assert (found.reason, found.detail) == (reason, f"there: {word}")
 
 
-def test_text_loses_only_what_the_kernel_puts_at_its_end(tmp_path: Path) -> None:
+def test_only_trailing_whitespace_and_nuls_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"  two words \xff\n\0\n")
     assert read_text(str(tmp_path / "file")) == "  two words \ufffd"
 
 
-def test_a_file_nobody_may_read_needs_root(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_needs_root(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("1")
     (tmp_path / "secret").chmod(0)
     with contextlib.suppress(PermissionError), open(tmp_path / "secret"):
@@ -49,7 +49,7 @@ def test_a_file_nobody_may_read_needs_root(tmp_path: Path) -> None:
     assert folder.unreadable["field"].reason == "needs_root"
 
 
-def test_a_folder_tells_missing_from_broken(tmp_path: Path) -> None:
+def test_missing_files_are_not_failures(tmp_path: Path) -> None:
     (tmp_path / "empty").write_text("")
     (tmp_path / "word").write_text("elephant")
     (tmp_path / "file").write_text("1")
@@ -70,7 +70,7 @@ def test_a_folder_tells_missing_from_broken(tmp_path: Path) -> None:
 
 
 @given(st.text(), st.sampled_from([10, 16]))
-def test_any_text_is_a_plain_number_or_none(text: str, base: int) -> None:
+def test_any_text_is_a_plain_integer_or_none(text: str, base: int) -> None:
     value = parse_integer(text, base)
     if value is not None:
         assert text.isascii()

@@ -1,1 +1,1 @@
-"""Counters of watched links only, because they cost more: ethtool statistics, queues, VFs, the interrupt table."""
+"""Counters that are read on request only: driver, queue and VF counters of links, the whole of /proc/interrupts."""

@@ -1,7 +1,7 @@
 """Driver counters of one link: ioctl ETHTOOL_GSTATS, about eight microseconds.
 
-The kernel copies as many numbers as the driver has *now* and never asks how much room there is. The count is therefore
-taken right before (ETHTOOL_GSSET_INFO), and the buffer keeps room for a driver that grows in between.
+The kernel copies as many numbers as the driver has at that time, without checking the size of the buffer. The count is
+therefore read right before (ETHTOOL_GSSET_INFO), and the buffer has space for a driver that gains counters in between.
 Meaning of the numbers: the string set ETH_SS_STATS, which the inventory reads.
 """
 
@@ -30,12 +30,12 @@ STATS_HEAD = struct.Struct("@II")
 """struct ethtool_stats: command, count; the numbers follow."""
 
 HEADROOM = 4096
-"""Numbers that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds about 2000 to mlx5."""
-LARGEST = 1 << 20
+"""Counters that a driver may gain between the two calls; `ethtool -L` from 1 to 128 queues adds about 2000 to mlx5."""
+MAX_DRIVER_COUNTERS = 1 << 20
 
 
 class DriverCounterReader:
-    """Reads driver counters of any link of the network namespace it was made in."""
+    """Reads driver counters of any link in the network namespace in which it was created."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
@@ -48,14 +48,14 @@ class DriverCounterReader:
     def read(self, ifindex: int) -> tuple[int, ...]:
         """Every counter of the driver, in the driver's order.
 
-        Raises OSError: ENODEV (the link is gone), EOPNOTSUPP (the driver counts nothing of its own), EAGAIN (the
-        number of counters changed between the two calls).
+        Raises OSError: ENODEV (the link is gone), EOPNOTSUPP (the driver has no counters), EAGAIN (their number
+        changed between the two calls), EOVERFLOW (more than `MAX_DRIVER_COUNTERS`).
         """
         name = self.name(ifindex)
         expected = self._count(name)
         if expected == 0:
             raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-        if expected > LARGEST:
+        if expected > MAX_DRIVER_COUNTERS:
             raise OSError(errno.EOVERFLOW, f"{expected} counters")
         numbers = self._numbers
         if len(numbers) < 1 + expected + HEADROOM:
@@ -67,9 +67,9 @@ class DriverCounterReader:
         return tuple(numbers[1 : 1 + expected])
 
     def name(self, ifindex: int) -> bytes:
-        """The link's name at this moment, as the kernel's bytes. OSError(ENODEV) when there is no such link."""
-        answer = fcntl.ioctl(self._socket, SIOCGIFNAME, NAME_REQUEST.pack(b"", ifindex))
-        name: bytes = NAME_REQUEST.unpack(answer)[0]
+        """The link's current name, NUL-padded. OSError(ENODEV) when there is no such link."""
+        reply = fcntl.ioctl(self._socket, SIOCGIFNAME, NAME_REQUEST.pack(b"", ifindex))
+        name: bytes = NAME_REQUEST.unpack(reply)[0]
         return name
 
     def _count(self, name: bytes) -> int:

@@ -1,6 +1,6 @@
 """Packets, bytes and drops of every queue of one link: generic netlink family `netdev`, qstats-get with queue scope.
 
-Linux 6.10; the only source of per-queue numbers for virtio_net there. A driver without them answers an empty dump.
+Since Linux 6.10; there the only source of per-queue counters for virtio_net. Empty for drivers without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NETDEV_A_QSTATS_TX_BYTES = 11
 NETDEV_A_QSTATS_RX_HW_DROPS = 13
 NETDEV_A_QSTATS_TX_HW_DROPS = 24
 
-COLUMNS = (
+QSTATS_ATTRIBUTES = (
     NETDEV_A_QSTATS_RX_PACKETS,
     NETDEV_A_QSTATS_RX_BYTES,
     NETDEV_A_QSTATS_TX_PACKETS,
@@ -32,16 +32,16 @@ COLUMNS = (
     NETDEV_A_QSTATS_TX_HW_DROPS,
 )
 """In the order of `records.QUEUE_COUNTERS`."""
-NO_COUNTERS = (errno.ENOENT, errno.EOPNOTSUPP)
-"""ENOENT: no such family; EOPNOTSUPP: no such call, or a driver without these counters."""
-DIRECTIONS = ("rx", "tx")
+NO_QSTATS_ERRNOS = (errno.ENOENT, errno.EOPNOTSUPP)
+"""ENOENT: no such family; EOPNOTSUPP: no such command, or a driver without these counters."""
+QUEUE_TYPES = ("rx", "tx")
 """enum netdev_queue_type."""
 
 Queue = tuple[str, int, tuple["int | None", ...]]
 
 
 class QueueCounterReader:
-    """Reads queue counters of any link of the network namespace it was made in."""
+    """Reads queue counters of any link in the network namespace in which it was created."""
 
     def __init__(self) -> None:
         self._netlink = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
@@ -50,9 +50,9 @@ class QueueCounterReader:
         self._netlink.close()
 
     def read(self, ifindex: int) -> tuple[Queue, ...]:
-        """("rx" or "tx", queue id, numbers in the order of `records.QUEUE_COUNTERS`) per queue.
+        """("rx" or "tx", queue id, numbers in the order of `records.QUEUE_COUNTERS`) of each queue.
 
-        Raises OSError: ENOENT (no such family: Linux < 6.8), EOPNOTSUPP (no qstats: < 6.10, or the driver has none),
+        Raises OSError: ENOENT (no such family: Linux < 6.8), EOPNOTSUPP (no qstats: < 6.10, or not in the driver),
         ENODEV (the link is gone).
         """
         query = netlink.pack_u32(NETDEV_A_QSTATS_IFINDEX, ifindex)
@@ -64,16 +64,16 @@ class QueueCounterReader:
         return queues
 
     @staticmethod
-    def offers_none(error: Exception) -> tuple[Queue, ...] | None:
-        """No queues when the error of `read` says that kernel or driver count none; None: another failure."""
-        return () if isinstance(error, OSError) and error.errno in NO_COUNTERS else None
+    def empty_if_unsupported(error: Exception) -> tuple[Queue, ...] | None:
+        """() when an error of `read` means that the kernel or the driver has no queue counters; None otherwise."""
+        return () if isinstance(error, OSError) and error.errno in NO_QSTATS_ERRNOS else None
 
 
 def parse_queue(body: bytes) -> Queue | None:
-    """One reply of qstats-get; None when it does not say which queue it is about."""
+    """One reply of qstats-get; None without queue type or queue id."""
     fields = dict(netlink.iterate(body))
     number, direction = fields.get(NETDEV_A_QSTATS_QUEUE_ID), fields.get(NETDEV_A_QSTATS_QUEUE_TYPE)
-    if not number or not direction or netlink.unsigned(direction) >= len(DIRECTIONS):
+    if not number or not direction or netlink.unsigned(direction) >= len(QUEUE_TYPES):
         return None
-    numbers = tuple(netlink.unsigned(fields[column]) if fields.get(column) else None for column in COLUMNS)
-    return DIRECTIONS[netlink.unsigned(direction)], netlink.unsigned(number), numbers
+    numbers = tuple(netlink.unsigned(fields[kind]) if fields.get(kind) else None for kind in QSTATS_ATTRIBUTES)
+    return QUEUE_TYPES[netlink.unsigned(direction)], netlink.unsigned(number), numbers

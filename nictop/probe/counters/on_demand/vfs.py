@@ -1,7 +1,7 @@
-"""What a physical function counts for each of its VFs: RTM_GETLINK with RTEXT_FILTER_VF, IFLA_VFINFO_LIST.
+"""Counters of each VF, as the physical function reports them: RTM_GETLINK with RTEXT_FILTER_VF, IFLA_VFINFO_LIST.
 
-Asking costs a mailbox or firmware call on some cards, so only links that have VFs are asked: those whose PCI function
-says so in ``sriov_numvfs``.
+On some cards the request costs a mailbox or firmware call, so only links with VFs are requested: those whose PCI
+function has ``sriov_numvfs`` above 0.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nictop.probe.kernel.rtnetlink import (
     RTEXT_FILTER_VF,
     RTM_GETLINK,
     RTM_NEWLINK,
-    VF_STATS,
+    VF_STATS_ATTRIBUTES,
 )
 
 
 class VfCounterReader:
-    """Reads VF counters of any physical function of the network namespace it was made in."""
+    """Reads VF counters of any physical function in the network namespace in which it was created."""
 
     def __init__(self) -> None:
         self._netlink = netlink.NetlinkSocket(netlink.NETLINK_ROUTE)
@@ -35,27 +35,26 @@ class VfCounterReader:
         self._netlink.close()
 
     def read(self, ifindex: int) -> dict[int, tuple[int, ...]]:
-        """VF number → numbers in the order of `records.VF_COUNTERS`; VFs that the driver does not count are absent.
+        """VF number → numbers in the order of `records.VF_COUNTERS`; VFs without counters are left out.
 
-        A driver that counts none of its VFs is answered for by the kernel, with zeros: when all numbers of all VFs are
-        zero, none is returned.
+        If the driver has no VF counters the kernel reports zeros: when all numbers of all VFs are zero, {} is returned.
 
-        Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs: their list does not fit
-        into one attribute of 64 KiB).
+        Raises OSError: ENODEV (the link is gone), EMSGSIZE (the kernel could not list all VFs, because their list
+        exceeds one attribute of 64 KiB).
         """
         body = IFINFOMSG.pack(0, 0, ifindex, 0, 0) + netlink.pack_u32(IFLA_EXT_MASK, RTEXT_FILTER_VF)
         counters: dict[int, tuple[int, ...]] = {}
         for kind, reply in self._netlink.request(RTM_GETLINK, body):
             if kind == RTM_NEWLINK:
-                promised, listed, found = parse_vf_counters(reply)
-                if listed < promised:
-                    raise OSError(errno.EMSGSIZE, f"{listed} of {promised} VFs listed")
+                expected, listed, found = parse_vf_counters(reply)
+                if listed < expected:
+                    raise OSError(errno.EMSGSIZE, f"{listed} of {expected} VFs listed")
                 counters.update(found)
         return counters if any(map(any, counters.values())) else {}
 
 
 def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]]:
-    """One RTM_NEWLINK: how many VFs it promises (IFLA_NUM_VF), how many it lists, and the counters by VF number."""
+    """Of one RTM_NEWLINK: the number of VFs (IFLA_NUM_VF), how many are listed, and the counters by VF number."""
     fields = dict(netlink.iterate(body[IFINFOMSG.size :]))
     counters: dict[int, tuple[int, ...]] = {}
     listed = 0
@@ -68,16 +67,13 @@ def parse_vf_counters(body: bytes) -> tuple[int, int, dict[int, tuple[int, ...]]
         statistics = dict(netlink.iterate(parts.get(IFLA_VF_STATS, b"")))
         if statistics:
             counters[netlink.unsigned(address[:4])] = tuple(
-                netlink.unsigned(statistics.get(column, b"")) for column in VF_STATS
+                netlink.unsigned(statistics.get(column, b"")) for column in VF_STATS_ATTRIBUTES
             )
     return netlink.unsigned(fields.get(IFLA_NUM_VF, b"")), listed, counters
 
 
 def read_physical_functions(sys: str = "/sys") -> tuple[int, ...]:
-    """ifindexes of the netdevs whose PCI function has virtual functions now; unreadable ones are left out.
-
-    Read once at the start and again with each event, not with each pass.
-    """
+    """ifindexes of the netdevs whose PCI function has virtual functions; unreadable ones are left out."""
     found = []
     try:
         names = os.listdir(f"{sys}/class/net")
@@ -85,14 +81,14 @@ def read_physical_functions(sys: str = "/sys") -> tuple[int, ...]:
         return ()
     for name in names:
         try:
-            if _number(f"{sys}/class/net/{name}/device/sriov_numvfs") > 0:
-                found.append(_number(f"{sys}/class/net/{name}/ifindex"))
+            if _read_number(f"{sys}/class/net/{name}/device/sriov_numvfs") > 0:
+                found.append(_read_number(f"{sys}/class/net/{name}/ifindex"))
         except (OSError, ValueError):
-            continue  # no SR-IOV, or the link is just going
+            continue  # no SR-IOV, or the link has just been removed
     return tuple(sorted(found))
 
 
-def _number(path: str) -> int:
+def _read_number(path: str) -> int:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return int(os.read(descriptor, 32))

@@ -53,7 +53,7 @@ def parse_link(payload: bytes) -> Link | None:
         name=text(found[rt.IFLA_IFNAME]),
         type=hardware_type,
         flags=flags,
-        operstate=rt.operstate(state),
+        operstate=rt.operstate_name(state),
         carrier=None if carrier is None or not flags & rt.IFF_UP else carrier != 0,
         mtu=mtu,
         altnames=tuple(text(v) for k, v in iterate(found.get(rt.IFLA_PROP_LIST, b"")) if k == rt.IFLA_ALT_IFNAME),
@@ -209,7 +209,7 @@ def parse_virtual_function_counters(value: bytes) -> tuple[int, ...]:
     """`VF_COUNTERS`; older kernels send a shorter prefix."""
     found = dict(iterate(value))
     counters = []
-    for kind in rt.VF_STATS:
+    for kind in rt.VF_STATS_ATTRIBUTES:
         count = number(found, kind)
         if count is None:
             break

@@ -1,8 +1,8 @@
-"""States that change without an event and are cheap to read: has one of them changed since the last inventory?
+"""Detects changes, since the last inventory, of state that causes no event and is cheap to read.
 
-sysctls, CPU masks of queues and affinities of interrupts are read (sysfs and procfs tell no change times); of
-configuration files and their directories only the change times are looked at. Which files that are, `state_files` draws
-from an inventory, in the process that took it; `StateFiles` watches them, while the watching side has findings.
+sysctls, CPU masks of queues and affinities of interrupts are read (sysfs and procfs have no modification times); of
+configuration files and their directories only modification times are compared. `state_files` lists the paths for an
+inventory, in the process that took it; `StateFiles` compares them while re-checks are requested.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     State = object
 
-MOST_FILES = 256
-"""Some 2 ms, where a system call takes a microsecond."""
-LARGEST_STATE = 4096
+MAX_STATE_FILES = 256
+"""About 2 ms, at a microsecond per system call."""
+MAX_STATE_BYTES = 4096
 """Bytes of a file that are compared."""
-KERNEL = ("/proc/", "/sys/")
-DIRECTORIES = (
+KERNEL_ROOTS = ("/proc/", "/sys/")
+CONFIGURATION_DIRECTORIES = (
     "NetworkManager/conf.d",
     "NetworkManager/system-connections",
     "modprobe.d",
@@ -34,15 +34,15 @@ DIRECTORIES = (
     "systemd/network",
     "udev/rules.d",
 )
-"""Below /etc: a file comes or goes."""
+"""Below /etc; their modification time changes when files are added or removed."""
 
 
 def state_files(inventory: Inventory, sys: str = "/sys", proc: str = "/proc", etc: str = "/etc") -> list[str]:
-    """Paths, at most `MOST_FILES`, the more telling first."""
+    """At most `MAX_STATE_FILES` paths, the most relevant first."""
     paths: dict[str, None] = {}
     for path in _paths(inventory, sys, proc, etc):
         paths[path] = None
-        if len(paths) == MOST_FILES:
+        if len(paths) == MAX_STATE_FILES:
             break
     return list(paths)
 
@@ -59,7 +59,7 @@ def _paths(inventory: Inventory, sys: str, proc: str, etc: str) -> Iterator[str]
                 yield os.path.join(proc, "sys/net/ipv4/conf", folder, name)
     for entry in inventory.configuration:
         yield entry.file
-    for directory in DIRECTORIES:
+    for directory in CONFIGURATION_DIRECTORIES:
         yield os.path.join(etc, directory)
     for interrupt in inventory.interrupts:
         yield os.path.join(proc, f"irq/{interrupt.number}/smp_affinity_list")
@@ -70,22 +70,22 @@ def _paths(inventory: Inventory, sys: str, proc: str, etc: str) -> Iterator[str]
 
 
 class StateFiles:
-    """What the files held when the newest inventory was begun."""
+    """The contents of files at the start of the latest inventory."""
 
     def __init__(self) -> None:
         self._known: dict[str, State] = {}
-        self._begun: dict[str, State] = {}
+        self._at_start: dict[str, State] = {}
 
     def begin(self) -> None:
-        """An inventory is about to be taken: what changes from now on may not be in it."""
-        self._begun = _states(self._known)
+        """To be called at the start of an inventory: later changes may not be in it."""
+        self._at_start = _states(self._known)
 
-    def learn(self, paths: Iterable[str]) -> None:
-        """It has been taken, and these are the files that matter now."""
-        self._known = {path: self._begun[path] if path in self._begun else _state(path) for path in paths}
+    def set_files(self, paths: Iterable[str]) -> None:
+        """To be called at the end of that inventory, with its `state_files`."""
+        self._known = {path: self._at_start[path] if path in self._at_start else _state(path) for path in paths}
 
     def have_changed(self) -> bool:
-        """One of them is another one than when the inventory was begun."""
+        """Whether a file differs from its state at the start of the inventory."""
         return any(_state(path) != known for path, known in self._known.items())
 
 
@@ -94,14 +94,14 @@ def _states(paths: Iterable[str]) -> dict[str, State]:
 
 
 def _state(path: str) -> State:
-    """Contents, or change time and size; the error where there are none."""
+    """Contents of a kernel file; modification time, size and inode of another file; the errno if it cannot be read."""
     try:
-        if not path.startswith(KERNEL):
+        if not path.startswith(KERNEL_ROOTS):
             found = os.stat(path)
             return found.st_mtime_ns, found.st_size, found.st_ino
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            return os.read(descriptor, LARGEST_STATE)
+            return os.read(descriptor, MAX_STATE_BYTES)
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -1,0 +1,115 @@
+"""When an inventory is due: after bursts of events, on request, and at intervals."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.probe.inventory.scheduler import (
+    RESCAN_SECONDS,
+    RESCAN_SECONDS_WITHOUT_EVENTS,
+    Debouncer,
+    rescan_interval,
+)
+
+
+@pytest.mark.parametrize(
+    ("missing", "seconds"),
+    [
+        ("rtnetlink", RESCAN_SECONDS_WITHOUT_EVENTS),
+        ("uevents", RESCAN_SECONDS_WITHOUT_EVENTS),
+        ("rtnetlink uevents ethtool", RESCAN_SECONDS_WITHOUT_EVENTS),
+        ("ethtool", RESCAN_SECONDS),
+        ("", RESCAN_SECONDS),
+    ],
+)
+def test_rescan_interval(missing: str, seconds: float) -> None:
+    """A sandbox may refuse one kind of socket only: then its events are replaced by frequent re-scans."""
+    assert rescan_interval(missing.split()) == seconds
+
+
+def test_a_burst_causes_one_inventory() -> None:
+    debouncer = Debouncer()
+    assert debouncer.due() is None
+    for now in (10.0, 10.1, 10.2):
+        debouncer.request("event", now)
+    assert debouncer.due() == pytest.approx(10.35)
+    assert debouncer.started() == "event"
+    assert debouncer.due() is None
+
+
+def test_an_endless_burst_is_waited_for_at_most_max_delay() -> None:
+    debouncer = Debouncer()
+    for tenth in range(100):
+        debouncer.request("event", 10 + tenth / 10)
+    assert debouncer.due() == pytest.approx(11.0)
+
+
+def test_continuous_events_leave_a_pause_between_inventories() -> None:
+    """With continuous events an inventory of 0.4 s uses a fifth of a CPU, not a whole one."""
+    debouncer, now, spent = Debouncer(), 0.0, 0.0
+    while now < 60.0:
+        debouncer.request("event", now)
+        due = debouncer.due()
+        assert due is not None
+        now = max(now, due)
+        debouncer.started()
+        now += 0.4
+        spent += 0.4
+        debouncer.finished(now, 0.4)
+    assert spent / now < 0.22
+
+
+def test_two_events_after_an_idle_time_do_not_wait_for_the_pause() -> None:
+    """A fault and its repair some seconds later, on a host where an inventory takes 3 s; the third event waits."""
+    debouncer = Debouncer()
+    debouncer.finished(0.0, 3.0)
+    times = []
+    for event in (100.0, 104.0, 108.0):
+        debouncer.request("event", event)
+        due = debouncer.due()
+        assert due is not None
+        times.append(due)
+        debouncer.started()
+        debouncer.finished(due + 3.0, 3.0)
+    assert times == pytest.approx([100.15, 104.15, 104.15 + 3.0 + 12.0])
+
+
+def test_an_event_during_an_inventory_requests_another_one() -> None:
+    debouncer = Debouncer()
+    debouncer.request("start", 1.0, immediate=True)
+    assert debouncer.due() == pytest.approx(1.0)
+    assert debouncer.started() == "start"
+    debouncer.request("event", 1.1)
+    debouncer.finished(1.2, 0.2)
+    assert debouncer.due() == pytest.approx(2.0)
+
+
+def test_a_forced_request_does_not_wait_for_the_pause() -> None:
+    """Nor for the end of a burst, nor for an earlier event that is waiting; later events wait again."""
+    debouncer = Debouncer()
+    debouncer.request("start", 0.0, immediate=True)
+    debouncer.started()
+    debouncer.request("event", 8.9)
+    debouncer.finished(9.0, 9.0)  # pause until 45
+    debouncer.request("request", 10.0, forced=True)
+    due = debouncer.due()
+    assert due is not None and due <= 10.0
+    debouncer.started()
+    debouncer.finished(19.0, 9.0)
+    debouncer.request("event", 20.0)
+    assert debouncer.due() == pytest.approx(55.0)
+
+
+def test_a_rescan_without_events_waits_for_the_pause() -> None:
+    debouncer = Debouncer()
+    debouncer.request("start", 0.0, immediate=True)
+    debouncer.started()
+    debouncer.rescan = 10.0
+    debouncer.finished(9.0, 9.0)  # a slow host: pause until 45
+    assert debouncer.due() == pytest.approx(45.0)
+    assert debouncer.started() == "re-scan"
+    debouncer.rescan = 345.0
+    debouncer.finished(46.0, 0.1)
+    assert debouncer.due() == pytest.approx(345.0)
+    debouncer.request("event", 100.0)
+    assert debouncer.due() == pytest.approx(100.15)
