@@ -27,11 +27,13 @@ from importlib.util import MAGIC_NUMBER, find_spec
 from pathlib import Path
 
 from nictop.errors import NictopError
+from nictop.probe.inventory.collect import READERS
 
 FIRST = "nictop.probe.protocol.hello"
 RUNNING = ("nictop.probe.__main__", "nictop.probe.counters.reader")
 INVENTORY = (
     "nictop.probe.inventory.child",
+    *(f"nictop.probe.inventory.{module}" for _, module in READERS.values()),
     *(f"nictop.probe.inventory.configuration.{name}" for name in ("ifupdown", "netplan", "networkd", "sriov", "udev")),
 )
 """What it imports by a name that it puts together stands here, too."""

@@ -1,4 +1,4 @@
-"""The whole inventory: complete, decodable, cheap, on old interpreters, and never stopped by one broken source."""
+"""The whole inventory: complete, decodable, on old interpreters, and with every source independent of the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from nictop.probe.inventory.collect import process_names, take_inventory
+from nictop.probe.inventory.collect import SourceReader, take_inventory
 from nictop.probe.inventory.links import reader as links_module
 from nictop.probe.records import Inventory, Line, Unreadable
 from tests.support.namespaces import ROOT, Namespace
@@ -29,13 +29,13 @@ print(json.dumps({"inventory": take_inventory("test")}, default=vars))
 
 
 def decode(line: str) -> Inventory:
-    """The record as the reader of the wire sees it: every field checked against its type."""
+    """The record decoded from JSON, each field checked against its type."""
     inventory = msgspec.json.decode(line.encode(), type=Line).inventory
     assert inventory is not None
     return inventory
 
 
-def test_the_inventory_of_this_machine_passes_the_wire_unchanged() -> None:
+def test_the_inventory_of_this_machine_is_decoded_unchanged() -> None:
     taken = take_inventory("test")
     assert failures(taken) == {}
     assert taken.reason == "test"
@@ -44,19 +44,19 @@ def test_the_inventory_of_this_machine_passes_the_wire_unchanged() -> None:
     assert decode(json.dumps({"inventory": taken}, default=vars)) == taken
 
 
-def test_links_point_to_the_functions_of_the_same_inventory() -> None:
+def test_pci_addresses_of_links_are_functions_of_the_inventory() -> None:
     taken = take_inventory("test")
     functions = {function.address for function in taken.pci}
-    carried = [link for link in taken.links if link.bus in ("pci", "virtio") and link.pci_address]
-    if not carried:
+    on_pci = [link for link in taken.links if link.bus in ("pci", "virtio") and link.pci_address]
+    if not on_pci:
         pytest.skip("no PCI network device here")
-    for link in carried:
+    for link in on_pci:
         assert link.pci_address in functions
         if link.ethtool.driver and link.ethtool.driver.bus_info and link.bus == "pci":
             assert link.ethtool.driver.bus_info == link.pci_address
 
 
-def test_importing_it_brings_nothing_heavy() -> None:
+def test_no_large_module_is_imported() -> None:
     code = "import sys, nictop.probe.inventory.collect; print([m for m in sys.modules if m.split('.')[0] in "
     code += "('pyroute2', 'asyncio', 'ctypes', 'msgspec')])"
     done = subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -64,7 +64,7 @@ def test_importing_it_brings_nothing_heavy() -> None:
 
 
 def interpreter(version: str) -> str | None:
-    """An interpreter of that version which really starts; a shim on PATH may lead nowhere."""
+    """An interpreter of that version that can be started; a shim in PATH may not work."""
     for found in filter(None, (shutil.which(f"python{version}"), *pyenv_interpreters(version))):
         done = subprocess.run(
             [found, "-c", "import sys; print(sys.version_info[:2])"], capture_output=True, check=False
@@ -75,7 +75,7 @@ def interpreter(version: str) -> str | None:
 
 
 def pyenv_interpreters(version: str) -> list[str]:
-    """What pyenv has of that version, whether it is switched on or not."""
+    """The interpreters of that version in pyenv, active or not."""
     shim = shutil.which(f"python{version}")
     root = Path(shim).parent.parent if shim and Path(shim).parent.name == "shims" else None
     return sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python")) if root else []
@@ -83,7 +83,7 @@ def pyenv_interpreters(version: str) -> list[str]:
 
 @pytest.mark.parametrize("version", ["3.9", "3.10", "3.12", "3.13"])
 def test_other_interpreters_take_the_same_inventory(version: str) -> None:
-    """Bare: standard library only, so that udev's names may be missing but nothing else."""
+    """With the standard library only: only NetworkManager may be missing."""
     other = interpreter(version)
     if other is None:
         pytest.skip(f"no python{version} that starts")
@@ -109,8 +109,8 @@ def test_the_inventory_inside_a_namespace(namespace: Namespace) -> None:
         assert link.ethtool.features, link.name
 
 
-def test_an_empty_machine_still_has_its_links(tmp_path: Path) -> None:
-    """Neither sysfs nor procfs: rtnetlink and ethtool stand by themselves."""
+def test_links_without_sysfs_and_procfs(tmp_path: Path) -> None:
+    """rtnetlink and ethtool do not depend on them."""
     taken = take_inventory("test", sys=str(tmp_path), proc=str(tmp_path), etc=str(tmp_path))
     assert taken.pci == ()
     assert failures(taken) == {}
@@ -119,7 +119,7 @@ def test_an_empty_machine_still_has_its_links(tmp_path: Path) -> None:
     assert lo.ethtool.features
 
 
-def test_a_source_that_cannot_be_read_leaves_the_others(capture: Callable[[str], Path], tmp_path: Path) -> None:
+def test_other_sources_are_read_when_one_is_unreadable(capture: Callable[[str], Path], tmp_path: Path) -> None:
     (tmp_path / "bus/pci").mkdir(parents=True)
     (tmp_path / "bus/pci/devices").write_text("a file where a directory should be")
     taken = take_inventory("test", sys=str(tmp_path))
@@ -131,7 +131,7 @@ def test_a_source_that_cannot_be_read_leaves_the_others(capture: Callable[[str],
     assert other.platform.system_vendor == "QEMU"
 
 
-def test_an_error_nobody_foresaw_ends_one_source_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_exception_concerns_one_source_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(sys: str) -> None:
         raise RuntimeError("a defect in a reader")
 
@@ -142,7 +142,7 @@ def test_an_error_nobody_foresaw_ends_one_source_only(monkeypatch: pytest.Monkey
     assert taken.platform.online_cpus is not None
 
 
-def test_without_descriptors_every_source_says_so() -> None:
+def test_every_source_reports_missing_descriptors() -> None:
     """EMFILE everywhere: no exception, reasons instead."""
     code = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
@@ -163,10 +163,10 @@ print(json.dumps({{"inventory": taken}}, default=vars))
     assert all("EMFILE" in why.detail or "Too many open files" in why.detail for why in taken.unreadable.values())
 
 
-def test_an_ordinary_user_gets_the_same_facts() -> None:
-    """In a fork, as in the probe: another user may not even be able to read the interpreter's files."""
+def test_the_inventory_of_an_ordinary_user() -> None:
+    """In a fork, as in the probe: another user may not be able to read the files of the interpreter."""
     if os.geteuid() != 0:
-        pytest.skip("takes rights away, which only root has")
+        pytest.skip("only root can drop privileges")
     ours = take_inventory("test")
     reader, writer = os.pipe()
     child = os.fork()
@@ -183,11 +183,11 @@ def test_an_ordinary_user_gets_the_same_facts() -> None:
     assert set(theirs.unreadable) <= {"messages", "configuration"}  # netplan's files may be root's
     assert (theirs.messages is None) is ("messages" in theirs.unreadable)
     for their_function, our_function in zip(theirs.pci, ours.pci, strict=True):
-        # configuration space beyond 64 bytes is root's: then nobody says "no"
+        # only root can read the configuration space beyond 64 bytes
         assert their_function.sriov_capable in (None, our_function.sriov_capable)
         assert replace(their_function, sriov_capable=our_function.sriov_capable) == our_function
     assert theirs.platform == ours.platform
-    # a NetworkManager that another test has started may have come or gone meanwhile
+    # another test may have started or stopped a NetworkManager in between
     assert replace(theirs.services, networkmanager=None) == replace(ours.services, networkmanager=None)
     assert theirs.settings.sysctl == ours.settings.sysctl
     for their, our in zip(theirs.links, ours.links, strict=True):
@@ -196,7 +196,7 @@ def test_an_ordinary_user_gets_the_same_facts() -> None:
             assert why == our.ethtool.unreadable.get(part) or why.reason == "needs_root"
 
 
-def test_queues_interrupts_and_threads_are_in_it(capture: Callable[[str], Path]) -> None:
+def test_queues_interrupts_and_threads(capture: Callable[[str], Path]) -> None:
     root = capture("queues")
     taken = take_inventory("test", sys=str(root / "sys"), proc=str(root / "proc"))
     assert {one.pci_address for one in taken.interrupts} >= {"0000:01:00.0", "0000:02:00.0", "0000:02:10.0"}
@@ -225,7 +225,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("source", ["queues", "interrupts", "threads", "networkd", "link_configuration"])
-def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+def test_a_failed_reader_does_not_affect_links_and_ethtool(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a defect in a reader")
 
@@ -236,7 +236,7 @@ def test_a_broken_reader_leaves_links_with_their_ethtool_part(monkeypatch: pytes
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
 
 
-def test_what_the_rules_need_of_this_machine_is_in_it() -> None:
+def test_settings_and_messages_of_this_machine() -> None:
     taken = take_inventory("test")
     assert taken.settings.command_line
     assert taken.settings.policy_rules is not None
@@ -245,7 +245,7 @@ def test_what_the_rules_need_of_this_machine_is_in_it() -> None:
 
 
 @pytest.mark.parametrize("source", ["services", "settings", "iommu", "forwarding", "kernel_messages", "processes"])
-def test_a_broken_reader_of_a_new_source_is_said(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+def test_a_failed_reader_is_reported(monkeypatch: pytest.MonkeyPatch, source: str) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("a defect in a reader")
 
@@ -256,8 +256,8 @@ def test_a_broken_reader_of_a_new_source_is_said(monkeypatch: pytest.MonkeyPatch
     assert next(link for link in taken.links if link.name == "lo").ethtool.features
 
 
-def test_one_walk_of_proc_serves_threads_and_services(tmp_path: Path) -> None:
-    """A made-up procfs with a virtual machine and a daemon: both are found, and the machine makes a hypervisor."""
+def test_threads_and_services_of_a_directory(tmp_path: Path) -> None:
+    """In place of procfs, with a virtual machine and a daemon: both are found, and the host is a hypervisor."""
     for pid, comm, command in ((1, "systemd", ""), (50, "irqbalance", ""), (60, "kvm", "/usr/bin/kvm\0-id\0" + "101")):
         (tmp_path / f"{pid}/task/{pid}").mkdir(parents=True)
         (tmp_path / f"{pid}/comm").write_text(comm + "\n")
@@ -269,10 +269,11 @@ def test_one_walk_of_proc_serves_threads_and_services(tmp_path: Path) -> None:
     assert taken.platform.roles == ("hypervisor",)
 
 
-def test_hidden_processes_are_no_missing_daemons(tmp_path: Path) -> None:
-    """hidepid: whether irqbalance runs is not known then."""
+def test_services_are_unreadable_when_processes_are_hidden(tmp_path: Path) -> None:
+    """hidepid: it is not known whether irqbalance runs."""
     (tmp_path / "77").mkdir()
     (tmp_path / "77/comm").write_text("bash\n")
-    failed: dict[str, Unreadable] = {}
-    assert process_names(str(tmp_path), failed) == {77: "bash"}
-    assert failed["services"] == failed["threads"] == Unreadable("needs_root", f"{tmp_path}: hidepid")
+    sources = SourceReader()
+    assert sources.read_processes(str(tmp_path)) == {77: "bash"}
+    hidden = Unreadable("needs_root", f"{tmp_path}: hidepid")
+    assert sources.failed["services"] == sources.failed["threads"] == hidden

@@ -1,5 +1,5 @@
-"""What ethtool shows: settings, features, rings, channels, modules.
+"""What ethtool(8) shows: link settings, features, rings, channels, coalescing, transceivers, driver information.
 
-`messages` is ethtool netlink, `ioctl` the older interface, `reader` chooses. The driver's own statistics are counters:
-`probe.counters.on_demand.drivers`.
+In: links. Out: one `Ethtool` record per link. `messages` parses ethtool netlink, `ioctl` is the older interface,
+`reader` uses one or the other. Driver counters of each interval: `probe.counters.on_demand.drivers`.
 """

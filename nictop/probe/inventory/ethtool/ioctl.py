@@ -1,9 +1,9 @@
-"""ioctl SIOCETHTOOL: what netlink does not carry, and everything else on kernels where it does not carry it yet.
+"""ioctl SIOCETHTOOL: for what ethtool netlink does not have, and for everything on kernels without ethtool netlink.
 
 Driver information, driver counters and their names are only here; link settings, rings, channels, coalescing, pause,
-features, RSS and the module EEPROM are fall-backs for Linux before 5.6 (RSS: before 6.3, EEPROM: before 5.13). Every
-function takes a datagram socket and the raw name of a link, yields a record and raises OSError as the kernel said it.
-Structures: linux/ethtool.h. Nothing here writes to a device.
+features, RSS and the module EEPROM are used before Linux 5.6 (RSS: before 6.3, EEPROM: before 5.13). Each function
+takes a datagram socket and the name of a link, returns a record and raises the kernel's OSError. Structures:
+linux/ethtool.h. Nothing here changes a setting.
 """
 
 from __future__ import annotations
@@ -32,18 +32,26 @@ from nictop.probe.records import Channels, DriverInfo, Feature, LinkSettings, Li
 SIOCETHTOOL = 0x8946
 IFREQ = struct.Struct("16sP16x")
 
-GDRVINFO, GLINK, GCOALESCE, GRINGPARAM, GPAUSEPARAM = 0x03, 0x0A, 0x0E, 0x10, 0x12
-GSTRINGS, GSTATS, GSSET_INFO, GFEATURES, GCHANNELS = 0x1B, 0x1D, 0x37, 0x3A, 0x3C
-GMODULEINFO, GMODULEEEPROM, GRSSH, GLINKSETTINGS = 0x42, 0x43, 0x46, 0x4C
+ETHTOOL_GDRVINFO, ETHTOOL_GLINK, ETHTOOL_GCOALESCE, ETHTOOL_GRINGPARAM, ETHTOOL_GPAUSEPARAM = 3, 0x0A, 0x0E, 0x10, 0x12
+ETHTOOL_GSTRINGS, ETHTOOL_GSTATS, ETHTOOL_GSSET_INFO, ETHTOOL_GFEATURES, ETHTOOL_GCHANNELS = (
+    0x1B,
+    0x1D,
+    0x37,
+    0x3A,
+    0x3C,
+)
+ETHTOOL_GMODULEINFO, ETHTOOL_GMODULEEEPROM, ETHTOOL_GRSSH, ETHTOOL_GLINKSETTINGS = 0x42, 0x43, 0x46, 0x4C
 ETH_SS_STATS, ETH_SS_FEATURES = 1, 4
-GRXFH, UDP_V4_FLOW = 0x29, 0x02
+ETHTOOL_GRXFH, UDP_V4_FLOW = 0x29, 0x02
 RXH_IP, RXH_L4 = 0x10 | 0x20, 0x40 | 0x80
-"""Bits of a receive flow hash: source and destination address; source and destination port."""
+"""Bits of a receive flow hash: RXH_IP_SRC and RXH_IP_DST; RXH_L4_B_0_1 and RXH_L4_B_2_3 (the ports)."""
 
 HASH_FUNCTIONS = ("toeplitz", "xor", "crc32")
-SLACK = 512
-"""Entries beyond those announced: the kernel writes as many as the driver has at that moment, without asking how much
-room there is, and an ``ethtool -L`` between two calls can add a queue's worth of counters."""
+EXTRA_ENTRIES = 512
+"""Added to the number of entries that the kernel reported: it copies as many as the driver has at that time, without
+checking the size of the buffer, and ``ethtool -L`` between the two calls may add the counters of a queue."""
+MAX_EEPROM_BYTES = 1024
+ETH_GSTRING_LEN = 32
 
 LINK_MODE_NAMES = """
 10baseT/Half 10baseT/Full 100baseT/Half 100baseT/Full 1000baseT/Half 1000baseT/Full Autoneg TP AUI MII FIBRE BNC
@@ -59,81 +67,83 @@ LINK_MODE_NAMES = """
 400000baseSR8/Full 400000baseLR8_ER8_FR8/Full 400000baseDR8/Full 400000baseCR8/Full LLRS
 """
 LINK_MODES = tuple(LINK_MODE_NAMES.split())
-"""ETHTOOL_LINK_MODE_* in the order of their bits, as of Linux 5.6: from there on the kernel tells the names itself."""
+"""ETHTOOL_LINK_MODE_* in the order of their bits, as of Linux 5.6: newer kernels report the names themselves."""
 
 
-def call(control: socket.socket, name: str, request: bytes, room: int = 0) -> bytes:
-    """One SIOCETHTOOL: the request, overwritten by the kernel, with `room` more bytes behind it."""
-    buffer = array("B", request + bytes(room))
+def call(control: socket.socket, name: str, request: bytes, extra_bytes: int = 0) -> bytes:
+    """One SIOCETHTOOL: the buffer, `request` and `extra_bytes` more bytes, as the kernel has overwritten it."""
+    buffer = array("B", request + bytes(extra_bytes))
     fcntl.ioctl(control, SIOCETHTOOL, IFREQ.pack(os.fsencode(name)[:15], buffer.buffer_info()[0]))
     return buffer.tobytes()
 
 
 def words(control: socket.socket, name: str, command: int, count: int) -> tuple[int, ...]:
-    """The u32 after the command of a structure that is nothing but u32."""
+    """The u32 values after the command in a structure that consists of u32 only."""
     return struct.unpack(f"={count}I", call(control, name, struct.pack("=I", command), 4 * count)[4:])
 
 
 def string(value: bytes) -> str:
-    """A fixed-size string up to its NUL."""
+    """A fixed-size string field up to its NUL."""
     return value.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
 def read_driver(control: socket.socket, name: str) -> DriverInfo:
     """ETHTOOL_GDRVINFO."""
-    return parse_driver(call(control, name, struct.pack("=I", GDRVINFO), 192))
+    return parse_driver(call(control, name, struct.pack("=I", ETHTOOL_GDRVINFO), 192))
 
 
 def parse_driver(value: bytes) -> DriverInfo:
-    """struct ethtool_drvinfo."""
+    """struct ethtool_drvinfo: driver, version, fw_version, bus_info."""
     return DriverInfo(string(value[4:36]), string(value[36:68]), string(value[68:100]), string(value[100:132]))
 
 
 def read_udp_hash(control: socket.socket, name: str) -> tuple[str, ...]:
-    """ETHTOOL_GRXFH for UDP over IPv4: ``addresses``, ``ports``, ``other``."""
-    return parse_flow_hash(call(control, name, struct.pack("=II", GRXFH, UDP_V4_FLOW), 184))
+    """ETHTOOL_GRXFH: the fields by which UDP over IPv4 is hashed: ``addresses``, ``ports``, ``other``."""
+    return parse_flow_hash(call(control, name, struct.pack("=II", ETHTOOL_GRXFH, UDP_V4_FLOW), 184))
 
 
 def parse_flow_hash(value: bytes) -> tuple[str, ...]:
-    """struct ethtool_rxnfc: command, flow, RXH_* bits."""
+    """struct ethtool_rxnfc: command, flow type, RXH_* bits."""
     bits = struct.unpack_from("=Q", value, 8)[0] if len(value) >= 16 else 0
-    words = (("addresses", RXH_IP), ("ports", RXH_L4), ("other", ~(RXH_IP | RXH_L4)))
-    return tuple(word for word, mask in words if bits & mask)
+    fields = (("addresses", RXH_IP), ("ports", RXH_L4), ("other", ~(RXH_IP | RXH_L4)))
+    return tuple(field for field, mask in fields if bits & mask)
 
 
 def read_strings(control: socket.socket, name: str, string_set: int) -> tuple[str, ...]:
-    """ETHTOOL_GSSET_INFO and ETHTOOL_GSTRINGS: names of a string set, blanks in front kept (vmxnet3 indents)."""
-    info = call(control, name, struct.pack("=IIQ", GSSET_INFO, 0, 1 << string_set), 4)
+    """ETHTOOL_GSSET_INFO and ETHTOOL_GSTRINGS: the strings of a set, with leading spaces (vmxnet3 indents)."""
+    info = call(control, name, struct.pack("=IIQ", ETHTOOL_GSSET_INFO, 0, 1 << string_set), 4)
     if not struct.unpack_from("=Q", info, 8)[0]:
         return ()
     count = struct.unpack_from("=I", info, 16)[0]
-    return parse_strings(call(control, name, struct.pack("=III", GSTRINGS, string_set, 0), (count + SLACK) * 32))
+    request = struct.pack("=III", ETHTOOL_GSTRINGS, string_set, 0)
+    return parse_strings(call(control, name, request, (count + EXTRA_ENTRIES) * ETH_GSTRING_LEN))
 
 
 def parse_strings(value: bytes) -> tuple[str, ...]:
-    """struct ethtool_gstrings: 32 bytes each."""
-    count = min(struct.unpack_from("=I", value, 8)[0], (len(value) - 12) // 32) if len(value) >= 12 else 0
-    return tuple(string(value[12 + 32 * index : 44 + 32 * index]) for index in range(count))
+    """struct ethtool_gstrings: command, string set, count; then strings of ETH_GSTRING_LEN bytes."""
+    count = min(struct.unpack_from("=I", value, 8)[0], (len(value) - 12) // ETH_GSTRING_LEN) if len(value) >= 12 else 0
+    starts = range(12, 12 + count * ETH_GSTRING_LEN, ETH_GSTRING_LEN)
+    return tuple(string(value[start : start + ETH_GSTRING_LEN]) for start in starts)
 
 
 def read_driver_counters(control: socket.socket, name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Names and values of the driver's own counters; empty when the driver has none.
+    """Names and values of the driver's counters; empty when it has none.
 
-    Asked again when their number changed in between, so that no value stands under a wrong name.
+    Read again when their number has changed in between, so that every value belongs to its name.
     """
     for _ in range(3):
         names = read_strings(control, name, ETH_SS_STATS)
         if not names:
             return (), ()
-        request = struct.pack("=II", GSTATS, len(names))
-        values = parse_driver_counters(call(control, name, request, (len(names) + SLACK) * 8))
+        request = struct.pack("=II", ETHTOOL_GSTATS, len(names))
+        values = parse_driver_counters(call(control, name, request, (len(names) + EXTRA_ENTRIES) * 8))
         if len(values) == len(names):
             return names, values
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 def parse_driver_counters(value: bytes) -> tuple[int, ...]:
-    """struct ethtool_stats."""
+    """struct ethtool_stats: command, count; then u64 values."""
     if len(value) < 8:
         return ()
     count = min(struct.unpack_from("=I", value, 4)[0], (len(value) - 8) // 8)
@@ -141,17 +151,17 @@ def parse_driver_counters(value: bytes) -> tuple[int, ...]:
 
 
 LINK_SETTINGS = struct.Struct("=IIBBBBBBBbB31x")
-"""struct ethtool_link_settings up to its bit maps: command, speed, duplex, port, PHY address, autonegotiation, three of
-MDIO and MDI-X, words per bit map, transceiver."""
+"""struct ethtool_link_settings up to its bit maps: command, speed, duplex, port, phy_address, autoneg, mdio_support,
+eth_tp_mdix, eth_tp_mdix_ctrl, link_mode_masks_nwords, transceiver."""
 
 
 def read_settings(control: socket.socket, name: str) -> LinkSettings:
-    """ETHTOOL_GLINKSETTINGS: the first call tells how long the bit maps are, the second brings them."""
-    told = call(control, name, struct.pack("=I", GLINKSETTINGS), LINK_SETTINGS.size - 4)
-    count = -LINK_SETTINGS.unpack(told)[9]
+    """ETHTOOL_GLINKSETTINGS: the first call returns the length of the bit maps (negated), the second the bit maps."""
+    reply = call(control, name, struct.pack("=I", ETHTOOL_GLINKSETTINGS), LINK_SETTINGS.size - 4)
+    count = -LINK_SETTINGS.unpack(reply)[9]
     if count <= 0:
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-    request = LINK_SETTINGS.pack(GLINKSETTINGS, *([0] * 8), count, 0)
+    request = LINK_SETTINGS.pack(ETHTOOL_GLINKSETTINGS, *([0] * 8), count, 0)
     return parse_settings(call(control, name, request, 12 * count))
 
 
@@ -177,67 +187,70 @@ def parse_settings(value: bytes) -> LinkSettings:
 
 def read_state(control: socket.socket, name: str) -> LinkState:
     """ETHTOOL_GLINK."""
-    return LinkState(words(control, name, GLINK, 1)[0] != 0)
+    return LinkState(words(control, name, ETHTOOL_GLINK, 1)[0] != 0)
 
 
-Four = tuple[Optional[int], Optional[int], Optional[int], Optional[int]]
+FourValues = tuple[Optional[int], Optional[int], Optional[int], Optional[int]]
 
 
-def now_and_most(told: tuple[int, ...]) -> tuple[Four, Four]:
-    """Four maxima and four present values, as (present, maxima), None where the maximum is 0."""
-    a, b, c, d = (now if most else None for most, now in zip(told[:4], told[4:]))
-    e, f, g, h = (most or None for most in told[:4])
+def current_and_maximum(values: tuple[int, ...]) -> tuple[FourValues, FourValues]:
+    """(current values, maxima) of four maxima followed by four current values; None where the maximum is 0."""
+    a, b, c, d = (current if maximum else None for maximum, current in zip(values[:4], values[4:]))
+    e, f, g, h = (maximum or None for maximum in values[:4])
     return (a, b, c, d), (e, f, g, h)
 
 
 def read_rings(control: socket.socket, name: str) -> Rings:
-    """ETHTOOL_GRINGPARAM; a kind of ring whose maximum is 0 does not exist."""
-    values, maxima = now_and_most(words(control, name, GRINGPARAM, 8))
-    return Rings(*values, *maxima)
+    """ETHTOOL_GRINGPARAM; a type of ring with a maximum of 0 does not exist."""
+    current, maxima = current_and_maximum(words(control, name, ETHTOOL_GRINGPARAM, 8))
+    return Rings(*current, *maxima)
 
 
 def read_channels(control: socket.socket, name: str) -> Channels:
-    """ETHTOOL_GCHANNELS; a kind of channel whose maximum is 0 does not exist."""
-    values, maxima = now_and_most(words(control, name, GCHANNELS, 8))
-    return Channels(*values, *maxima)
+    """ETHTOOL_GCHANNELS; a type of channel with a maximum of 0 does not exist."""
+    current, maxima = current_and_maximum(words(control, name, ETHTOOL_GCHANNELS, 8))
+    return Channels(*current, *maxima)
 
 
 def read_coalescing(control: socket.socket, name: str) -> dict[str, int]:
-    """ETHTOOL_GCOALESCE: only what is not zero, because here a zero may also mean that the driver has no such thing."""
-    return {key: value for key, value in zip(COALESCING, words(control, name, GCOALESCE, 22)) if value}
+    """ETHTOOL_GCOALESCE without zeros: a zero may also mean that the driver does not have the parameter."""
+    return {key: value for key, value in zip(COALESCING, words(control, name, ETHTOOL_GCOALESCE, 22)) if value}
 
 
 def read_pause(control: socket.socket, name: str) -> Pause:
     """ETHTOOL_GPAUSEPARAM."""
-    autonegotiation, rx, tx = words(control, name, GPAUSEPARAM, 3)
+    autonegotiation, rx, tx = words(control, name, ETHTOOL_GPAUSEPARAM, 3)
     return Pause(autonegotiation != 0, rx != 0, tx != 0)
 
 
 def read_features(control: socket.socket, name: str) -> tuple[Feature, ...]:
-    """ETHTOOL_GFEATURES: blocks of available, requested, active, never changed."""
+    """ETHTOOL_GFEATURES: struct ethtool_get_features_block, 32 features each: available, requested, active,
+    never_changed."""
     names = read_strings(control, name, ETH_SS_FEATURES)
     blocks = (len(names) + 31) // 32
-    answer = call(control, name, struct.pack("=II", GFEATURES, blocks), 16 * blocks)
+    reply = call(control, name, struct.pack("=II", ETHTOOL_GFEATURES, blocks), 16 * blocks)
     sets = [0, 0, 0, 0]
-    for position, block in enumerate(struct.iter_unpack("=IIII", answer[8 : 8 + 16 * blocks])):
-        sets = [bits | word << (32 * position) for bits, word in zip(sets, block)]
+    for index, block in enumerate(struct.iter_unpack("=IIII", reply[8 : 8 + 16 * blocks])):
+        sets = [bits | word << (32 * index) for bits, word in zip(sets, block)]
     available, requested, active, never_changed = sets
     return feature_list(names, available, requested, active, never_changed)
 
 
+RXFH = struct.Struct("=IIIIB3xI")
+"""struct ethtool_rxfh up to its table: command, rss_context, indir_size, key_size, hfunc, reserved."""
+
+
 def read_rss(control: socket.socket, name: str) -> Rss:
-    """ETHTOOL_GRSSH: the first call tells the sizes, the second brings table and key."""
-    header = struct.Struct("=IIIIB3xI")
-    _, _, slots, key, _, _ = header.unpack(call(control, name, struct.pack("=I", GRSSH), header.size - 4))
-    request = header.pack(GRSSH, 0, slots, key, 0, 0)
-    answer = call(control, name, request, 4 * slots + key)
-    functions = bit_names(answer[16], HASH_FUNCTIONS)
-    table = struct.unpack_from(f"={slots}I", answer, header.size)
+    """ETHTOOL_GRSSH: the first call returns the sizes, the second table and key."""
+    _, _, slots, key, _, _ = RXFH.unpack(call(control, name, struct.pack("=I", ETHTOOL_GRSSH), RXFH.size - 4))
+    reply = call(control, name, RXFH.pack(ETHTOOL_GRSSH, 0, slots, key, 0, 0), 4 * slots + key)
+    functions = bit_names(RXFH.unpack_from(reply)[4], HASH_FUNCTIONS)
+    table = struct.unpack_from(f"={slots}I", reply, RXFH.size)
     return Rss(table, functions[0] if functions else None, key or None)
 
 
 def read_module(control: socket.socket, name: str) -> bytes:
-    """ETHTOOL_GMODULEINFO and ETHTOOL_GMODULEEEPROM: the whole EEPROM as one piece (SFP: A0h, then A2h)."""
-    _, length = words(control, name, GMODULEINFO, 10)[:2]
-    length = min(length, 1024)
-    return call(control, name, struct.pack("=IIII", GMODULEEEPROM, 0, 0, length), length)[16:]
+    """ETHTOOL_GMODULEINFO and ETHTOOL_GMODULEEEPROM: the whole EEPROM in one piece (SFP: A0h, then A2h)."""
+    _, length = words(control, name, ETHTOOL_GMODULEINFO, 10)[:2]
+    length = min(length, MAX_EEPROM_BYTES)
+    return call(control, name, struct.pack("=IIII", ETHTOOL_GMODULEEEPROM, 0, 0, length), length)[16:]

@@ -1,7 +1,7 @@
-"""What the generic netlink family ``ethtool`` says, from attributes to records. Pure: nothing is read here.
+"""Attributes of the generic netlink family ``ethtool`` → records. Pure.
 
-Takes the attributes of one reply each (linux/ethtool_netlink.h; attribute 1 is the header that names the device).
-An attribute that is absent or of a wrong size counts as "not said".
+Each parser takes the attributes of one reply (linux/ethtool_netlink.h; attribute 1 is the header with the device). A
+missing attribute, or one of the wrong size, is None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.probe.records import Channels, Eee, Feature, Fec, LinkSettings, Link
 
 Attributes = Mapping[int, bytes]
 Names = Sequence[str]
-"""A string set: bit or index → name."""
+"""A string set: bit number or index → name."""
 
 PORTS = {0: "tp", 1: "aui", 2: "mii", 3: "fibre", 4: "bnc", 5: "da", 0xEF: "none", 0xFF: "other"}
 DUPLEXES: dict[int, Literal["half", "full"]] = {0: "half", 1: "full"}
@@ -36,7 +36,8 @@ EXTENDED_STATES = (
     "overheat",
     "module",
 )
-DATA_SPLITS = ("unknown", "disabled", "enabled")
+TCP_DATA_SPLITS = ("unknown", "disabled", "enabled")
+"""ETHTOOL_TCP_DATA_SPLIT_*"""
 FEC_MODES = {49: "Off", 50: "RS", 51: "BASER", 74: "LLRS"}
 """Bits of ETHTOOL_LINK_MODE_FEC_*."""
 COALESCING = (
@@ -68,59 +69,113 @@ COALESCING = (
     "tx-aggr-max-frames",
     "tx-aggr-time-usecs",
 )
-"""Names of ``ethtool -c`` for the attributes ETHTOOL_A_COALESCE_*, which begin with 2."""
+"""Names of ``ethtool -c`` in the order of ETHTOOL_A_COALESCE_*, from ETHTOOL_A_COALESCE_RX_USECS."""
+
+ETHTOOL_A_BITSET_BITS, ETHTOOL_A_BITSET_VALUE, ETHTOOL_A_BITSET_MASK = 3, 4, 5
+ETHTOOL_A_BITSET_BIT_INDEX, ETHTOOL_A_BITSET_BIT_NAME, ETHTOOL_A_BITSET_BIT_VALUE = 1, 2, 3
+ETHTOOL_A_STRSET_STRINGSETS = 2
+ETHTOOL_A_STRINGSET_ID, ETHTOOL_A_STRINGSET_COUNT, ETHTOOL_A_STRINGSET_STRINGS = 1, 2, 3
+ETHTOOL_A_STRING_INDEX, ETHTOOL_A_STRING_VALUE = 1, 2
+ETHTOOL_A_LINKINFO_PORT, ETHTOOL_A_LINKINFO_TRANSCEIVER = 2, 6
+ETHTOOL_A_LINKMODES_AUTONEG, ETHTOOL_A_LINKMODES_OURS, ETHTOOL_A_LINKMODES_PEER = 2, 3, 4
+ETHTOOL_A_LINKMODES_SPEED, ETHTOOL_A_LINKMODES_DUPLEX, ETHTOOL_A_LINKMODES_LANES = 5, 6, 9
+ETHTOOL_A_LINKSTATE_LINK, ETHTOOL_A_LINKSTATE_EXT_STATE, ETHTOOL_A_LINKSTATE_EXT_DOWN_CNT = 2, 5, 7
+ETHTOOL_A_FEATURES_HW, ETHTOOL_A_FEATURES_WANTED, ETHTOOL_A_FEATURES_ACTIVE, ETHTOOL_A_FEATURES_NOCHANGE = 2, 3, 4, 5
+ETHTOOL_A_PRIVFLAGS_FLAGS = 2
+ETHTOOL_A_RINGS_RX_MAX, ETHTOOL_A_RINGS_RX_MINI_MAX, ETHTOOL_A_RINGS_RX_JUMBO_MAX, ETHTOOL_A_RINGS_TX_MAX = 2, 3, 4, 5
+ETHTOOL_A_RINGS_RX, ETHTOOL_A_RINGS_RX_MINI, ETHTOOL_A_RINGS_RX_JUMBO, ETHTOOL_A_RINGS_TX = 6, 7, 8, 9
+ETHTOOL_A_RINGS_RX_BUF_LEN, ETHTOOL_A_RINGS_TCP_DATA_SPLIT = 10, 11
+ETHTOOL_A_CHANNELS_RX_MAX, ETHTOOL_A_CHANNELS_TX_MAX, ETHTOOL_A_CHANNELS_OTHER_MAX = 2, 3, 4
+ETHTOOL_A_CHANNELS_COMBINED_MAX, ETHTOOL_A_CHANNELS_RX_COUNT, ETHTOOL_A_CHANNELS_TX_COUNT = 5, 6, 7
+ETHTOOL_A_CHANNELS_OTHER_COUNT, ETHTOOL_A_CHANNELS_COMBINED_COUNT = 8, 9
+ETHTOOL_A_COALESCE_RX_USECS = 2
+ETHTOOL_A_PAUSE_AUTONEG, ETHTOOL_A_PAUSE_RX, ETHTOOL_A_PAUSE_TX, ETHTOOL_A_PAUSE_STATS = 2, 3, 4, 5
+ETHTOOL_A_PAUSE_STAT_TX_FRAMES, ETHTOOL_A_PAUSE_STAT_RX_FRAMES = 2, 3
+ETHTOOL_A_FEC_MODES, ETHTOOL_A_FEC_AUTO, ETHTOOL_A_FEC_ACTIVE = 2, 3, 4
+ETHTOOL_A_EEE_ACTIVE, ETHTOOL_A_EEE_ENABLED, ETHTOOL_A_EEE_TX_LPI_ENABLED, ETHTOOL_A_EEE_TX_LPI_TIMER = 4, 5, 6, 7
+ETHTOOL_A_RSS_HFUNC, ETHTOOL_A_RSS_INDIR, ETHTOOL_A_RSS_HKEY = 3, 4, 5
+
+FEATURE_BITSETS = (
+    ETHTOOL_A_FEATURES_HW,
+    ETHTOOL_A_FEATURES_WANTED,
+    ETHTOOL_A_FEATURES_ACTIVE,
+    ETHTOOL_A_FEATURES_NOCHANGE,
+)
+RING_FIELDS = {
+    "max_rx": ETHTOOL_A_RINGS_RX_MAX,
+    "max_rx_mini": ETHTOOL_A_RINGS_RX_MINI_MAX,
+    "max_rx_jumbo": ETHTOOL_A_RINGS_RX_JUMBO_MAX,
+    "max_tx": ETHTOOL_A_RINGS_TX_MAX,
+    "rx": ETHTOOL_A_RINGS_RX,
+    "rx_mini": ETHTOOL_A_RINGS_RX_MINI,
+    "rx_jumbo": ETHTOOL_A_RINGS_RX_JUMBO,
+    "tx": ETHTOOL_A_RINGS_TX,
+    "rx_buffer_length": ETHTOOL_A_RINGS_RX_BUF_LEN,
+}
+"""Field of `Rings` → attribute."""
+CHANNEL_FIELDS = {
+    "max_rx": ETHTOOL_A_CHANNELS_RX_MAX,
+    "max_tx": ETHTOOL_A_CHANNELS_TX_MAX,
+    "max_other": ETHTOOL_A_CHANNELS_OTHER_MAX,
+    "max_combined": ETHTOOL_A_CHANNELS_COMBINED_MAX,
+    "rx": ETHTOOL_A_CHANNELS_RX_COUNT,
+    "tx": ETHTOOL_A_CHANNELS_TX_COUNT,
+    "other": ETHTOOL_A_CHANNELS_OTHER_COUNT,
+    "combined": ETHTOOL_A_CHANNELS_COMBINED_COUNT,
+}
+"""Field of `Channels` → attribute."""
 
 
 def parse_bitset(value: bytes | None) -> tuple[int, int]:
-    """(value, mask) of a compact bitset as integers, bit 0 first; without mask both are the list itself."""
+    """(value, mask) of a compact bitset as integers, bit 0 lowest; without a mask it equals the value."""
     found = dict(iterate(value or b""))
-    bits = words_as_integer(found.get(4, b""))
-    mask = words_as_integer(found[5]) if 5 in found else bits
+    bits = words_as_integer(found.get(ETHTOOL_A_BITSET_VALUE, b""))
+    mask = words_as_integer(found[ETHTOOL_A_BITSET_MASK]) if ETHTOOL_A_BITSET_MASK in found else bits
     return bits, mask
 
 
 def words_as_integer(value: bytes) -> int:
-    """u32 words in host order, lowest first, as one integer."""
+    """u32 words in host byte order, least significant word first, as one integer."""
     result = 0
-    for position, (word,) in enumerate(struct.iter_unpack("=I", value[: len(value) & ~3])):
-        result |= word << (32 * position)
+    for index, (word,) in enumerate(struct.iter_unpack("=I", value[: len(value) & ~3])):
+        result |= word << (32 * index)
     return result
 
 
 def bit_names(bits: int, names: Names) -> tuple[str, ...]:
-    """Names of the bits that are set; a bit without a name reads ``bit N``."""
+    """Names of the bits that are set; ``bit N`` for a bit without name."""
     result = []
-    position = 0
+    bit = 0
     while bits:
         if bits & 1:
-            name = names[position] if position < len(names) else ""
-            result.append(name or f"bit {position}")
+            name = names[bit] if bit < len(names) else ""
+            result.append(name or f"bit {bit}")
         bits >>= 1
-        position += 1
+        bit += 1
     return tuple(result)
 
 
 def parse_string_sets(attributes: Attributes) -> dict[int, tuple[str, ...]]:
-    """String set id → strings, of a reply to STRSET_GET."""
+    """String set id → strings, of a reply to ETHTOOL_MSG_STRSET_GET."""
     sets = {}
-    for _, entry in iterate(attributes.get(2, b"")):
+    for _, entry in iterate(attributes.get(ETHTOOL_A_STRSET_STRINGSETS, b"")):
         found = dict(iterate(entry))
-        identity, count = number(found, 1), number(found, 2)
+        identity, count = number(found, ETHTOOL_A_STRINGSET_ID), number(found, ETHTOOL_A_STRINGSET_COUNT)
         if identity is None or count is None:
             continue
         strings: dict[int, str] = {}
-        for _, item in iterate(found.get(3, b"")):
+        for _, item in iterate(found.get(ETHTOOL_A_STRINGSET_STRINGS, b"")):
             pair = dict(iterate(item))
-            index = number(pair, 1)
+            index = number(pair, ETHTOOL_A_STRING_INDEX)
             if index is not None:
-                strings[index] = text(pair.get(2, b""))
+                strings[index] = text(pair.get(ETHTOOL_A_STRING_VALUE, b""))
         sets[identity] = tuple(strings.get(index, "") for index in range(min(count, len(strings))))
     return sets
 
 
 def parse_link_info(attributes: Attributes) -> LinkSettings:
-    """LINKINFO: port and transceiver; the rest is for `parse_link_modes`."""
-    port, transceiver = number(attributes, 2), number(attributes, 6)
+    """ETHTOOL_MSG_LINKINFO_GET: port and transceiver; `parse_link_modes` adds the other fields."""
+    port, transceiver = number(attributes, ETHTOOL_A_LINKINFO_PORT), number(attributes, ETHTOOL_A_LINKINFO_TRANSCEIVER)
     return LinkSettings(
         speed=None,
         duplex=None,
@@ -131,16 +186,17 @@ def parse_link_info(attributes: Attributes) -> LinkSettings:
 
 
 def parse_link_modes(attributes: Attributes, names: Names, info: LinkSettings | None) -> LinkSettings:
-    """LINKMODES: speed, duplex, autonegotiation and the sets of modes, on top of what LINKINFO said."""
-    advertised, supported = parse_bitset(attributes.get(3))
-    partner, _ = parse_bitset(attributes.get(4))
-    autonegotiation, duplex = number(attributes, 2), number(attributes, 6)
+    """ETHTOOL_MSG_LINKMODES_GET: `info` with speed, duplex, autonegotiation and the sets of link modes."""
+    advertised, supported = parse_bitset(attributes.get(ETHTOOL_A_LINKMODES_OURS))
+    partner, _ = parse_bitset(attributes.get(ETHTOOL_A_LINKMODES_PEER))
+    autonegotiation = number(attributes, ETHTOOL_A_LINKMODES_AUTONEG)
+    duplex = number(attributes, ETHTOOL_A_LINKMODES_DUPLEX)
     return replace(
         info or LinkSettings(None, None, None, None, None),
         autonegotiation=None if autonegotiation is None else autonegotiation == 1,
-        speed=known_speed(number(attributes, 5)),
+        speed=known_speed(number(attributes, ETHTOOL_A_LINKMODES_SPEED)),
         duplex=None if duplex is None else DUPLEXES.get(duplex),
-        lanes=number(attributes, 9) or None,
+        lanes=number(attributes, ETHTOOL_A_LINKMODES_LANES) or None,
         supported=mode_names(supported, names),
         advertised=mode_names(advertised & supported, names),
         partner=mode_names(partner, names),
@@ -148,36 +204,34 @@ def parse_link_modes(attributes: Attributes, names: Names, info: LinkSettings | 
 
 
 def known_speed(speed: int | None) -> int | None:
-    """Mb/s; None for what drivers say when they do not know: 0, SPEED_UNKNOWN, and that cut to 16 bits."""
+    """Mb/s; None for the values by which drivers report an unknown speed: 0, SPEED_UNKNOWN, and its lower 16 bits."""
     return None if speed in UNKNOWN_SPEEDS else speed
 
 
 def mode_names(bits: int, names: Names) -> tuple[str, ...]:
-    """Link modes only: the same bit set also carries ports, pause and FEC, whose names have no ``base``."""
+    """Names of link modes; without the ports, pause and FEC of the same bit set, whose names have no ``base``."""
     return tuple(name for name in bit_names(bits, names) if "base" in name or name.startswith("bit "))
 
 
 def parse_link_state(attributes: Attributes) -> LinkState:
-    """LINKSTATE."""
-    link, extended = number(attributes, 2), number(attributes, 5)
+    """ETHTOOL_MSG_LINKSTATE_GET."""
+    link, extended = number(attributes, ETHTOOL_A_LINKSTATE_LINK), number(attributes, ETHTOOL_A_LINKSTATE_EXT_STATE)
     if extended is None:
         state = None
     else:
         state = EXTENDED_STATES[extended] if extended < len(EXTENDED_STATES) else f"unknown {extended}"
-    return LinkState(None if link is None else link != 0, state, number(attributes, 7))
+    down_events = number(attributes, ETHTOOL_A_LINKSTATE_EXT_DOWN_CNT)
+    return LinkState(None if link is None else link != 0, state, down_events)
 
 
 def parse_features(attributes: Attributes, names: Names) -> tuple[Feature, ...]:
-    """FEATURES: one for each name of the string set ``features``."""
-    hardware, _ = parse_bitset(attributes.get(2))
-    wanted, _ = parse_bitset(attributes.get(3))
-    active, _ = parse_bitset(attributes.get(4))
-    never_changed, _ = parse_bitset(attributes.get(5))
+    """ETHTOOL_MSG_FEATURES_GET: one record for each name of the string set ETH_SS_FEATURES."""
+    hardware, wanted, active, never_changed = (parse_bitset(attributes.get(kind))[0] for kind in FEATURE_BITSETS)
     return feature_list(names, hardware, wanted, active, never_changed)
 
 
 def feature_list(names: Names, hardware: int, wanted: int, active: int, never_changed: int) -> tuple[Feature, ...]:
-    """Features from the four bit sets that netlink and ioctl share."""
+    """Features from four bit sets, which netlink and ioctl have in common."""
     changeable = hardware & ~never_changed
     return tuple(
         Feature(name, bool(active >> bit & 1), bool(wanted >> bit & 1), not changeable >> bit & 1)
@@ -187,93 +241,76 @@ def feature_list(names: Names, hardware: int, wanted: int, active: int, never_ch
 
 
 def parse_private_flags(attributes: Attributes) -> dict[str, bool]:
-    """PRIVFLAGS, asked for without the compact flag, so that each bit brings its name."""
+    """ETHTOOL_MSG_PRIVFLAGS_GET without ETHTOOL_FLAG_COMPACT_BITSETS: each bit with its name."""
     flags = {}
-    bitset = dict(iterate(attributes.get(2, b"")))
-    for _, entry in iterate(bitset.get(3, b"")):
+    bitset = dict(iterate(attributes.get(ETHTOOL_A_PRIVFLAGS_FLAGS, b"")))
+    for _, entry in iterate(bitset.get(ETHTOOL_A_BITSET_BITS, b"")):
         found = dict(iterate(entry))
-        name = text(found.get(2, b""))
+        name = text(found.get(ETHTOOL_A_BITSET_BIT_NAME, b""))
         if name:
-            flags[name] = 3 in found
+            flags[name] = ETHTOOL_A_BITSET_BIT_VALUE in found
     return flags
 
 
 def parse_rings(attributes: Attributes) -> Rings:
-    """RINGS."""
-    split = number(attributes, 11)
+    """ETHTOOL_MSG_RINGS_GET."""
+    split = number(attributes, ETHTOOL_A_RINGS_TCP_DATA_SPLIT)
     return Rings(
-        max_rx=number(attributes, 2),
-        max_rx_mini=number(attributes, 3),
-        max_rx_jumbo=number(attributes, 4),
-        max_tx=number(attributes, 5),
-        rx=number(attributes, 6),
-        rx_mini=number(attributes, 7),
-        rx_jumbo=number(attributes, 8),
-        tx=number(attributes, 9),
-        rx_buffer_length=number(attributes, 10),
-        tcp_data_split=DATA_SPLITS[split] if split is not None and split < len(DATA_SPLITS) else None,
+        **{field: number(attributes, kind) for field, kind in RING_FIELDS.items()},
+        tcp_data_split=TCP_DATA_SPLITS[split] if split is not None and split < len(TCP_DATA_SPLITS) else None,
     )
 
 
 def parse_channels(attributes: Attributes) -> Channels:
-    """CHANNELS."""
-    return Channels(
-        max_rx=number(attributes, 2),
-        max_tx=number(attributes, 3),
-        max_other=number(attributes, 4),
-        max_combined=number(attributes, 5),
-        rx=number(attributes, 6),
-        tx=number(attributes, 7),
-        other=number(attributes, 8),
-        combined=number(attributes, 9),
-    )
+    """ETHTOOL_MSG_CHANNELS_GET."""
+    return Channels(**{field: number(attributes, kind) for field, kind in CHANNEL_FIELDS.items()})
 
 
 def parse_coalescing(attributes: Attributes) -> dict[str, int]:
-    """COALESCE: the kernel sends what the driver supports, and what is not zero."""
-    values = ((name, number(attributes, kind)) for kind, name in enumerate(COALESCING, 2))
+    """ETHTOOL_MSG_COALESCE_GET: the parameters that the driver supports, and those that are not zero."""
+    values = ((name, number(attributes, kind)) for kind, name in enumerate(COALESCING, ETHTOOL_A_COALESCE_RX_USECS))
     return {name: value for name, value in values if value is not None}
 
 
 def parse_pause(attributes: Attributes) -> Pause:
-    """PAUSE, asked for with statistics."""
-    statistics = dict(iterate(attributes.get(5, b"")))
+    """ETHTOOL_MSG_PAUSE_GET with ETHTOOL_FLAG_STATS."""
+    statistics = dict(iterate(attributes.get(ETHTOOL_A_PAUSE_STATS, b"")))
     return Pause(
-        autonegotiation=bool(number(attributes, 2)),
-        rx=bool(number(attributes, 3)),
-        tx=bool(number(attributes, 4)),
-        rx_frames=number(statistics, 3),
-        tx_frames=number(statistics, 2),
+        autonegotiation=bool(number(attributes, ETHTOOL_A_PAUSE_AUTONEG)),
+        rx=bool(number(attributes, ETHTOOL_A_PAUSE_RX)),
+        tx=bool(number(attributes, ETHTOOL_A_PAUSE_TX)),
+        rx_frames=number(statistics, ETHTOOL_A_PAUSE_STAT_RX_FRAMES),
+        tx_frames=number(statistics, ETHTOOL_A_PAUSE_STAT_TX_FRAMES),
     )
 
 
 def parse_fec(attributes: Attributes) -> Fec:
-    """FEC."""
-    modes, _ = parse_bitset(attributes.get(2))
-    active = number(attributes, 4)
+    """ETHTOOL_MSG_FEC_GET."""
+    modes, _ = parse_bitset(attributes.get(ETHTOOL_A_FEC_MODES))
+    active = number(attributes, ETHTOOL_A_FEC_ACTIVE)
     return Fec(
         configured=tuple(name for bit, name in FEC_MODES.items() if modes >> bit & 1),
-        automatic=bool(number(attributes, 3)),
+        automatic=bool(number(attributes, ETHTOOL_A_FEC_AUTO)),
         active=None if active is None else FEC_MODES.get(active, f"bit {active}"),
     )
 
 
 def parse_eee(attributes: Attributes) -> Eee:
-    """EEE."""
-    low_power = number(attributes, 6)
+    """ETHTOOL_MSG_EEE_GET."""
+    low_power = number(attributes, ETHTOOL_A_EEE_TX_LPI_ENABLED)
     return Eee(
-        enabled=bool(number(attributes, 5)),
-        active=bool(number(attributes, 4)),
+        enabled=bool(number(attributes, ETHTOOL_A_EEE_ENABLED)),
+        active=bool(number(attributes, ETHTOOL_A_EEE_ACTIVE)),
         tx_low_power=None if low_power is None else low_power != 0,
-        tx_timer=number(attributes, 7),
+        tx_timer=number(attributes, ETHTOOL_A_EEE_TX_LPI_TIMER),
     )
 
 
 def parse_rss(attributes: Attributes, names: Names) -> Rss:
-    """RSS of the default context; `names` is the string set of hash functions."""
-    key = attributes.get(5)
-    functions = bit_names(number(attributes, 3) or 0, names)
-    table = attributes.get(4, b"")
+    """ETHTOOL_MSG_RSS_GET of the default context; `names`: the string set ETH_SS_RSS_HASH_FUNCS."""
+    key = attributes.get(ETHTOOL_A_RSS_HKEY)
+    functions = bit_names(number(attributes, ETHTOOL_A_RSS_HFUNC) or 0, names)
+    table = attributes.get(ETHTOOL_A_RSS_INDIR, b"")
     return Rss(
         indirection=struct.unpack_from(f"={len(table) // 4}I", table),
         hash_function=functions[0] if functions else None,

@@ -1,10 +1,9 @@
-"""Everything ethtool can say of the links, in as few calls as possible.
+"""All that ethtool(8) shows of the links, with as few requests as possible.
 
-Asks the generic netlink family ``ethtool`` once per command for all devices (a dump), once for the names of features,
-link modes and hash functions, and uses the ioctl for driver information and counters, and for whatever this kernel's
-netlink does not have. Yields one `Ethtool` per link; a part that could not be had has its reason in `unreadable`.
-
-Module EEPROM and driver counters are asked only of links with a device: virtual ones have neither modules nor hardware.
+Sends each command of the generic netlink family ``ethtool`` once for all devices (a dump), one request for the names of
+features, link modes and hash functions, and uses the ioctl for driver information and counters and for what the netlink
+family of this kernel does not have. Returns one `Ethtool` per link; parts that could not be read have a reason in
+`unreadable`. Module EEPROM and driver counters are read only of links with a device: virtual ones have no hardware.
 """
 
 from __future__ import annotations
@@ -25,29 +24,35 @@ from nictop.probe.kernel.sysfs import why_unreadable
 from nictop.probe.records import DriverInfo, Ethtool, Feature, Link, Module, Unreadable
 
 FAMILY = "ethtool"
-NESTED = 0x8000
-COMPACT, STATISTICS = 1, 4
-"""ETHTOOL_FLAG_COMPACT_BITSETS, ETHTOOL_FLAG_STATS."""
-HEADER_INDEX, HEADER_FLAGS = 1, 3
-STRSET_GET, MODULE_EEPROM_GET = 1, 31
-FEATURE_NAMES, HASH_NAMES, MODE_NAMES = 4, 5, 9
-"""ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES."""
+NLA_F_NESTED = 0x8000
+ETHTOOL_FLAG_COMPACT_BITSETS, ETHTOOL_FLAG_STATS = 1, 4
+ETHTOOL_A_HEADER_DEV_INDEX, ETHTOOL_A_HEADER_FLAGS = 1, 3
+ETHTOOL_A_HEADER = 1
+"""ETHTOOL_A_*_HEADER: the first attribute of every message."""
+ETHTOOL_A_STRINGSETS_STRINGSET = 1
+ETHTOOL_A_MODULE_EEPROM_OFFSET, ETHTOOL_A_MODULE_EEPROM_LENGTH, ETHTOOL_A_MODULE_EEPROM_PAGE = 2, 3, 4
+ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, ETHTOOL_A_MODULE_EEPROM_DATA = 6, 7
+ETHTOOL_MSG_STRSET_GET, ETHTOOL_MSG_LINKINFO_GET, ETHTOOL_MSG_LINKMODES_GET, ETHTOOL_MSG_LINKSTATE_GET = 1, 2, 4, 6
+ETHTOOL_MSG_FEATURES_GET, ETHTOOL_MSG_PRIVFLAGS_GET, ETHTOOL_MSG_RINGS_GET, ETHTOOL_MSG_CHANNELS_GET = 11, 13, 15, 17
+ETHTOOL_MSG_COALESCE_GET, ETHTOOL_MSG_PAUSE_GET, ETHTOOL_MSG_EEE_GET, ETHTOOL_MSG_FEC_GET = 19, 21, 23, 29
+ETHTOOL_MSG_MODULE_EEPROM_GET, ETHTOOL_MSG_RSS_GET = 31, 38
+ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES = 4, 5, 9
 
 COMMANDS = (
-    ("link_info", 2, COMPACT),
-    ("settings", 4, COMPACT),
-    ("state", 6, COMPACT),
-    ("features", 11, COMPACT),
-    ("private_flags", 13, 0),
-    ("rings", 15, COMPACT),
-    ("channels", 17, COMPACT),
-    ("coalescing", 19, COMPACT),
-    ("pause", 21, COMPACT | STATISTICS),
-    ("eee", 23, COMPACT),
-    ("fec", 29, COMPACT),
-    ("rss", 38, COMPACT),
+    ("link_info", ETHTOOL_MSG_LINKINFO_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("settings", ETHTOOL_MSG_LINKMODES_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("state", ETHTOOL_MSG_LINKSTATE_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("features", ETHTOOL_MSG_FEATURES_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("private_flags", ETHTOOL_MSG_PRIVFLAGS_GET, 0),
+    ("rings", ETHTOOL_MSG_RINGS_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("channels", ETHTOOL_MSG_CHANNELS_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("coalescing", ETHTOOL_MSG_COALESCE_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("pause", ETHTOOL_MSG_PAUSE_GET, ETHTOOL_FLAG_COMPACT_BITSETS | ETHTOOL_FLAG_STATS),
+    ("eee", ETHTOOL_MSG_EEE_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("fec", ETHTOOL_MSG_FEC_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
+    ("rss", ETHTOOL_MSG_RSS_GET, ETHTOOL_FLAG_COMPACT_BITSETS),
 )
-"""Part of the record, ETHTOOL_MSG_*_GET, flags. Private flags without compact bit sets bring their names along."""
+"""(Part of the record, command, flags). Private flags without compact bit sets include their names."""
 
 FALLBACKS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "settings": ethtool_ioctl.read_settings,
@@ -60,9 +65,9 @@ FALLBACKS: Mapping[str, Callable[[socket.socket, str], object]] = {
     "rss": ethtool_ioctl.read_rss,
 }
 NOT_OFFERED = Unreadable("not_offered", "EOPNOTSUPP")
-HASHES_FRAGMENTS_APART = "hv_netvsc"
-"""The driver of which a rule wants to know the hash of UDP."""
-BY_IOCTL = ("module", "driver_counter_names", "driver_counters")
+UDP_HASH_DRIVER = "hv_netvsc"
+"""The only driver whose UDP hash a rule uses: it hashes fragments differently."""
+IOCTL_PARTS = ("module", "driver_counter_names", "driver_counters")
 PARTS = tuple(part for part, _, _ in COMMANDS if part != "link_info")
 
 Attributes = dict[int, bytes]
@@ -71,7 +76,7 @@ Strings = Mapping[int, Sequence[str]]
 
 @dataclass(frozen=True)
 class CommandReplies:
-    """What one command brought: attributes or a refusal by ifindex, or that this kernel does not know the command."""
+    """Replies to one command by ifindex: attributes, or the reason of an error; `known`: the kernel has the command."""
 
     known: bool = True
     found: dict[int, Attributes] = field(default_factory=dict)
@@ -79,7 +84,7 @@ class CommandReplies:
 
 
 def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable | None]:
-    """ifindex → record for each of the links, and why the netlink family is not there, if so. Never raises OSError."""
+    """ifindex → record of each link, and why the netlink family cannot be used, if so. Never raises OSError."""
     ifindexes = [link.ifindex for link in links]
     answers: dict[str, CommandReplies] = {}
     strings: Strings = {}
@@ -89,7 +94,7 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
         with NetlinkSocket(NETLINK_GENERIC) as netlink:
             strings = read_string_sets(netlink)
             for part, command, flags in COMMANDS:
-                answers[part] = ask(netlink, command, flags, ifindexes)
+                answers[part] = request_all(netlink, command, flags, ifindexes)
             for link in links:
                 if link.bus is not None:
                     modules_read[link.ifindex] = read_module(netlink, link.ifindex)
@@ -97,7 +102,7 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
         trouble = why_unreadable(error, "generic netlink ethtool")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         return {
-            link.ifindex: read_one(
+            link.ifindex: read_link(
                 control, link, answers, strings, module=modules_read.get(link.ifindex), trouble=trouble
             )
             for link in links
@@ -105,23 +110,25 @@ def read_ethtool(links: Sequence[Link]) -> tuple[dict[int, Ethtool], Unreadable 
 
 
 def header(flags: int, ifindex: int | None = None) -> bytes:
-    """ETHTOOL_A_*_HEADER: flags, and the device unless all are meant."""
-    body = b"" if ifindex is None else pack_u32(HEADER_INDEX, ifindex)
-    return pack(1 | NESTED, body + pack_u32(HEADER_FLAGS, flags))
+    """The header attribute of a request: flags, and the device; None: all devices."""
+    body = b"" if ifindex is None else pack_u32(ETHTOOL_A_HEADER_DEV_INDEX, ifindex)
+    return pack(ETHTOOL_A_HEADER | NLA_F_NESTED, body + pack_u32(ETHTOOL_A_HEADER_FLAGS, flags))
 
 
 def read_string_sets(netlink: NetlinkSocket) -> Strings:
-    """Names of features, hash functions and link modes; a kernel that lacks one of the sets (before 5.6) gives none."""
+    """Names of features, hash functions and link modes; none on a kernel that lacks one of the sets (before 5.6)."""
     wanted = b"".join(
-        pack(1 | NESTED, pack_u32(1, string_set)) for string_set in (FEATURE_NAMES, HASH_NAMES, MODE_NAMES)
+        pack(ETHTOOL_A_STRINGSETS_STRINGSET | NLA_F_NESTED, pack_u32(parse.ETHTOOL_A_STRINGSET_ID, string_set))
+        for string_set in (ETH_SS_FEATURES, ETH_SS_RSS_HASH_FUNCS, ETH_SS_LINK_MODES)
     )
-    replies = netlink.generic(FAMILY, STRSET_GET, header(0) + pack(2 | NESTED, wanted))
+    request = header(0) + pack(parse.ETHTOOL_A_STRSET_STRINGSETS | NLA_F_NESTED, wanted)
+    replies = netlink.generic(FAMILY, ETHTOOL_MSG_STRSET_GET, request)
     return parse.parse_string_sets(dict(iterate(replies[0]))) if replies else {}
 
 
-def ask(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
-    """One command of all devices. A dump leaves out devices that do not offer it, but ends at the first device that
-    fails in another way (ENODEV of a suspended one): then each is asked by itself."""
+def request_all(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
+    """One command for all devices. A dump omits devices that do not support it, but ends at the first device that fails
+    with another error (ENODEV of a suspended one): then one request is sent for each device."""
     try:
         bodies = netlink.generic(FAMILY, command, header(flags), dump=True)
     except NetlinkError as error:
@@ -130,36 +137,36 @@ def ask(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[in
         if error.errno == errno.ETIMEDOUT:
             raise
         return ask_each(netlink, command, flags, ifindexes)
-    answers = CommandReplies()
+    replies = CommandReplies()
     for body in bodies:
-        add(answers, body)
-    return answers
+        add_reply(replies, body)
+    return replies
 
 
 def ask_each(netlink: NetlinkSocket, command: int, flags: int, ifindexes: Sequence[int]) -> CommandReplies:
-    """One command, device by device."""
-    answers = CommandReplies()
+    """One command, one request per device."""
+    replies = CommandReplies()
     for ifindex in ifindexes:
         try:
             for body in netlink.generic(FAMILY, command, header(flags, ifindex)):
-                add(answers, body)
+                add_reply(replies, body)
         except NetlinkError as error:
             if error.errno == errno.ETIMEDOUT:
                 raise
-            answers.refused[ifindex] = why_unreadable(error)
-    return answers
+            replies.refused[ifindex] = why_unreadable(error)
+    return replies
 
 
-def add(answers: CommandReplies, body: bytes) -> None:
-    """Note one reply under its device. The first counts: RSS sends further contexts after the default one."""
+def add_reply(replies: CommandReplies, body: bytes) -> None:
+    """Add one reply under its device. Only the first is kept: RSS sends the default context before the others."""
     attributes = dict(iterate(body))
-    ifindex = number(dict(iterate(attributes.get(1, b""))), HEADER_INDEX)
+    ifindex = number(dict(iterate(attributes.get(ETHTOOL_A_HEADER, b""))), ETHTOOL_A_HEADER_DEV_INDEX)
     if ifindex is not None:
-        answers.found.setdefault(ifindex, attributes)
+        replies.found.setdefault(ifindex, attributes)
 
 
 def read_module(netlink: NetlinkSocket, ifindex: int) -> Module | Unreadable:
-    """The transceiver's pages, half a page at a time, and what they say."""
+    """Read the EEPROM pages of a transceiver, half a page per request, and parse them."""
     pages: dict[modules.Page, bytes] = {}
     try:
         pages[modules.LOWER] = read_page(netlink, ifindex, modules.LOWER)
@@ -179,13 +186,15 @@ def read_module(netlink: NetlinkSocket, ifindex: int) -> Module | Unreadable:
 
 def read_page(netlink: NetlinkSocket, ifindex: int, page: modules.Page) -> bytes:
     """128 bytes of the EEPROM."""
-    request = header(0, ifindex) + pack_u32(2, page.offset) + pack_u32(3, 128)
-    request += pack(4, bytes([page.page])) + pack(6, bytes([page.address]))
-    replies = netlink.generic(FAMILY, MODULE_EEPROM_GET, request)
-    return dict(iterate(replies[0])).get(7, b"") if replies else b""
+    request = header(0, ifindex) + pack_u32(ETHTOOL_A_MODULE_EEPROM_OFFSET, page.offset)
+    request += pack_u32(ETHTOOL_A_MODULE_EEPROM_LENGTH, 128)
+    request += pack(ETHTOOL_A_MODULE_EEPROM_PAGE, bytes([page.page]))
+    request += pack(ETHTOOL_A_MODULE_EEPROM_I2C_ADDRESS, bytes([page.address]))
+    replies = netlink.generic(FAMILY, ETHTOOL_MSG_MODULE_EEPROM_GET, request)
+    return dict(iterate(replies[0])).get(ETHTOOL_A_MODULE_EEPROM_DATA, b"") if replies else b""
 
 
-def read_one(
+def read_link(
     control: socket.socket,
     link: Link,
     answers: Mapping[str, CommandReplies],
@@ -194,14 +203,14 @@ def read_one(
     module: Module | Unreadable | None,
     trouble: Unreadable | None,
 ) -> Ethtool:
-    """The record of one link from the answers; what netlink does not know is asked here by ioctl."""
+    """The record of one link from the replies; parts that this kernel's netlink does not have are read by ioctl."""
     try:
         name = socket.if_indextoname(link.ifindex)
     except OSError as error:
         gone = Unreadable("vanished", why_unreadable(error).detail)
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *BY_IOCTL), gone))
-    if trouble is not None and trouble.reason == "failed":  # a driver that hangs would hang the ioctl, too
-        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *BY_IOCTL), trouble))
+        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), gone))
+    if trouble is not None and trouble.reason == "failed":  # a hanging driver would hang in the ioctl as well
+        return Ethtool(unreadable=dict.fromkeys((*PARTS, "driver", *IOCTL_PARTS), trouble))
     values: dict[str, object] = {"driver": by_ioctl(control, name, ethtool_ioctl.read_driver)}
     for part in PARTS:
         value = part_of(part, link.ifindex, answers, strings)
@@ -217,7 +226,7 @@ def read_one(
     names, numbers = counters if isinstance(counters, tuple) else (counters, counters)
     values.update(module=module, driver_counter_names=names, driver_counters=numbers)
     driver = values["driver"]
-    if isinstance(driver, DriverInfo) and driver.driver == HASHES_FRAGMENTS_APART:
+    if isinstance(driver, DriverInfo) and driver.driver == UDP_HASH_DRIVER:
         values["udp_hash"] = by_ioctl(control, name, ethtool_ioctl.read_udp_hash)
     unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
     readable: dict[str, Any] = {part: value for part, value in values.items() if part not in unreadable}
@@ -225,7 +234,7 @@ def read_one(
 
 
 def by_ioctl(control: socket.socket, name: str, read: Callable[[socket.socket, str], object]) -> object:
-    """What the reader yields, or why it cannot."""
+    """The result of `read`, or why it failed."""
     try:
         return read(control, name)
     except OSError as error:
@@ -233,33 +242,34 @@ def by_ioctl(control: socket.socket, name: str, read: Callable[[socket.socket, s
 
 
 def read_module_by_ioctl(control: socket.socket, name: str) -> Module | Unreadable:
-    """The transceiver before Linux 5.13, whose netlink answers EOPNOTSUPP to a command it has never heard of."""
-    flat = by_ioctl(control, name, ethtool_ioctl.read_module)
-    if not isinstance(flat, bytes):
-        return flat if isinstance(flat, Unreadable) else Unreadable("failed", "SIOCETHTOOL")
-    pages = {modules.LOWER: flat[:128], modules.UPPER: flat[128:256], modules.SFP_DIAGNOSTICS: flat[256:384]}
-    return modules.parse_module(pages) or Unreadable("malformed", f"module EEPROM begins with {flat[:4].hex()}")
+    """The transceiver before Linux 5.13, whose netlink family replies EOPNOTSUPP to the unknown command."""
+    eeprom = by_ioctl(control, name, ethtool_ioctl.read_module)
+    if not isinstance(eeprom, bytes):
+        return eeprom if isinstance(eeprom, Unreadable) else Unreadable("failed", "SIOCETHTOOL")
+    pages = {modules.LOWER: eeprom[:128], modules.UPPER: eeprom[128:256], modules.SFP_DIAGNOSTICS: eeprom[256:384]}
+    return modules.parse_module(pages) or Unreadable("malformed", f"module EEPROM begins with {eeprom[:4].hex()}")
 
 
 def part_of(part: str, ifindex: int, answers: Mapping[str, CommandReplies], strings: Strings) -> object:
-    """A part of the record from netlink; Unreadable, "missing" when this kernel's netlink does not have it."""
-    answer = answers.get(part, CommandReplies(known=False))
-    if not answer.known:
+    """One part of the record from the replies; Unreadable "missing" when this kernel's netlink does not have it."""
+    replies = answers.get(part, CommandReplies(known=False))
+    if not replies.known:
         return Unreadable("missing", f"ethtool netlink has no {part.replace('_', ' ')}")
-    attributes = answer.found.get(ifindex)
+    attributes = replies.found.get(ifindex)
     if attributes is None:
-        return answer.refused.get(ifindex) or NOT_OFFERED
+        return replies.refused.get(ifindex) or NOT_OFFERED
     if part == "settings":
         info = answers["link_info"].found.get(ifindex) if "link_info" in answers else None
-        return parse.parse_link_modes(attributes, strings.get(MODE_NAMES, ()), parse.parse_link_info(info or {}))
+        return parse.parse_link_modes(attributes, strings.get(ETH_SS_LINK_MODES, ()), parse.parse_link_info(info or {}))
     if part == "features":
-        return features(tuple(attributes.get(kind) for kind in range(2, 6)), tuple(strings.get(FEATURE_NAMES, ())))
+        bitsets = tuple(attributes.get(kind) for kind in parse.FEATURE_BITSETS)
+        return features(bitsets, tuple(strings.get(ETH_SS_FEATURES, ())))
     if part == "rss":
-        return parse.parse_rss(attributes, strings.get(HASH_NAMES, ()))
-    return SIMPLE[part](attributes)
+        return parse.parse_rss(attributes, strings.get(ETH_SS_RSS_HASH_FUNCS, ()))
+    return PARSERS[part](attributes)
 
 
-SIMPLE: Mapping[str, Callable[[Attributes], object]] = {
+PARSERS: Mapping[str, Callable[[Attributes], object]] = {
     "state": parse.parse_link_state,
     "private_flags": parse.parse_private_flags,
     "rings": parse.parse_rings,
@@ -273,5 +283,6 @@ SIMPLE: Mapping[str, Callable[[Attributes], object]] = {
 
 @functools.lru_cache(maxsize=64)
 def features(bitsets: tuple[bytes | None, ...], names: tuple[str, ...]) -> tuple[Feature, ...]:
-    """Features of four bit sets. Links of one kind have the same ones, and sixty records each are not free."""
-    return parse.parse_features({kind: bits for kind, bits in enumerate(bitsets, 2) if bits is not None}, names)
+    """Features of four bit sets, cached: links of one type have the same ones, about sixty records each."""
+    found = {kind: bits for kind, bits in zip(parse.FEATURE_BITSETS, bitsets) if bits is not None}
+    return parse.parse_features(found, names)

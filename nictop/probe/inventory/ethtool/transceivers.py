@@ -1,7 +1,7 @@
-"""Plugged transceivers: what their EEPROM says. Pure: `ethtool` reads the pages.
+"""Pages of a transceiver's EEPROM → `Module`. Pure: `reader` reads the pages.
 
-Takes pages of SFF-8472 (SFP), SFF-8636 and SFF-8436 (QSFP) and CMIS (QSFP-DD, OSFP), yields `Module`. Diagnostics are
-left out where the module does not offer them: a passive cable has registers, but nothing behind them.
+SFF-8472 (SFP), SFF-8636 and SFF-8436 (QSFP) and CMIS (QSFP-DD, OSFP). Diagnostics are left out where the module has
+none: a passive cable has the registers, but no measurements in them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ LOWER, UPPER = Page(0x50, 0, 0), Page(0x50, 0, 128)
 SFP_DIAGNOSTICS = Page(0x51, 0, 0)
 CMIS_ADVERTISING, CMIS_LANES = Page(0x50, 0x01, 128), Page(0x50, 0x11, 128)
 
-SFP = (0x03, 0x0B)
-QSFP = (0x0C, 0x0D, 0x11)
-CMIS = (0x18, 0x19, 0x1B, 0x1E, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25)
-KINDS = {
+SFP_IDENTIFIERS = (0x03, 0x0B)
+QSFP_IDENTIFIERS = (0x0C, 0x0D, 0x11)
+CMIS_IDENTIFIERS = (0x18, 0x19, 0x1B, 0x1E, 0x1F, 0x20, 0x21, 0x22, 0x23, 0x24, 0x25)
+"""Identifier values of SFF-8024 4-1, byte 0 of the lower page."""
+MODULE_KINDS = {
     0x03: "SFP",
     0x0B: "DWDM-SFP",
     0x0C: "QSFP",
@@ -70,35 +71,35 @@ COPPER_CODES = (0x08, 0x0B, 0x0C, 0x0D, 0x16, 0x19, 0x1C, 0x1D, 0x1E, 0x32, 0x40
 
 
 def pages_to_read(lower: bytes) -> tuple[Page, ...]:
-    """What to read after the first 128 bytes; nothing when they name no kind of module known here."""
+    """The pages to read after the first 128 bytes; none for an unknown type of module."""
     kind = lower[0] if len(lower) == 128 else 0
-    if kind in SFP:
+    if kind in SFP_IDENTIFIERS:
         return (SFP_DIAGNOSTICS,) if has_sfp_diagnostics(lower) else ()
-    if kind in QSFP:
+    if kind in QSFP_IDENTIFIERS:
         return (UPPER,)
-    if kind in CMIS:
+    if kind in CMIS_IDENTIFIERS:
         return (UPPER,) if lower[2] & 0x80 else (UPPER, CMIS_ADVERTISING, CMIS_LANES)
     return ()
 
 
 def has_sfp_diagnostics(lower: bytes) -> bool:
-    """Byte 92: implemented, and readable without the address change sequence that no driver performs."""
+    """Byte 92: implemented, and readable without the address change sequence, which no driver performs."""
     return bool(lower[92] & 0x40) and not lower[92] & 0x04
 
 
 def parse_module(pages: Pages) -> Module | None:
-    """The module behind the pages; None when the first page is short or names no kind known here."""
+    """The module with these pages; None when the first page is short or of an unknown type."""
     lower = pages.get(LOWER, b"")
     if len(lower) != 128:
         return None
-    if lower[0] in SFP:
+    if lower[0] in SFP_IDENTIFIERS:
         return parse_sfp(lower, pages.get(SFP_DIAGNOSTICS, b""))
     upper = pages.get(UPPER, b"")
     if len(upper) != 128:
         return None
-    if lower[0] in QSFP:
+    if lower[0] in QSFP_IDENTIFIERS:
         return parse_qsfp(lower, upper)
-    if lower[0] in CMIS:
+    if lower[0] in CMIS_IDENTIFIERS:
         return parse_cmis(lower, upper, pages.get(CMIS_ADVERTISING, b""), pages.get(CMIS_LANES, b""))
     return None
 
@@ -109,10 +110,10 @@ def parse_sfp(lower: bytes, diagnostics: bytes) -> Module:
     is_cable = lower[8] & 0x0C != 0
     measured = parse_sfp_diagnostics(lower, diagnostics) if len(diagnostics) == 128 else None
     return Module(
-        kind=KINDS[lower[0]],
-        vendor=words(lower[20:36]),
-        part=words(lower[40:56]),
-        serial=words(lower[68:84]),
+        kind=MODULE_KINDS[lower[0]],
+        vendor=padded_text(lower[20:36]),
+        part=padded_text(lower[40:56]),
+        serial=padded_text(lower[68:84]),
         connector=CONNECTORS.get(lower[2], f"unknown 0x{lower[2]:02x}"),
         medium=medium,
         length=float(lower[18]) if is_cable and lower[18] else None,
@@ -133,14 +134,14 @@ def sfp_medium(lower: bytes) -> Medium:
 
 
 def connector_medium(connector: int) -> Medium:
-    """What the plug alone tells."""
+    """The medium, as far as the connector type determines it."""
     if connector in COPPER_CONNECTORS:
         return "copper"
     return "fibre" if connector in FIBRE_CONNECTORS else "unknown"
 
 
 def parse_sfp_diagnostics(lower: bytes, page: bytes) -> tuple[float, float, Optics]:
-    """(°C, V, power and bias) of page A2h; externally calibrated modules bring slopes and offsets (SFF-8472 9.5)."""
+    """(°C, V, power and bias) of page A2h; externally calibrated modules have slopes and offsets (SFF-8472 9.5)."""
     temperature, voltage, bias, tx_power, rx_power = struct.unpack_from(">hHHHH", page, 96)
     if not lower[92] & 0x10:
         return temperature / 256, voltage / 1e4, Optics(rx_power / 1e4, tx_power / 1e4, bias * 2e-3)
@@ -172,10 +173,10 @@ def parse_qsfp(lower: bytes, upper: bytes) -> Module:
         has_tx_power = upper[220 - 128] & 0x04
         lanes.append(Optics(rx / 1e4, tx / 1e4 if has_tx_power else None, bias * 2e-3))
     return Module(
-        kind=KINDS[lower[0]],
-        vendor=words(upper[20:36]),
-        part=words(upper[40:56]),
-        serial=words(upper[68:84]),
+        kind=MODULE_KINDS[lower[0]],
+        vendor=padded_text(upper[20:36]),
+        part=padded_text(upper[40:56]),
+        serial=padded_text(upper[68:84]),
         connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
         medium=medium,
         length=float(cable_length) if is_cable and cable_length else None,
@@ -187,7 +188,7 @@ def parse_qsfp(lower: bytes, upper: bytes) -> Module:
 
 
 def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> Module:
-    """CMIS 4 and 5: lower page, page 00h, and of modules with paged memory 01h (what is offered) and 11h (lanes)."""
+    """CMIS 4 and 5: lower page, page 00h, and of modules with paged memory 01h (advertising) and 11h (lanes)."""
     technology, connector, media = upper[212 - 128], upper[203 - 128], lower[85]
     medium: Medium = "copper" if media in (3, 5) or 0x0A <= technology <= 0x0F else "fibre"
     if medium == "fibre" and media not in (1, 2, 4):
@@ -197,10 +198,10 @@ def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> 
     temperature: float = struct.unpack_from(">h", lower, 14)[0] / 256
     voltage = unsigned(lower, 16) / 1e4
     return Module(
-        kind=KINDS.get(lower[0], f"CMIS 0x{lower[0]:02x}"),
-        vendor=words(upper[1:17]),
-        part=words(upper[20:36]),
-        serial=words(upper[38:54]),
+        kind=MODULE_KINDS.get(lower[0], f"CMIS 0x{lower[0]:02x}"),
+        vendor=padded_text(upper[1:17]),
+        part=padded_text(upper[20:36]),
+        serial=padded_text(upper[38:54]),
         connector=CONNECTORS.get(connector, f"unknown 0x{connector:02x}"),
         medium=medium,
         length=round(length, 1) or None,
@@ -212,7 +213,7 @@ def parse_cmis(lower: bytes, upper: bytes, advertising: bytes, lanes: bytes) -> 
 
 
 def parse_cmis_lanes(kind: int, advertising: bytes, page: bytes) -> tuple[Optics, ...]:
-    """Page 11h, as far as byte 160 of page 01h says that the module measures."""
+    """Page 11h: the measurements that byte 160 of page 01h advertises."""
     offered = advertising[160 - 128]
     if not offered & 0x07:
         return ()
@@ -229,10 +230,10 @@ def parse_cmis_lanes(kind: int, advertising: bytes, page: bytes) -> tuple[Optics
 
 
 def unsigned(page: bytes, offset: int) -> int:
-    """Two bytes, high byte first."""
+    """A big-endian 16-bit number."""
     return int.from_bytes(page[offset : offset + 2], "big")
 
 
-def words(value: bytes) -> str:
-    """A name padded with blanks; what is not printable ASCII becomes U+FFFD."""
+def padded_text(value: bytes) -> str:
+    """A name padded with spaces; bytes that are not printable ASCII become U+FFFD."""
     return "".join(chr(byte) if 32 <= byte < 127 else "\ufffd" for byte in value.rstrip(b"\0 \xff")).strip()

@@ -1,8 +1,8 @@
-"""Forwarding tables: which MAC addresses the embedded switch of a NIC knows, and what ports of bridges learnt.
+"""Forwarding tables: MAC addresses in the embedded switch of a NIC and on the ports of bridges.
 
-Dumps RTM_GETNEIGH with AF_BRIDGE (linux/neighbour.h) and yields `ForwardingEntry` records. Only physical functions with
-virtual functions to offer and ports of bridges matter: where there is neither, the kernel is not even asked, because a
-bridge may know a hundred thousand addresses.
+Dumps RTM_GETNEIGH with AF_BRIDGE (linux/neighbour.h) → `ForwardingEntry` records. Only for physical functions that can
+have virtual functions, and for ports of bridges: on hosts without either no request is sent, because a bridge may have
+a hundred thousand addresses.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ NDMSG = struct.Struct("=BxxxiHBB")
 NDA_LLADDR, NDA_MASTER = 2, 9
 NTF_SELF = 0x02
 NUD_PERMANENT = 0x80
-ADDRESS_LENGTH = 6
+MAC_BYTES = 6
 MOST_ENTRIES = 4096
-MOST_SEEN = 65_536
-"""Entries of the dump that are looked at; a bound for the cost of a pass."""
+MAX_DUMPED_ENTRIES = 65_536
+"""Entries of the dump that are parsed; limits the cost of an inventory."""
 
 
-class EnoughError(Exception):
-    """The dump is longer than what is kept of it."""
+class DumpTooLong(Exception):
+    """More entries than `MOST_ENTRIES`, or a longer dump than `MAX_DUMPED_ENTRIES`."""
 
 
 def read_forwarding(
@@ -49,19 +49,20 @@ def read_forwarding(
     def keep(data: bytes, start: int) -> bool:
         nonlocal seen
         seen += 1
-        if seen > MOST_SEEN or len(found) >= MOST_ENTRIES:
-            raise EnoughError
+        if seen > MAX_DUMPED_ENTRIES or len(found) >= MOST_ENTRIES:
+            raise DumpTooLong
         length = HEADER.unpack_from(data, start - HEADER.size)[0]
         entry = parse_entry(data[start : start - HEADER.size + length])
-        if entry is not None and is_wanted(entry, ports, physical):
+        if entry is not None and is_relevant(entry, ports, physical):
             found[entry] = None
         return False
 
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:
             netlink.dump(RTM_GETNEIGH, NDMSG.pack(socket.AF_BRIDGE, 0, 0, 0, 0), keep=keep)
-    except EnoughError:
-        return tuple(found), Unreadable("failed", f"more than {MOST_ENTRIES} entries, or {MOST_SEEN} on all links")
+    except DumpTooLong:
+        detail = f"more than {MOST_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
+        return tuple(found), Unreadable("failed", detail)
     except DumpInterrupted:
         return tuple(found), Unreadable("failed", "forwarding: changed all the time, may be incomplete")
     except OSError as error:
@@ -78,17 +79,17 @@ def bridge_ports(links: Iterable[Link]) -> set[int]:
 
 def physical_links(links: Iterable[Link], functions: Iterable[PciFunction]) -> set[int]:
     """ifindexes of the links of physical functions that can have virtual functions."""
-    able = {function.address for function in functions if function.sriov is not None and function.sriov.total_vfs}
-    return {link.ifindex for link in links if link.pci_address in able}
+    capable = {function.address for function in functions if function.sriov is not None and function.sriov.total_vfs}
+    return {link.ifindex for link in links if link.pci_address in capable}
 
 
-def is_wanted(entry: ForwardingEntry, ports: set[int], physical: set[int]) -> bool:
-    """Entries in a device itself are wanted of physical functions, those of a bridge of its ports."""
+def is_relevant(entry: ForwardingEntry, ports: set[int], physical: set[int]) -> bool:
+    """Entries of a device itself (NTF_SELF) are relevant for physical functions, those of a bridge for its ports."""
     return entry.ifindex in physical if entry.self_entry else entry.ifindex in ports
 
 
 def parse_entry(payload: bytes) -> ForwardingEntry | None:
-    """An RTM_NEWNEIGH of a forwarding table; None for group and zero addresses, and for anything else."""
+    """A forwarding entry of an RTM_NEWNEIGH; None for group and zero addresses, and for anything else."""
     if len(payload) < NDMSG.size:
         return None
     family, ifindex, state, flags, _ = NDMSG.unpack_from(payload)
@@ -96,7 +97,7 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
         return None
     found = dict(iterate(payload[NDMSG.size :]))
     address = found.get(NDA_LLADDR, b"")
-    if len(address) != ADDRESS_LENGTH or address[0] & 1 or not any(address):
+    if len(address) != MAC_BYTES or address[0] & 1 or not any(address):
         return None
     return ForwardingEntry(
         ifindex=ifindex,

@@ -1,29 +1,66 @@
-"""What rtnetlink says of links, from bytes to records. Pure: nothing is read here.
+"""RTM_NEWLINK (linux/if_link.h), virtual functions included → records. Pure.
 
-Takes the payload of RTM_NEWLINK (linux/if_link.h), virtual functions included. An attribute that is absent or too short
-counts as "not said": a garbled message yields fewer facts, never an exception.
+A missing attribute, or one of the wrong size, is None: a malformed message gives fewer values, never an exception.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Optional
 
 from nictop.probe.kernel import rtnetlink as rt
 from nictop.probe.kernel.netlink import iterate, text, unsigned
 from nictop.probe.records import LINK_COUNTERS, Link, Unreadable, VirtualFunction
 
+IFLA_VLAN_ID, IFLA_VLAN_PROTOCOL = 1, 5
+IFLA_VXLAN_ID, IFLA_VXLAN_PORT = 1, 15
+IFLA_BOND_MODE, IFLA_BOND_ACTIVE_SLAVE = 1, 2
+IFLA_MACVLAN_MODE, IFLA_IPVLAN_MODE, IFLA_VRF_TABLE = 1, 1, 1
+IFLA_TUN_TYPE, IFLA_TUN_MULTI_QUEUE, IFLA_TUN_NUM_QUEUES = 3, 7, 8
+IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING = 5, 7
+
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
-LINK_STATES: tuple[Literal["auto", "enable", "disable"], ...] = ("auto", "enable", "disable")
-BOND_MODES = ("balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb")
+VF_LINK_STATES: tuple[Literal["auto", "enable", "disable"], ...] = ("auto", "enable", "disable")
+"""IFLA_VF_LINK_STATE_*"""
+BOND_MODES = dict(
+    enumerate(("balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"))
+)
 MACVLAN_MODES = {1: "private", 2: "vepa", 4: "bridge", 8: "passthru", 16: "source"}
+IPVLAN_MODES = {0: "l2", 1: "l3", 2: "l3s"}
+TUN_TYPES = {1: "tun", 2: "tap"}
+VF_SETTING_UNKNOWN = 0xFFFFFFFF
+"""-1: the driver does not report the setting."""
+
+Details = tuple[tuple[str, int, Optional[Mapping[int, str]]], ...]
+MACVLAN_DETAILS: Details = (("macvlan_mode", IFLA_MACVLAN_MODE, MACVLAN_MODES),)
+DETAILS: Mapping[str, Details] = {
+    "vlan": (("vlan_id", IFLA_VLAN_ID, None),),
+    "vxlan": (("vxlan_id", IFLA_VXLAN_ID, None),),
+    "bond": (("bond_mode", IFLA_BOND_MODE, BOND_MODES), ("bond_active", IFLA_BOND_ACTIVE_SLAVE, None)),
+    "macvlan": MACVLAN_DETAILS,
+    "macvtap": MACVLAN_DETAILS,
+    "ipvlan": (("ipvlan_mode", IFLA_IPVLAN_MODE, IPVLAN_MODES),),
+    "tun": (
+        ("tun_type", IFLA_TUN_TYPE, TUN_TYPES),
+        ("tun_multi_queue", IFLA_TUN_MULTI_QUEUE, None),
+        ("tun_queues", IFLA_TUN_NUM_QUEUES, None),
+    ),
+    "bridge": (
+        ("bridge_stp", IFLA_BR_STP_STATE, None),
+        ("bridge_vlan_filtering", IFLA_BR_VLAN_FILTERING, None),
+    ),
+    "vrf": (("vrf_table", IFLA_VRF_TABLE, None),),
+}
+"""Kind of link → (key in `Link.details`, attribute in IFLA_INFO_DATA, names of its values or None for a number)."""
+FLAG_DETAILS = {"tun_multi_queue", "bridge_stp", "bridge_vlan_filtering"}
+"""Keys whose value is true or false."""
 
 Attributes = Mapping[int, bytes]
 
 
 def number(attributes: Attributes, kind: int) -> int | None:
-    """An unsigned attribute of 1, 2, 4 or 8 bytes; None when it is absent or of another size."""
+    """Value of an unsigned attribute of 1, 2, 4 or 8 bytes; None when it is missing or of another size."""
     value = attributes.get(kind)
     return unsigned(value) if value is not None and len(value) in (1, 2, 4, 8) else None
 
@@ -34,7 +71,7 @@ def hardware_address(value: bytes | None) -> str | None:
 
 
 def parse_link(payload: bytes) -> Link | None:
-    """A link without what sysfs, RTM_GETADDR and ethtool add. None when not even index, name and MTU are there."""
+    """A link without the fields from sysfs, RTM_GETADDR and ethtool; None without index, name or MTU."""
     if len(payload) < rt.IFINFOMSG.size:
         return None
     _, hardware_type, ifindex, flags, _ = rt.IFINFOMSG.unpack_from(payload)
@@ -45,7 +82,7 @@ def parse_link(payload: bytes) -> Link | None:
     info = dict(iterate(found.get(rt.IFLA_LINKINFO, b"")))
     kind = text(info.get(rt.IFLA_INFO_KIND, b"")) or None
     carrier, state = number(found, rt.IFLA_CARRIER), number(found, rt.IFLA_OPERSTATE) or 0
-    below = number(found, rt.IFLA_LINK)
+    lower = number(found, rt.IFLA_LINK)
     address = found.get(rt.IFLA_ADDRESS, b"")
     functions = parse_virtual_functions(found.get(rt.IFLA_VFINFO_LIST, b""), len(address))
     return Link(
@@ -66,7 +103,7 @@ def parse_link(payload: bytes) -> Link | None:
         address=hardware_address(address),
         permanent_address=hardware_address(found.get(rt.IFLA_PERM_ADDRESS)),
         master=number(found, rt.IFLA_MASTER) or None,
-        lower=below if below and below != ifindex else None,
+        lower=lower if lower and lower != ifindex else None,
         lower_namespace=signed(found.get(rt.IFLA_LINK_NETNSID)),
         qdisc=text(found.get(rt.IFLA_QDISC, b"")) or None,
         tx_queue_length=number(found, rt.IFLA_TXQLEN),
@@ -83,73 +120,48 @@ def parse_link(payload: bytes) -> Link | None:
     )
 
 
-def missing_functions(promised: int, listed: int) -> dict[str, Unreadable]:
-    """Why `virtual_functions` is incomplete: the list of more than about 200 does not fit into one attribute."""
-    if listed >= promised:
+def missing_functions(total: int, listed: int) -> dict[str, Unreadable]:
+    """Why `virtual_functions` is incomplete: a list of more than about 200 does not fit into one attribute."""
+    if listed >= total:
         return {}
-    return {"virtual_functions": Unreadable("failed", f"the kernel listed {listed} of {promised} virtual functions")}
+    return {"virtual_functions": Unreadable("failed", f"the kernel listed {listed} of {total} virtual functions")}
 
 
 def signed(value: bytes | None) -> int | None:
-    """A signed 32-bit attribute."""
+    """Value of a signed 32-bit attribute."""
     return int(struct.unpack("=i", value)[0]) if value is not None and len(value) == 4 else None
 
 
 def parse_counters(value: bytes) -> tuple[int, ...] | None:
-    """struct rtnl_link_stats64, as many fields as both this kernel and `LINK_COUNTERS` have."""
+    """struct rtnl_link_stats64, as many fields as this kernel and `LINK_COUNTERS` have in common."""
     count = min(len(value) // 8, len(LINK_COUNTERS))
     return struct.unpack_from(f"={count}Q", value) if count else None
 
 
 def parse_details(kind: str | None, value: bytes) -> dict[str, int | str | bool]:
-    """The few attributes of rt.IFLA_INFO_DATA that tell what a link of this kind is for."""
+    """`Link.details`: the attributes of IFLA_INFO_DATA in `DETAILS`, and the two that are in network byte order."""
     found = dict(iterate(value))
     details: dict[str, int | str | bool] = {}
-
-    def put(name: str, attribute: int, names: Mapping[int, str] | tuple[str, ...] | None = None) -> None:
-        said = number(found, attribute)
-        if said is None:
-            return
-        table = dict(enumerate(names)) if isinstance(names, tuple) else names
-        details[name] = said if table is None else table.get(said, f"unknown {said}")
-
-    def put_flag(name: str, attribute: int) -> None:
-        if (said := number(found, attribute)) is not None:
-            details[name] = said != 0
-
-    if kind == "vlan":
-        put("vlan_id", 1)
-        protocol = int.from_bytes(found.get(5, b""), "big")
-        if protocol:
-            details["vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
-    elif kind == "vxlan":
-        put("vxlan_id", 1)
-        if len(found.get(15, b"")) == 2:
-            details["vxlan_port"] = int.from_bytes(found[15], "big")
-    elif kind == "bond":
-        put("bond_mode", 1, BOND_MODES)
-        put("bond_active", 2)
-    elif kind in ("macvlan", "macvtap"):
-        put("macvlan_mode", 1, MACVLAN_MODES)
-    elif kind == "ipvlan":
-        put("ipvlan_mode", 1, ("l2", "l3", "l3s"))
-    elif kind == "tun":
-        put("tun_type", 3, {1: "tun", 2: "tap"})
-        put_flag("tun_multi_queue", 7)
-        put("tun_queues", 8)
-    elif kind == "bridge":
-        put_flag("bridge_stp", 5)
-        put_flag("bridge_vlan_filtering", 7)
-    elif kind == "vrf":
-        put("vrf_table", 1)
+    for key, attribute, names in DETAILS.get(kind or "", ()):
+        setting = number(found, attribute)
+        if setting is None:
+            continue
+        if key in FLAG_DETAILS:
+            details[key] = setting != 0
+        else:
+            details[key] = setting if names is None else names.get(setting, f"unknown {setting}")
+    if kind == "vlan" and (protocol := int.from_bytes(found.get(IFLA_VLAN_PROTOCOL, b""), "big")):
+        details["vlan_protocol"] = VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
+    if kind == "vxlan" and len(found.get(IFLA_VXLAN_PORT, b"")) == 2:
+        details["vxlan_port"] = int.from_bytes(found[IFLA_VXLAN_PORT], "big")
     return details
 
 
 def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualFunction, ...]:
-    """IFLA_VFINFO_LIST; `address_length` is that of the physical function's own address (the kernel pads to 32 bytes).
+    """IFLA_VFINFO_LIST; `address_length`: of the address of the physical function (the kernel pads to 32 bytes).
 
-    The kernel sends counters of zero for a driver that does not count per VF. When all counters of all VFs are zero,
-    they say nothing and are left out, so that no silence is claimed that nobody has measured.
+    For a driver without counters per VF the kernel sends zeros: when all counters of all VFs are zero they are left
+    out: they do not mean that there was no traffic.
     """
     entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == rt.IFLA_VF_INFO]
     counters = [parse_virtual_function_counters(entry.get(rt.IFLA_VF_STATS, b"")) for entry in entries]
@@ -172,7 +184,7 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
                 vlan_protocol=vlan[2],
                 spoof_check=setting(entry, rt.IFLA_VF_SPOOFCHK),
                 trust=setting(entry, rt.IFLA_VF_TRUST),
-                link_state=LINK_STATES[state] if state is not None and state < len(LINK_STATES) else None,
+                link_state=VF_LINK_STATES[state] if state is not None and state < len(VF_LINK_STATES) else None,
                 min_tx_rate=rate[1],
                 max_tx_rate=old_rate[1] if rate[2] is None else rate[2],
                 rss_query=setting(entry, rt.IFLA_VF_RSS_QUERY_EN),
@@ -183,19 +195,19 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
 
 
 def words(attributes: Attributes, kind: int, count: int) -> tuple[int | None, ...]:
-    """`count` u32 of a structure, None each when it is absent or too short."""
+    """`count` u32 values of a structure; None for each when the attribute is missing or too short."""
     value = attributes.get(kind, b"")
     return struct.unpack_from(f"={count}I", value) if len(value) >= 4 * count else (None,) * count
 
 
 def setting(attributes: Attributes, kind: int) -> bool | None:
-    """An on/off setting of a VF; the kernel sends -1 when the driver does not say."""
+    """An on/off setting of a VF (struct ifla_vf_*: vf, setting); None when the driver does not report it."""
     value = words(attributes, kind, 2)[1]
-    return None if value is None or value == 0xFFFFFFFF else value != 0
+    return None if value is None or value == VF_SETTING_UNKNOWN else value != 0
 
 
 def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | None]:
-    """VLAN id, priority and protocol of a VF: from the list with protocols, else from the older rt.IFLA_VF_VLAN."""
+    """VLAN id, priority and protocol of a VF: from IFLA_VF_VLAN_LIST, else from the older IFLA_VF_VLAN."""
     for kind, value in iterate(entry.get(rt.IFLA_VF_VLAN_LIST, b"")):
         if kind == rt.IFLA_VF_VLAN_INFO and len(value) >= 14:
             _, vlan, qos = struct.unpack_from("=III", value)
@@ -206,7 +218,7 @@ def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | No
 
 
 def parse_virtual_function_counters(value: bytes) -> tuple[int, ...]:
-    """`VF_COUNTERS`; older kernels send a shorter prefix."""
+    """`VF_COUNTERS`; older kernels have fewer of them."""
     found = dict(iterate(value))
     counters = []
     for kind in rt.VF_STATS_ATTRIBUTES:

@@ -1,7 +1,7 @@
-"""What rtnetlink says of queueing disciplines and their classes, from bytes to records. Pure: nothing is read here.
+"""RTM_NEWQDISC and RTM_NEWTCLASS (linux/pkt_sched.h) → records. Pure.
 
-Takes the payloads of RTM_NEWQDISC and RTM_NEWTCLASS (linux/pkt_sched.h). Only disciplines that delay, lose, change or
-limit packets become records: fq_codel, pfifo_fast and the like, fq without maxrate and cake without a bandwidth do not.
+Only queueing disciplines that delay, drop, change or limit packets become records: not fq_codel, pfifo_fast and the
+like, not fq without maxrate, and not cake without a bandwidth.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ TCMSG = struct.Struct("=BxxxiIII")
 """struct tcmsg: family, ifindex, handle, parent, info."""
 TCA_KIND, TCA_OPTIONS = 1, 2
 TC_H_ROOT = 0xFFFFFFFF
-MINOR = 0xFFFF
+TC_H_MIN_MASK = 0xFFFF
 NO_RATE = 0xFFFFFFFF
-"""A 32-bit rate of which the 64-bit attribute tells more, or no limit (fq)."""
-TICK = 64e-9
-"""Seconds of a tick of the packet scheduler (PSCHED_SHIFT)."""
-WHOLE = 0xFFFFFFFF
-"""A probability of one."""
+"""A 32-bit rate: the 64-bit attribute has the value, or (fq) there is no limit."""
+SCHEDULER_TICK_SECONDS = 64e-9
+"""Tick of the packet scheduler (PSCHED_SHIFT)."""
+PROBABILITY_ONE = 0xFFFFFFFF
+"""Probabilities are fractions of this number."""
 
 RATESPEC = struct.Struct("=BBHhHI")
 """struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, bytes per second."""
@@ -32,15 +32,15 @@ NETEM = struct.Struct("=IIIIII")
 """struct tc_netem_qopt: latency in ticks, limit, loss, gap, duplicate, jitter in ticks."""
 CURVE = struct.Struct("=III")
 """struct tc_service_curve: m1, d, m2; bytes per second."""
-NETEM_REORDER, NETEM_CORRUPT, NETEM_LOSS, NETEM_RATE, NETEM_RATE64 = 3, 4, 5, 6, 8
-NETEM_LATENCY64, NETEM_JITTER64 = 10, 11
+TCA_NETEM_REORDER, TCA_NETEM_CORRUPT, TCA_NETEM_LOSS, TCA_NETEM_RATE, TCA_NETEM_RATE64 = 3, 4, 5, 6, 8
+TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64 = 10, 11
 NETEM_LOSS_GI, NETEM_LOSS_GE = 1, 2
-TBF_PARMS, TBF_RATE64 = 1, 4
-HTB_PARMS, HTB_INIT, HTB_CEIL64 = 1, 2, 7
-HFSC_USC = 3
-FQ_FLOW_MAX_RATE = 7
-CAKE_BASE_RATE64 = 2
-WITH_CLASSES = ("htb", "hfsc")
+TCA_TBF_PARMS, TCA_TBF_RATE64 = 1, 4
+TCA_HTB_PARMS, TCA_HTB_INIT, TCA_HTB_CEIL64 = 1, 2, 7
+TCA_HFSC_USC = 3
+TCA_FQ_FLOW_MAX_RATE = 7
+TCA_CAKE_BASE_RATE64 = 2
+CLASSFUL_KINDS = ("htb", "hfsc")
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,16 @@ class TrafficClass:
     handle: int
     parent: int
     rate: int | None
-    """Bits per second at most; None: no limit of its own."""
+    """Maximum in bits per second; None: no limit of its own."""
     overhead: int = 0
+    """Bytes added to each frame."""
     smallest: int = 0
+    """Bytes: shorter frames count as this long (mpu)."""
 
 
 def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
-    """(ifindex, handle, record); None: garbled, or a discipline that only queues. Those with classes have no rate yet:
-    see `with_classes`."""
+    """(ifindex, handle, record); None: malformed, or a discipline that only queues. Classful ones have no rate yet, see
+    `with_classes`."""
     if len(payload) < TCMSG.size:
         return None
     _, ifindex, handle, parent, _ = TCMSG.unpack_from(payload)
@@ -70,13 +72,13 @@ def parse_qdisc(payload: bytes) -> tuple[int, int, Qdisc] | None:
 
 
 def name_of(handle: int) -> str:
-    """As tc writes it: ``8001:``, ``1:10``, ``:1``."""
-    major, minor = handle >> 16, handle & MINOR
+    """A handle in the format of tc(8): ``8001:``, ``1:10``, ``:1``."""
+    major, minor = handle >> 16, handle & TC_H_MIN_MASK
     return f"{major:x}:{minor:x}" if major and minor else f":{minor:x}" if minor else f"{major:x}:"
 
 
-def share(value: int) -> float:
-    return value / WHOLE
+def probability(value: int) -> float:
+    return value / PROBABILITY_ONE
 
 
 def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
@@ -85,46 +87,46 @@ def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
     latency, _, loss, _, duplicate, jitter = NETEM.unpack_from(options)
     found = dict(iterate(options[NETEM.size :]))
     exact = {kind: struct.unpack("=q", value)[0] for kind, value in found.items() if len(value) == 8}
-    delay, spread = exact.get(NETEM_LATENCY64), exact.get(NETEM_JITTER64)
-    model = dict(iterate(found.get(NETEM_LOSS, b"")))
-    rate = number(found, NETEM_RATE64) or first_number(found.get(NETEM_RATE, b""))
+    delay, spread = exact.get(TCA_NETEM_LATENCY64), exact.get(TCA_NETEM_JITTER64)
+    model = dict(iterate(found.get(TCA_NETEM_LOSS, b"")))
+    rate = number(found, TCA_NETEM_RATE64) or first_u32(found.get(TCA_NETEM_RATE, b""))
     record = replace(
         bare,
-        delay=delay / 1e9 if delay is not None else latency * TICK,
-        jitter=spread / 1e9 if spread is not None else jitter * TICK,
-        loss=lost_by_model(model) if model else share(loss),
-        duplicate=share(duplicate),
-        reorder=share(first_number(found.get(NETEM_REORDER, b""))),
-        corrupt=share(first_number(found.get(NETEM_CORRUPT, b""))),
+        delay=delay / 1e9 if delay is not None else latency * SCHEDULER_TICK_SECONDS,
+        jitter=spread / 1e9 if spread is not None else jitter * SCHEDULER_TICK_SECONDS,
+        loss=mean_loss(model) if model else probability(loss),
+        duplicate=probability(duplicate),
+        reorder=probability(first_u32(found.get(TCA_NETEM_REORDER, b""))),
+        corrupt=probability(first_u32(found.get(TCA_NETEM_CORRUPT, b""))),
         rate=rate * 8 or None,
     )
     values = (record.delay, record.jitter, record.loss, record.duplicate, record.reorder, record.corrupt, record.rate)
     return record if any(value or value is None for value in values[:-1]) or record.rate else None
 
 
-def lost_by_model(model: Attributes) -> float | None:
-    """Mean share that the two-state model of Gilbert and Elliott loses; None: another model."""
+def mean_loss(model: Attributes) -> float | None:
+    """Mean loss of the two-state Gilbert-Elliott model (struct tc_netem_gemodel); None: another model."""
     value = model.get(NETEM_LOSS_GE, b"")
     if len(value) < 16:
         return None
-    p, r, h, k1 = (share(one) for one in struct.unpack_from("=IIII", value))
+    p, r, h, k1 = (probability(one) for one in struct.unpack_from("=IIII", value))
     bad = p / (p + r) if p + r else 0.0
     return bad * h + (1 - bad) * k1
 
 
-def first_number(value: bytes) -> int:
-    """The first field of 32 bits; 0: absent."""
+def first_u32(value: bytes) -> int:
+    """The first field of a structure; 0: missing."""
     return int(struct.unpack_from("=I", value)[0]) if len(value) >= 4 else 0
 
 
 def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
     found = dict(iterate(options))
-    spec = rate_spec(found.get(TBF_PARMS, b""), number(found, TBF_RATE64))
+    spec = rate_spec(found.get(TCA_TBF_PARMS, b""), number(found, TCA_TBF_RATE64))
     return None if spec is None else replace(bare, rate=spec[0], overhead=spec[1], smallest=spec[2])
 
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
-    """(bits per second, bytes that are added to a frame, smallest frame); None: garbled."""
+    """(bits per second, bytes added to each frame, minimum frame length) of struct tc_ratespec; None: malformed."""
     if len(value) < RATESPEC.size:
         return None
     _, _, overhead, _, smallest, rate = RATESPEC.unpack_from(value)
@@ -132,17 +134,17 @@ def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
 
 
 def parse_fq(bare: Qdisc, options: bytes) -> Qdisc | None:
-    rate = number(dict(iterate(options)), FQ_FLOW_MAX_RATE)
+    rate = number(dict(iterate(options)), TCA_FQ_FLOW_MAX_RATE)
     return replace(bare, rate=rate * 8, per_flow=True) if rate and rate != NO_RATE else None
 
 
 def parse_cake(bare: Qdisc, options: bytes) -> Qdisc | None:
-    rate = number(dict(iterate(options)), CAKE_BASE_RATE64)
+    rate = number(dict(iterate(options)), TCA_CAKE_BASE_RATE64)
     return replace(bare, rate=rate * 8) if rate else None
 
 
 def parse_htb(bare: Qdisc, options: bytes) -> Qdisc | None:
-    start = dict(iterate(options)).get(HTB_INIT, b"")
+    start = dict(iterate(options)).get(TCA_HTB_INIT, b"")
     if len(start) < 12:
         return None
     return replace(bare, default_class=struct.unpack_from("=III", start)[2])
@@ -163,34 +165,34 @@ PARSERS = {
 
 
 def parse_class(payload: bytes) -> TrafficClass | None:
-    """A class of htb or hfsc."""
+    """A class of htb or hfsc; None for any other."""
     if len(payload) < TCMSG.size:
         return None
     _, _, handle, parent, _ = TCMSG.unpack_from(payload)
     found = dict(iterate(payload[TCMSG.size :]))
     kind, options = text(found.get(TCA_KIND, b"")), dict(iterate(found.get(TCA_OPTIONS, b"")))
     if kind == "htb":
-        spec = rate_spec(options.get(HTB_PARMS, b"")[RATESPEC.size :], number(options, HTB_CEIL64))
+        spec = rate_spec(options.get(TCA_HTB_PARMS, b"")[RATESPEC.size :], number(options, TCA_HTB_CEIL64))
         return None if spec is None else TrafficClass(handle, parent, *spec)
     if kind == "hfsc":
-        curve = options.get(HFSC_USC, b"")
+        curve = options.get(TCA_HFSC_USC, b"")
         rate = CURVE.unpack_from(curve)[2] * 8 if len(curve) >= CURVE.size else 0
         return TrafficClass(handle, parent, rate or None)
     return None
 
 
 def with_classes(record: Qdisc, handle: int, classes: Iterable[TrafficClass]) -> Qdisc | None:
-    """The discipline with the rate of its widest class, which no class above makes narrower; None: it limits nothing.
+    """The discipline with the rate of its least limited class, ancestors included; None: nothing is limited.
 
-    What no filter puts into a class goes to the default class; without one htb does not limit it, and hfsc drops it.
+    Packets that no filter classifies go to the default class; without one htb does not limit them, and hfsc drops them.
     """
     own = {one.handle: one for one in classes if one.handle >> 16 == handle >> 16}
     leaves = own.keys() - {one.parent for one in own.values()}
     if not leaves:
         return None
-    default = handle & ~MINOR | (record.default_class or 0)
+    default = handle & ~TC_H_MIN_MASK | (record.default_class or 0)
     unlimited = record.kind == "htb" and (not record.default_class or default not in own)
-    bounds = {leaf: narrowest(leaf, own) for leaf in leaves}
+    bounds = {leaf: maximum_rate(leaf, own) for leaf in leaves}
     widest = max(leaves, key=lambda leaf: (bounds[leaf] is None, bounds[leaf] or 0, leaf))
     rate = bounds[widest]
     if rate is None:
@@ -204,8 +206,8 @@ def with_classes(record: Qdisc, handle: int, classes: Iterable[TrafficClass]) ->
     )
 
 
-def narrowest(leaf: int, classes: Mapping[int, TrafficClass]) -> int | None:
-    """Bits per second that a class can have at most; None: no limit."""
+def maximum_rate(leaf: int, classes: Mapping[int, TrafficClass]) -> int | None:
+    """Maximum rate of a class and its ancestors in bits per second; None: no limit."""
     rates = []
     seen: set[int] = set()
     while leaf in classes and leaf not in seen:

@@ -1,7 +1,6 @@
-"""Queueing disciplines that delay, lose or limit what links send.
+"""Queueing disciplines that delay, drop or limit what links send: `Qdisc` records by ifindex.
 
-Reads one dump of RTM_GETQDISC, and RTM_GETTCLASS of links that have htb or hfsc. Nothing needs root. Yields `Qdisc`
-records by ifindex.
+One dump of RTM_GETQDISC, and RTM_GETTCLASS for links that have htb or hfsc. Root is not needed.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nictop.probe.inventory.links.qdisc_messages import (
+    CLASSFUL_KINDS,
     TCMSG,
-    WITH_CLASSES,
     TrafficClass,
     parse_class,
     parse_qdisc,
@@ -23,13 +22,13 @@ from nictop.probe.kernel.sysfs import why_unreadable
 from nictop.probe.records import Link, Qdisc, Unreadable
 
 MOST_PER_LINK = 64
-"""A link with mq has one per queue."""
-MOST_CLASSES = 4096
-"""Of one link; what has more limits by other means than one number."""
+"""A link with mq has one discipline per queue."""
+MAX_CLASSES = 4096
+"""Of one link; the rest is ignored."""
 
 
 def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | None]:
-    """The links with `Link.traffic_control`, and why there is none. A kernel without packet scheduling has none."""
+    """The links with `Link.traffic_control`, and why it could not be read. No error without packet scheduling."""
     links = tuple(links)
     try:
         found = read_qdiscs()
@@ -43,7 +42,7 @@ def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | N
 
 
 def read_qdiscs() -> dict[int, list[Qdisc]]:
-    """ifindex → disciplines, in the order of the kernel. Raises OSError."""
+    """ifindex → disciplines, in the kernel's order. Raises OSError."""
     found: dict[int, list[Qdisc]] = {}
     classes: dict[int, tuple[TrafficClass, ...]] = {}
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
@@ -52,7 +51,7 @@ def read_qdiscs() -> dict[int, list[Qdisc]]:
             if parsed is None:
                 continue
             ifindex, handle, record = parsed
-            if record.kind in WITH_CLASSES:
+            if record.kind in CLASSFUL_KINDS:
                 if ifindex not in classes:
                     classes[ifindex] = read_classes(netlink, ifindex)
                 limiting = with_classes(record, handle, classes[ifindex])
@@ -64,12 +63,12 @@ def read_qdiscs() -> dict[int, list[Qdisc]]:
 
 
 def read_classes(netlink: NetlinkSocket, ifindex: int) -> tuple[TrafficClass, ...]:
-    parsed = map(parse_class, dumped(netlink, RTM_GETTCLASS, ifindex)[:MOST_CLASSES])
+    parsed = map(parse_class, dumped(netlink, RTM_GETTCLASS, ifindex)[:MAX_CLASSES])
     return tuple(one for one in parsed if one is not None)
 
 
 def dumped(netlink: NetlinkSocket, kind: int, ifindex: int) -> list[bytes]:
-    """Payloads; what an interrupted dump brought counts, too."""
+    """Payloads of a dump; of an interrupted one, those that were received."""
     try:
         return [payload for _, payload in netlink.dump(kind, TCMSG.pack(0, ifindex, 0, 0, 0))]
     except DumpInterrupted as error:

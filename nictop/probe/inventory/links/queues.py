@@ -1,9 +1,9 @@
-"""The queues of every link: what steers packets to CPUs, which NAPI instance serves which queue, and vmbus channels.
+"""The queues of every link: packet steering to CPUs, the NAPI instance of each queue, and vmbus channels.
 
 Reads /sys/class/net/NAME/queues/ (XPS and RPS masks), one queue-get and one napi-get dump of the generic netlink family
-`netdev` for all links, and /sys/bus/vmbus/devices/GUID/channels/ of hv_netvsc links. Yields the links with `Queue`,
-`Napi` and `Channel` records. A kernel or driver that does not say which NAPI serves a queue leaves None there; a /sys
-of another network namespace leaves the masks None and is said in the link's `unreadable`.
+`netdev` for all links, and /sys/bus/vmbus/devices/GUID/channels/ of hv_netvsc links. Returns the links with `Queue`,
+`Napi` and `Channel` records. `Queue.napi` is None when kernel or driver do not report it. When /sys belongs to another
+network namespace the masks are None, with the reason in the link's `unreadable`.
 """
 
 from __future__ import annotations
@@ -26,76 +26,80 @@ NETDEV_CMD_QUEUE_GET = 10
 NETDEV_CMD_NAPI_GET = 11
 NETDEV_A_QUEUE_ID, NETDEV_A_QUEUE_IFINDEX, NETDEV_A_QUEUE_TYPE, NETDEV_A_QUEUE_NAPI_ID = 1, 2, 3, 4
 NETDEV_A_NAPI_IFINDEX, NETDEV_A_NAPI_ID, NETDEV_A_NAPI_IRQ, NETDEV_A_NAPI_PID = 1, 2, 3, 4
-"""linux/netdev.h. The first two are Linux 6.8; NETDEV_A_NAPI_PID came with them."""
+"""linux/netdev.h. Both commands and NETDEV_A_NAPI_PID: since Linux 6.8."""
 
 Direction = Literal["rx", "tx"]
 QueueKey = tuple[Direction, int]
-DIRECTIONS: tuple[Direction, ...] = ("rx", "tx")
-"""enum netdev_queue_type; also the order of `Link.queues`."""
-QUEUE = pattern(r"(rx|tx)-([0-9]{1,5})", re.ASCII)
-CHANNEL = pattern(r"[0-9]{1,10}", re.ASCII)
-MAPPING = pattern(r"([0-9]{1,10}):([0-9]{1,6})", re.ASCII)
-NO_SUCH_CALL = (errno.ENOENT, errno.EOPNOTSUPP)
-"""ENOENT: no family `netdev` (Linux < 6.3); EOPNOTSUPP: the family without this call (< 6.8)."""
+QUEUE_DIRECTIONS: tuple[Direction, ...] = ("rx", "tx")
+"""By enum netdev_queue_type; also the order of `Link.queues`."""
+QUEUE_NAME = pattern(r"(rx|tx)-([0-9]{1,5})", re.ASCII)
+CHANNEL_NAME = pattern(r"[0-9]{1,10}", re.ASCII)
+CHANNEL_VP_MAPPING = pattern(r"([0-9]{1,10}):([0-9]{1,6})", re.ASCII)
+UNSUPPORTED_ERRNOS = (errno.ENOENT, errno.EOPNOTSUPP)
+"""ENOENT: no family `netdev` (Linux < 6.3); EOPNOTSUPP: the family without this command (< 6.8)."""
 
 
 def read_queues(links: Iterable[Link], sys: str = "/sys") -> tuple[tuple[Link, ...], Unreadable | None]:
-    """The links with queues, NAPI instances and channels, and why netlink said nothing. Never raises OSError.
+    """The links with queues, NAPI instances and channels, and why netlink failed. Never raises OSError.
 
-    A kernel without the calls is no trouble: then queues come from sysfs alone and `napis` is empty.
+    A kernel without the commands is no failure: then queues come from sysfs only and `napis` is empty.
     """
-    serving, napis, trouble = read_netdev()
+    napi_ids, napis, trouble = read_netdev()
     return tuple(
-        read_channels(read_masks(replace(link, napis=tuple(napis.get(link.ifindex, ()))), serving, sys), sys)
+        read_channels(read_masks(replace(link, napis=tuple(napis.get(link.ifindex, ()))), napi_ids, sys), sys)
         for link in links
     ), trouble
 
 
 def read_netdev() -> tuple[dict[int, dict[QueueKey, int | None]], dict[int, list[Napi]], Unreadable | None]:
     """(ifindex → queue → NAPI id, ifindex → NAPI instances by id, why they are missing or incomplete)."""
-    serving: dict[int, dict[QueueKey, int | None]] = {}
+    napi_ids: dict[int, dict[QueueKey, int | None]] = {}
     napis: dict[int, list[Napi]] = {}
     try:
         connection = netlink.NetlinkSocket(netlink.NETLINK_GENERIC)
     except OSError as error:
-        return serving, napis, why_unreadable(error, "netlink")
+        return napi_ids, napis, why_unreadable(error, "netlink")
     with connection:
         bodies, no_queues = dump(connection, NETDEV_CMD_QUEUE_GET, "queue-get")
         for ifindex, direction, number, napi in filter(None, map(parse_queue, bodies)):
-            serving.setdefault(ifindex, {})[direction, number] = napi
+            napi_ids.setdefault(ifindex, {})[direction, number] = napi
         bodies, no_napis = dump(connection, NETDEV_CMD_NAPI_GET, "napi-get")
         for ifindex, instance in filter(None, map(parse_napi, bodies)):
             napis.setdefault(ifindex, []).append(instance)
-    for instances in napis.values():  # the kernel lists the newest first
+    for instances in napis.values():  # the kernel lists the most recent first
         instances.sort(key=lambda instance: instance.id)
-    return serving, napis, no_queues or no_napis
+    return napi_ids, napis, no_queues or no_napis
 
 
 def dump(connection: netlink.NetlinkSocket, command: int, source: str) -> tuple[list[bytes], Unreadable | None]:
-    """Attributes of every reply of the family `netdev`; when it fails, the reason and what came nevertheless."""
+    """Attributes of every reply of the family `netdev`, also of an interrupted dump, and why it failed."""
     try:
         return connection.generic("netdev", command, dump=True), None
     except netlink.DumpInterrupted as error:
         bodies = [body[netlink.GENERIC_HEADER.size :] for _, body in error.replies]
         return bodies, Unreadable("failed", f"{source}: changed all the time, may be incomplete")
     except OSError as error:
-        return [], None if error.errno in NO_SUCH_CALL else why_unreadable(error, source)
+        return [], None if error.errno in UNSUPPORTED_ERRNOS else why_unreadable(error, source)
 
 
 def parse_queue(body: bytes) -> tuple[int, Direction, int, int | None] | None:
-    """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None when it names no queue."""
+    """One reply of queue-get as (ifindex, direction, queue id, NAPI id or None); None without queue id or type."""
     fields = dict(netlink.iterate(body))
     ifindex, number = fields.get(NETDEV_A_QUEUE_IFINDEX), fields.get(NETDEV_A_QUEUE_ID)
     direction = fields.get(NETDEV_A_QUEUE_TYPE)
-    if not ifindex or not number or not direction or netlink.unsigned(direction) >= len(DIRECTIONS):
+    if not ifindex or not number or not direction or netlink.unsigned(direction) >= len(QUEUE_DIRECTIONS):
         return None
     napi = fields.get(NETDEV_A_QUEUE_NAPI_ID)
-    serving = netlink.unsigned(napi) if napi else None
-    return netlink.unsigned(ifindex), DIRECTIONS[netlink.unsigned(direction)], netlink.unsigned(number), serving
+    return (
+        netlink.unsigned(ifindex),
+        QUEUE_DIRECTIONS[netlink.unsigned(direction)],
+        netlink.unsigned(number),
+        netlink.unsigned(napi) if napi else None,
+    )
 
 
 def parse_napi(body: bytes) -> tuple[int, Napi] | None:
-    """One reply of napi-get as (ifindex, record); None when it names no instance."""
+    """One reply of napi-get as (ifindex, record); None without NAPI id."""
     fields = dict(netlink.iterate(body))
     ifindex, number = fields.get(NETDEV_A_NAPI_IFINDEX), fields.get(NETDEV_A_NAPI_ID)
     if not ifindex or not number:
@@ -109,14 +113,14 @@ def parse_napi(body: bytes) -> tuple[int, Napi] | None:
     return netlink.unsigned(ifindex), napi
 
 
-def read_masks(link: Link, serving: dict[int, dict[QueueKey, int | None]], sys: str) -> Link:
-    """The link with its queues: those that sysfs shows, with their masks, and those that only netlink knows."""
-    known = serving.get(link.ifindex, {})
+def read_masks(link: Link, napi_ids: dict[int, dict[QueueKey, int | None]], sys: str) -> Link:
+    """The link with its queues: those in sysfs, with their masks, and those that only netlink has."""
+    known = napi_ids.get(link.ifindex, {})
     folder, reason = own_folder(link, sys)
     if folder is None:
         found = [Queue(direction, number, napi) for (direction, number), napi in known.items()]
     else:
-        names = filter(None, map(QUEUE.fullmatch, folder.names("queues", "queues")))
+        names = filter(None, map(QUEUE_NAME.fullmatch, folder.names("queues", "queues")))
         keys: list[QueueKey] = [("rx" if match[1] == "rx" else "tx", int(match[2])) for match in names]
         found = [read_queue(folder, direction, number, known.get((direction, number))) for direction, number in keys]
         found += [Queue(*key, napi) for key, napi in known.items() if key not in keys]
@@ -127,9 +131,9 @@ def read_masks(link: Link, serving: dict[int, dict[QueueKey, int | None]], sys: 
 
 
 def own_folder(link: Link, sys: str) -> tuple[Folder | None, Unreadable | None]:
-    """The link's directory in sysfs, or why it is none: in a network namespace /sys may belong to another one."""
+    """The link's directory in sysfs, or why there is none: in a network namespace /sys may belong to another one."""
     name = link.name
-    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the true name
+    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError as error:
@@ -144,7 +148,7 @@ def own_folder(link: Link, sys: str) -> tuple[Folder | None, Unreadable | None]:
 
 
 def read_queue(folder: Folder, direction: Direction, number: int, napi: int | None) -> Queue:
-    """One queue directory. What fails is noted under "queues" in the link's folder, ENOENT of one-queue links not."""
+    """One queue directory. Failures are recorded as "queues" in `folder`; ENOENT, of single-queue links, is none."""
     where = f"queues/{direction}-{number}"
     if direction == "rx":
         return Queue(
@@ -164,11 +168,11 @@ def read_queue(folder: Folder, direction: Direction, number: int, napi: int | No
 
 
 def read_channels(link: Link, sys: str) -> Link:
-    """The link with its vmbus channels by id: from ``channels/``, on older kernels from channel_vp_mapping."""
+    """The link with its vmbus channels, by id: from ``channels/``, on older kernels from channel_vp_mapping."""
     if link.bus != "vmbus" or link.device is None:
         return link
     folder = Folder(os.path.join(sys, "bus/vmbus/devices", link.device))
-    names = [name for name in folder.names("channels", "channels") if CHANNEL.fullmatch(name)]
+    names = [name for name in folder.names("channels", "channels") if CHANNEL_NAME.fullmatch(name)]
     channels = [
         Channel(
             int(name),
@@ -184,6 +188,6 @@ def read_channels(link: Link, sys: str) -> Link:
 
 
 def parse_mapping(text: str) -> list[Channel]:
-    """channel_vp_mapping: one ``channel:CPU`` a line; other lines are left out."""
-    found = filter(None, map(MAPPING.fullmatch, text.split()))
+    """channel_vp_mapping: one ``channel:CPU`` per line; other lines are ignored."""
+    found = filter(None, map(CHANNEL_VP_MAPPING.fullmatch, text.split()))
     return [Channel(int(match[1]), int(match[2])) for match in found]

@@ -1,17 +1,15 @@
-"""Links: what rtnetlink says of them, with addresses, default routes and virtual functions, and what only sysfs has.
+"""Links with addresses, default routes and virtual functions from rtnetlink, and the fields that only sysfs has.
 
-Reads rtnetlink dumps (links with VF information, addresses, routes of both families) through the codec in `netlink`,
-the routes between addresses of subnets that links share (`subnet_routes`), and per link the files addr_assign_type and
-dev_port of /sys/class/net/NAME/. Yields `Link` records without their ethtool part. In a network namespace /sys may
-belong to another one: its files are used only where their ifindex is that of the link, and a parent device is found
-through /sys/bus, which knows no namespaces.
+Sends rtnetlink dumps (links with VF information, addresses, routes of both families), the route requests of
+`subnet_routes`, and reads addr_assign_type and dev_port of /sys/class/net/NAME/. Returns `Link` records without their
+ethtool part. In a network namespace /sys may belong to another one: its files are used only if their ifindex is that of
+the link, and the parent device is looked up in /sys/bus, which is the same in all namespaces.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
@@ -41,17 +39,23 @@ from nictop.probe.kernel.rtnetlink import (
 from nictop.probe.kernel.sysfs import Folder, parse_integer, printable, read_text, why_unreadable
 from nictop.probe.records import Address, DefaultRoute, Link, Unreadable
 
-TABLES = (254, 253)
+ROUTE_TABLES = (254, 253)
 """RT_TABLE_MAIN and RT_TABLE_DEFAULT."""
 MAX_NARROW_ROUTES = 1024
-"""IPv4 routes with a longer prefix than a subnet of this host that are looked at."""
+"""IPv4 routes that are parsed because they are more specific than a subnet of this host."""
 
-ASSIGNMENTS: tuple[Literal["permanent", "random", "stolen", "set"], ...] = ("permanent", "random", "stolen", "set")
+ADDRESS_ASSIGNMENTS: tuple[Literal["permanent", "random", "stolen", "set"], ...] = (
+    "permanent",
+    "random",
+    "stolen",
+    "set",
+)
+"""NET_ADDR_* of addr_assign_type."""
 NAMESPACE_DETAIL = "sysfs shows another network namespace"
 
 
 def read_links(sys: str = "/sys") -> tuple[tuple[Link, ...], dict[str, Unreadable]]:
-    """Links by ifindex, and the sources among "links", "addresses" and "routes" that failed. Never raises OSError."""
+    """Links by ifindex, and the failed sources among "links", "addresses" and "routes". Never raises OSError."""
     failed: dict[str, Unreadable] = {}
     try:
         netlink = NetlinkSocket(NETLINK_ROUTE)
@@ -86,7 +90,7 @@ def dump(
     *,
     keep: Callable[[bytes, int], bool] | None = None,
 ) -> Iterable[bytes]:
-    """Payloads of a dump. When it fails, a note under `source` and nothing, or what an interrupted one brought."""
+    """Payloads of a dump; of an interrupted one, those that were received. A failure is recorded under `source`."""
     try:
         return [payload for _, payload in netlink.dump(kind, query, keep=keep)]
     except DumpInterrupted as error:
@@ -110,19 +114,19 @@ def read_addresses(netlink: NetlinkSocket, failed: dict[str, Unreadable]) -> dic
 def read_routes(
     netlink: NetlinkSocket, addresses: Mapping[int, Iterable[Address]], failed: dict[str, Unreadable]
 ) -> tuple[dict[int, list[DefaultRoute]], list[NarrowRoute]]:
-    """ifindex → default routes of the tables main and default; and IPv4 routes of the table main that are narrower than
-    the largest subnet of `addresses`.
+    """ifindex → default routes of the tables main and default; and the IPv4 routes of the table main that are more
+    specific than the largest subnet of `addresses`.
 
-    The kernel filters by table (before Linux 4.20 it does not: hence the second look), and nothing of the other routes
-    is kept, because a router may have a million of them.
+    The kernel filters by table (before Linux 4.20 it does not, so the table is checked again). Other routes are dropped
+    while the dump is read, because a router may have a million of them.
     """
     found: dict[int, list[DefaultRoute]] = {}
     narrow: dict[NarrowRoute, None] = {}
-    own = (one for some in addresses.values() for one in some if one.family == "ipv4" and one.scope == "global")
+    own = (one for each in addresses.values() for one in each if one.family == "ipv4" and one.scope == "global")
     shortest = min((one.prefix_length for one in own), default=32)
     for family in (socket.AF_INET, socket.AF_INET6):
-        for table in TABLES:
-            query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + struct.pack("=HHI", 8, RTA_TABLE, table)
+        for table in ROUTE_TABLES:
+            query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, RTN_UNICAST, 0) + pack_u32(RTA_TABLE, table)
             for payload in route_dump(netlink, query, RouteFilter(shortest, MAX_NARROW_ROUTES), failed):
                 for ifindex, route in parse_default_routes(payload):
                     known = found.setdefault(ifindex, [])
@@ -136,7 +140,7 @@ def read_routes(
 def route_dump(
     netlink: NetlinkSocket, query: bytes, keep: RouteFilter, failed: dict[str, Unreadable]
 ) -> Iterable[bytes]:
-    """Routes of one table. ENOENT: the table does not exist; EOPNOTSUPP: a kernel without this family."""
+    """Routes of one table; empty for ENOENT (the table does not exist) and EOPNOTSUPP (no such address family)."""
     trouble: dict[str, Unreadable] = {}
     payloads = dump(netlink, RTM_GETROUTE, query, "routes", trouble, keep=keep)
     if trouble and trouble["routes"].reason not in ("missing", "not_offered"):
@@ -145,9 +149,9 @@ def route_dump(
 
 
 def read_from_sysfs(link: Link, sys: str) -> Link:
-    """The link with parent device, PCI function, address assignment and port number."""
+    """The link with parent device, PCI function, address assignment and port number from sysfs."""
     name = link.name
-    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the true name
+    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError:
@@ -167,14 +171,16 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
     port = folder.integer("device_port", "dev_port")
     return replace(
         link,
-        address_assignment=ASSIGNMENTS[kind] if kind is not None and 0 <= kind < len(ASSIGNMENTS) else None,
+        address_assignment=ADDRESS_ASSIGNMENTS[kind]
+        if kind is not None and 0 <= kind < len(ADDRESS_ASSIGNMENTS)
+        else None,
         device_port=port,
         unreadable={**link.unreadable, **folder.unreadable},
     )
 
 
 def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str | None, str | None]:
-    """(bus, device, PCI address) of the parent device: as rtnetlink names it (Linux 5.14), else from sysfs."""
+    """(bus, device, PCI address) of the parent device: from rtnetlink (Linux 5.14), else from sysfs."""
     bus, device, where = link.bus, link.device, None
     if device is not None and bus is not None:
         where = os.path.join(sys, "bus", bus, "devices", device)
@@ -190,7 +196,7 @@ def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str
 
 
 def pci_ancestor(path: str) -> str | None:
-    """The nearest PCI address in a resolved device path: virtio2 → the function below which it was found."""
+    """The last PCI address in a resolved device path: for virtio2, that of its PCI function."""
     for part in reversed(path.split(os.sep)):
         if ADDRESS.fullmatch(part):
             return part

@@ -1,7 +1,6 @@
-"""What rtnetlink says of addresses, routes and rules, from bytes to records. Pure: nothing is read here.
+"""RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE (linux/if_addr.h, linux/rtnetlink.h, linux/fib_rules.h) → records. Pure.
 
-Takes the payloads of RTM_NEWADDR, RTM_NEWROUTE and RTM_NEWRULE (linux/if_addr.h, linux/rtnetlink.h, linux/fib_rules.h).
-What is garbled or of no interest yields nothing, never an exception.
+Malformed and irrelevant messages give None or nothing, never an exception.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from nictop.probe.kernel.rtnetlink import IFA_ADDRESS, IFA_FLAGS, IFA_LOCAL, IFA
 from nictop.probe.records import Address, DefaultRoute
 
 RTMSG = struct.Struct("=BBBBBBBBI")
-"""Family, destination length, source length, tos, table, protocol, scope, type, flags."""
+"""struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags."""
 RTNEXTHOP = struct.Struct("=HBBi")
-"""Length, flags, hops, ifindex."""
+"""struct rtnexthop: len, flags, hops, ifindex."""
 
 ADDRESS_FLAGS = (
     (0x80, "permanent"),
@@ -33,20 +32,22 @@ ADDRESS_FLAGS = (
     (0x400, "autojoin"),
     (0x800, "stable-privacy"),
 )
-SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+"""IFA_F_* bit → name in ``ip address``."""
+ADDRESS_SCOPES = {0: "global", 200: "site", 253: "link", 254: "host", 255: "nowhere"}
+"""RT_SCOPE_*"""
 RTA_DST, RTA_SRC, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_MULTIPATH, RTA_TABLE, RTA_VIA = 1, 2, 4, 5, 6, 9, 15, 18
 RTN_UNICAST = 1
 RTPROT_KERNEL = 2
 FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL = 6, 14, 15, 21
 FR_ACT_TO_TBL = 1
 KERNEL_RULES = ((0, 255), (32766, 254), (32767, 253))
-"""(priority, table): fib_default_rules_init() makes them for local, main and default."""
-NO_SELECTOR = {FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL}
-"""Attributes of a rule for all packets; every other one selects some."""
+"""(priority, table) of the rules for local, main and default that fib_default_rules_init() creates."""
+NON_SELECTING_ATTRIBUTES = {FRA_PRIORITY, FRA_SUPPRESS_PREFIXLEN, FRA_TABLE, FRA_PROTOCOL}
+"""Attributes of a rule for all packets; with any other attribute it is for some packets only."""
 
 
 def parse_address(payload: bytes) -> tuple[int, Address] | None:
-    """(ifindex, address) of an RTM_NEWADDR; None for other families and for garbled messages."""
+    """(ifindex, address) of an RTM_NEWADDR; None for other families and for malformed messages."""
     if len(payload) < IFADDRMSG.size:
         return None
     family, prefix_length, flags, scope, ifindex = IFADDRMSG.unpack_from(payload)
@@ -56,14 +57,14 @@ def parse_address(payload: bytes) -> tuple[int, Address] | None:
         return None
     flags = number(found, IFA_FLAGS) or flags
     names = [name for bit, name in ADDRESS_FLAGS if flags & bit]
-    if flags & 0x01:  # one bit, two meanings: IFA_F_TEMPORARY and IFA_F_SECONDARY
+    if flags & 0x01:  # the same bit: IFA_F_TEMPORARY (IPv6) and IFA_F_SECONDARY (IPv4)
         names.append("temporary" if family == socket.AF_INET6 else "secondary")
-    version, words_of = address
-    return ifindex, Address(version, words_of, prefix_length, SCOPES.get(scope, str(scope)), tuple(names))
+    version, address_text = address
+    return ifindex, Address(version, address_text, prefix_length, ADDRESS_SCOPES.get(scope, str(scope)), tuple(names))
 
 
 def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"], str] | None:
-    """("ipv4" or "ipv6", the address as text); None when family and length do not fit."""
+    """("ipv4" or "ipv6", the address as text); None when the length does not fit the family."""
     if family == socket.AF_INET and len(value) == 4:
         return "ipv4", socket.inet_ntop(socket.AF_INET, value)
     if family == socket.AF_INET6 and len(value) == 16:
@@ -72,25 +73,25 @@ def internet_address(family: int, value: bytes) -> tuple[Literal["ipv4", "ipv6"]
 
 
 class RouteFilter:
-    """Which RTM_NEWROUTE of a dump are kept: default routes, and at most `limit` IPv4 routes with a longer prefix than
-    `length`, other than those that the kernel made of addresses."""
+    """Selects messages of an RTM_GETROUTE dump: default routes, and at most `limit` IPv4 routes with a longer prefix
+    than `length`, except those of RTPROT_KERNEL, which the kernel adds for addresses."""
 
     def __init__(self, length: int = 32, limit: int = 0) -> None:
-        self._length, self._left = length, limit
+        self._length, self._remaining = length, limit
 
     def __call__(self, data: bytes, start: int) -> bool:
-        """`start`: where the payload begins."""
+        """Whether to keep the RTM_NEWROUTE whose payload begins at `start`."""
         header = data[start : start + 6]
-        if len(header) < 6 or not self._left or header[1] <= self._length:
+        if len(header) < 6 or not self._remaining or header[1] <= self._length:
             return header[1:2] == b"\0"
         if header[0] != socket.AF_INET or header[5] == RTPROT_KERNEL:
             return False
-        self._left -= 1
+        self._remaining -= 1
         return True
 
 
 def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
-    """(ifindex, route) for each next hop of an RTM_NEWROUTE that is a default route; empty for any other route."""
+    """(ifindex, route) for each next hop of an RTM_NEWROUTE of a default route; empty for any other route."""
     if len(payload) < RTMSG.size or payload[1] != 0 or payload[7] != RTN_UNICAST:
         return []
     family = payload[0]
@@ -108,8 +109,8 @@ def parse_default_routes(payload: bytes) -> list[tuple[int, DefaultRoute]]:
 
 
 def parse_destination(payload: bytes) -> tuple[int, int, tuple[int, ...]] | None:
-    """(first address as a number, prefix length, ifindexes of its next hops) of an RTM_NEWROUTE; None: it is no IPv4
-    unicast route, or garbled."""
+    """(first address as an integer, prefix length, ifindexes of its next hops) of an RTM_NEWROUTE; None: malformed, or
+    not an IPv4 unicast route."""
     if len(payload) < RTMSG.size or payload[0] != socket.AF_INET or payload[7] != RTN_UNICAST:
         return None
     found = dict(iterate(payload[RTMSG.size :]))
@@ -121,7 +122,7 @@ def parse_destination(payload: bytes) -> tuple[int, int, tuple[int, ...]] | None
 
 
 def parse_gateway(family: int, attributes: Attributes) -> str | None:
-    """RTA_GATEWAY, or RTA_VIA: a gateway of the other family."""
+    """RTA_GATEWAY, or RTA_VIA (a gateway of the other address family)."""
     gateway = internet_address(family, attributes.get(RTA_GATEWAY, b""))
     via = attributes.get(RTA_VIA, b"")
     if gateway is None and len(via) > 2:
@@ -130,7 +131,7 @@ def parse_gateway(family: int, attributes: Attributes) -> str | None:
 
 
 def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
-    """(ifindex, attributes) of each hop of RTA_MULTIPATH."""
+    """(ifindex, attributes) of each struct rtnexthop in RTA_MULTIPATH."""
     hops: list[tuple[int | None, Attributes]] = []
     offset = 0
     while offset + RTNEXTHOP.size <= len(value):
@@ -143,8 +144,8 @@ def parse_next_hops(value: bytes) -> list[tuple[int | None, Attributes]]:
 
 
 def route_query(family: int, peer: bytes, source: bytes | None, ifindex: int = 0) -> bytes:
-    """Payload of the RTM_GETROUTE that asks for the route to one address, from one of this host's or from none.
-    `ifindex`: the link that it has to leave by, 0: any."""
+    """Payload of an RTM_GETROUTE for the route to the address `peer`, from the address `source` or from any.
+    `ifindex`: the outgoing link, 0: any."""
     bits = 8 * len(peer)
     header = RTMSG.pack(family, bits, bits if source is not None else 0, 0, 0, 0, 0, 0, 0)
     link = pack_u32(RTA_OIF, ifindex) if ifindex else b""
@@ -152,20 +153,20 @@ def route_query(family: int, peer: bytes, source: bytes | None, ifindex: int = 0
 
 
 def parse_outgoing_link(payload: bytes) -> int | None:
-    """ifindex by which the route of an RTM_NEWROUTE leaves; None: it is no way out (unreachable, prohibited, local)."""
+    """ifindex of the outgoing link of an RTM_NEWROUTE; None: no unicast route (unreachable, prohibit, local)."""
     if len(payload) < RTMSG.size or payload[7] != RTN_UNICAST:
         return None
     return number(dict(iterate(payload[RTMSG.size :])), RTA_OIF) or None
 
 
 def is_policy_rule(payload: bytes) -> bool:
-    """Whether an RTM_NEWRULE is somebody's policy, not one of the three that the kernel made; garbled ones are none."""
+    """Whether an RTM_NEWRULE was added by an administrator or a program, not by the kernel; False: malformed."""
     if len(payload) < RTMSG.size:
         return False
     _, destination, source, service, table, _, _, action, flags = RTMSG.unpack_from(payload)
     found = dict(iterate(payload[RTMSG.size :]))
     suppressed = number(found, FRA_SUPPRESS_PREFIXLEN)
-    is_for_all = not (destination or source or service or flags) and NO_SELECTOR.issuperset(found)
+    is_for_all = not (destination or source or service or flags) and NON_SELECTING_ATTRIBUTES.issuperset(found)
     is_plain = action == FR_ACT_TO_TBL and suppressed in (None, 0xFFFFFFFF)
-    place = (number(found, FRA_PRIORITY) or 0, number(found, FRA_TABLE) or table)
-    return not (is_for_all and is_plain and place in KERNEL_RULES)
+    rule = (number(found, FRA_PRIORITY) or 0, number(found, FRA_TABLE) or table)
+    return not (is_for_all and is_plain and rule in KERNEL_RULES)

@@ -1,8 +1,8 @@
-"""Where packets leave that go to the subnet of a link: what the kernel answers to ``ip route get PEER from ADDRESS``.
+"""The outgoing link of packets to the subnet of a link, as in ``ip route get PEER from ADDRESS``.
 
-Asks one RTM_GETROUTE per address of links that share a subnet, or of which a narrower route sends a part elsewhere, and
-one more per subnet without a source address. Hosts without either, as most are, are asked nothing. Yields the links
-with `Link.subnet_routes`.
+Sends one RTM_GETROUTE per address of links that share a subnet, or of which a part has a more specific route by another
+link, and one more per subnet without a source address. On other hosts, which are most, no request is sent. Returns the
+links with `Link.subnet_routes`.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from nictop.probe.records import Link, SubnetRoute, Unreadable
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 MAX_LOOKUPS = 256
-"""Per inventory; hosts with more addresses in shared subnets get a note in `Link.unreadable`."""
-MIN_ADDRESSES = 4
-"""A smaller subnet (/31, /32) has no others in it."""
-NO_ROUTE = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES)
-"""What the kernel answers when there is no route, and for routes of the types unreachable and prohibit."""
+"""Per inventory; for further addresses the reason is in `Link.unreadable`."""
+MIN_SUBNET_ADDRESSES = 4
+"""Smaller subnets (/31, /32) are ignored: there is no third host in them."""
+NO_ROUTE_ERRNOS = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES)
+"""Replies without a route, and for routes of the types unreachable and prohibit."""
 
 
 @dataclass(frozen=True)
 class NarrowRoute:
-    """An IPv4 route that may be for a part of a link's subnet."""
+    """An IPv4 route that may be more specific than the subnet of a link."""
 
     first: int
-    """Its first address."""
+    """First address, as an integer."""
     prefix_length: int
     ifindexes: tuple[int, ...]
-    """Of the links that it leaves by."""
+    """Outgoing links."""
 
     @property
     def last(self) -> int:
@@ -44,7 +44,7 @@ class NarrowRoute:
 
 @dataclass(frozen=True)
 class LinkSubnet:
-    """A subnet and who is in it; addresses as numbers."""
+    """A subnet and the addresses of links in it; `first` and `last` as integers."""
 
     family: str
     first: int
@@ -55,18 +55,19 @@ class LinkSubnet:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Routes to ask for: to one peer, from each of some addresses."""
+    """Route requests for one peer, from each of some addresses."""
 
     family: str
     peer: str
     members: list[tuple[int, str]]
     """(ifindex, address)"""
     narrower: str = ""
+    """The more specific route, ``198.51.100.64/26``."""
 
 
 def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = ()) -> tuple[Link, ...]:
-    """The links, those that share a subnet, or of which one of the routes in `narrow` takes a part, with the routes to
-    a peer there. Never raises OSError."""
+    """The links; those that share a subnet, or of which a route in `narrow` is for a part, have the routes to a peer
+    there. Never raises OSError."""
     wanted = [
         Lookup(subnet.family, peer, subnet.members)
         for subnet in shared_subnets(links)
@@ -110,48 +111,47 @@ def with_subnet_routes(links: tuple[Link, ...], narrow: Iterable[NarrowRoute] = 
 
 
 def narrower_lookups(links: Iterable[Link], narrow: Iterable[NarrowRoute]) -> Iterator[Lookup]:
-    """For each of the routes that is for a part of the subnet of a link and leaves by another one: its first address
-    that is not this host's."""
-    known = [link for link in links if link.addresses]
-    own = {number(one.family, one.address) for link in known for one in link.addresses if one.family == "ipv4"}
-    subnets = [
-        (link.ifindex, address.address, span)
-        for link in known
-        if link.flags & IFF_UP and link.carrier and link.master is None
-        for address in link.addresses
-        if address.family == "ipv4" and address.scope == "global"
-        if (span := subnet_span("ipv4", address.address, address.prefix_length)) is not None
-    ]
+    """For each route that is more specific than the subnet of a link and has another outgoing link: its first address
+    that is not an address of this host."""
+    links = tuple(links)
+    own = own_addresses(links, "ipv4")
+    members_of_subnets = [member for member in subnet_members(links) if member[0] == "ipv4"]
     for route in narrow:
         members = [
             (ifindex, address)
-            for ifindex, address, span in subnets
-            if span[0] <= route.first and route.last <= span[1] and ifindex not in route.ifindexes
+            for _, first, last, ifindex, address in members_of_subnets
+            if first <= route.first and route.last <= last and ifindex not in route.ifindexes
         ]
-        peers = range(route.first + (route.last - route.first >= MIN_ADDRESSES - 1), route.last + 1)
+        peers = range(route.first + (route.last - route.first >= MIN_SUBNET_ADDRESSES - 1), route.last + 1)
         peer = next((one for one in peers if one not in own), None)
         if members and peer is not None:
-            first, written = (socket.inet_ntoa(one.to_bytes(4, "big")) for one in (route.first, peer))
-            yield Lookup("ipv4", written, members, f"{first}/{route.prefix_length}")
+            network, host = (socket.inet_ntoa(one.to_bytes(4, "big")) for one in (route.first, peer))
+            yield Lookup("ipv4", host, members, f"{network}/{route.prefix_length}")
+
+
+def subnet_members(links: Iterable[Link]) -> Iterator[tuple[str, int, int, int, str]]:
+    """(family, first and last address of the subnet, ifindex, address) of each global address of a link that is up, has
+    a carrier and no master."""
+    for link in links:
+        if link.flags & IFF_UP and link.carrier and link.master is None:
+            for address in link.addresses:
+                span = subnet_span(address.family, address.address, address.prefix_length)
+                if address.scope == "global" and span is not None:
+                    yield address.family, *span, link.ifindex, address.address
 
 
 def shared_subnets(links: Iterable[Link]) -> list[LinkSubnet]:
-    """Subnets that two links have addresses in. Of a subnet inside another one, those of the outer one are members,
-    too: the subnets of two addresses are disjoint or one contains the other."""
-    by_span: dict[tuple[str, int, int], LinkSubnet] = {}
-    for link in links:
-        if not link.flags & IFF_UP or not link.carrier or link.master is not None:
-            continue
-        for address in link.addresses:
-            span = subnet_span(address.family, address.address, address.prefix_length)
-            if address.scope == "global" and span is not None:
-                subnet = by_span.setdefault((address.family, *span), LinkSubnet(address.family, *span))
-                subnet.members.append((link.ifindex, address.address))
-    return list(_shared(sorted(by_span.values(), key=lambda one: (one.family, one.first, -one.last))))
+    """Subnets in which two links have addresses. A subnet inside another one also has the members of the outer one:
+    two subnets are either disjoint or one contains the other."""
+    subnets: dict[tuple[str, int, int], LinkSubnet] = {}
+    for family, first, last, ifindex, address in subnet_members(links):
+        subnet = subnets.setdefault((family, first, last), LinkSubnet(family, first, last))
+        subnet.members.append((ifindex, address))
+    return list(_shared(sorted(subnets.values(), key=lambda one: (one.family, one.first, -one.last))))
 
 
 def _shared(subnets: Iterable[LinkSubnet]) -> Iterator[LinkSubnet]:
-    """`subnets`: each one after those that contain it."""
+    """`subnets` in an order in which each one follows those that contain it."""
     outer: list[LinkSubnet] = []
     for subnet in subnets:
         while outer and (outer[-1].family != subnet.family or outer[-1].last < subnet.first):
@@ -163,22 +163,27 @@ def _shared(subnets: Iterable[LinkSubnet]) -> Iterator[LinkSubnet]:
 
 
 def subnet_span(family: str, address: str, prefix_length: int) -> tuple[int, int] | None:
-    """First and last address of its subnet; None: nobody else can be in it."""
+    """First and last address of a subnet as integers; None for subnets that are ignored."""
     bits = 8 * len(packed(family, address))
     size = 1 << max(0, bits - prefix_length)
-    if prefix_length <= 0 or size < MIN_ADDRESSES:
+    if prefix_length <= 0 or size < MIN_SUBNET_ADDRESSES:
         return None
     first = int.from_bytes(packed(family, address), "big") & ~(size - 1)
     return first, first + size - 1
 
 
 def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
-    """A gateway in the subnet, else its first address, that no link has itself; None: this host has all of them."""
-    known = [link for link in links if link.addresses]
-    own = {number(one.family, one.address) for link in known for one in link.addresses if one.family == subnet.family}
-    gateways = {route.gateway for link in known for route in link.default_routes if route.gateway is not None}
-    written = ":" if subnet.family == "ipv6" else "."
-    numbers = sorted(number(subnet.family, one) for one in gateways if written in one)
+    """A gateway in the subnet, else its first address, that is not an address of this host; None: there is none."""
+    links = tuple(links)
+    own = own_addresses(links, subnet.family)
+    gateways = {
+        route.gateway
+        for link in links
+        for route in (link.default_routes if link.addresses else ())
+        if route.gateway is not None
+    }
+    separator = ":" if subnet.family == "ipv6" else "."
+    numbers = sorted(number(subnet.family, one) for one in gateways if separator in one)
     inside = (one for one in numbers if subnet.first < one < subnet.last)
     others = range(subnet.first + 1, min(subnet.last, subnet.first + 2 + len(own)))
     free = next((one for one in (*inside, *others) if one not in own), None)
@@ -186,6 +191,11 @@ def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
         return None
     size = 16 if subnet.family == "ipv6" else 4
     return socket.inet_ntop(FAMILIES[subnet.family], free.to_bytes(size, "big"))
+
+
+def own_addresses(links: Iterable[Link], family: str) -> set[int]:
+    """The addresses of this host, as integers."""
+    return {number(family, one.address) for link in links for one in link.addresses if one.family == family}
 
 
 def packed(family: str, address: str) -> bytes:
@@ -197,12 +207,12 @@ def number(family: str, address: str) -> int:
 
 
 def outgoing_link(netlink: NetlinkSocket, family: str, peer: str, source: str | None) -> int | None:
-    """ifindex of the link by which packets to `peer` leave; None: no route."""
+    """ifindex of the outgoing link for packets to `peer`; None: no route."""
     query = route_query(FAMILIES[family], packed(family, peer), packed(family, source) if source else None)
     try:
         replies = netlink.request(RTM_GETROUTE, query)
     except OSError as error:
-        if error.errno in NO_ROUTE:
+        if error.errno in NO_ROUTE_ERRNOS:
             return None
         raise
     return next((parse_outgoing_link(payload) for _, payload in replies), None)

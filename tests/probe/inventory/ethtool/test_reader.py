@@ -1,5 +1,5 @@
-"""ethtool: a captured guest, this machine and live namespaces against what the ethtool command prints; the ioctl
-against netlink; and bytes that no kernel would send."""
+"""ethtool: a captured guest, this machine and namespaces against the output of the ethtool command; ioctl against
+netlink; and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ from nictop.probe.inventory.ethtool import ioctl as ethtool_ioctl
 from nictop.probe.inventory.ethtool import messages as ethtool_messages
 from nictop.probe.inventory.ethtool import reader as ethtool
 from nictop.probe.inventory.links.reader import read_links
-from nictop.probe.kernel.netlink import NetlinkError, NetlinkSocket, iterate, pack, pack_text, pack_u32
+from nictop.probe.kernel.netlink import (
+    NETLINK_GENERIC,
+    NetlinkError,
+    NetlinkSocket,
+    iterate,
+    pack,
+    pack_text,
+    pack_u32,
+)
 from nictop.probe.records import (
     Channels,
     Ethtool,
@@ -46,17 +54,17 @@ Capture = Callable[[str], Path]
 
 
 def captured(root: Path) -> Callable[[int], Ethtool]:
-    """ifindex → the record that the guest's netlink messages make."""
-    said = json.loads((root / "netlink.json").read_text())["ethtool"]
-    strings = ethtool_messages.parse_string_sets(dict(iterate(bytes.fromhex(said.pop("strings")[0]))))
-    answers = {}
-    for part, bodies in said.items():
-        answers[part] = ethtool.CommandReplies()
+    """ifindex → the record of the guest's netlink messages."""
+    messages = json.loads((root / "netlink.json").read_text())["ethtool"]
+    strings = ethtool_messages.parse_string_sets(dict(iterate(bytes.fromhex(messages.pop("strings")[0]))))
+    replies = {}
+    for part, bodies in messages.items():
+        replies[part] = ethtool.CommandReplies()
         for body in bodies:
-            ethtool.add(answers[part], bytes.fromhex(body))
+            ethtool.add_reply(replies[part], bytes.fromhex(body))
 
     def record(ifindex: int) -> Ethtool:
-        values: dict[str, Any] = {part: ethtool.part_of(part, ifindex, answers, strings) for part in ethtool.PARTS}
+        values: dict[str, Any] = {part: ethtool.part_of(part, ifindex, replies, strings) for part in ethtool.PARTS}
         unreadable = {part: value for part, value in values.items() if isinstance(value, Unreadable)}
         return Ethtool(**{part: v for part, v in values.items() if part not in unreadable}, unreadable=unreadable)
 
@@ -73,7 +81,7 @@ def test_a_captured_guest_agrees_with_ethtool(capture: Capture, name: str, ifind
         assert why == Unreadable("not_offered", "EOPNOTSUPP"), part
 
 
-def test_captured_parts_that_no_driver_hides(capture: Capture) -> None:
+def test_captured_parts_of_each_driver(capture: Capture) -> None:
     record = captured(capture("guest"))
     assert record(3).private_flags == {"legacy-rx": False}
     assert record(3).pause == Pause(autonegotiation=True, rx=True, tx=True)
@@ -85,23 +93,23 @@ def test_captured_parts_that_no_driver_hides(capture: Capture) -> None:
 
 
 def run_ethtool(name: str, namespace: Namespace | None = None) -> Said:
-    """What the command prints here, or in a namespace."""
+    """The output of the command here, or in a namespace."""
 
-    def said(option: str) -> str:
+    def output(option: str) -> str:
         argv = ["ethtool", *([option] if option else []), name]
         if namespace is not None:
             return namespace.run(argv, check=False)
         return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
     def complete(option: str) -> str:
-        text = said(option)
+        text = output(option)
         return "" if re.fullmatch(r"[^\n]*:\n+", text) else text
 
     return complete
 
 
 def assert_command(links: tuple[Link, ...], namespace: Namespace | None = None) -> None:
-    """Every link against the installed command."""
+    """Compare every link with the output of the installed command."""
     if shutil.which("ethtool") is None:
         pytest.skip("the ethtool command is not installed")
     read = functools.partial(ethtool.read_ethtool, links)
@@ -109,10 +117,10 @@ def assert_command(links: tuple[Link, ...], namespace: Namespace | None = None) 
     assert trouble is None
     assert set(records) == {link.ifindex for link in links}
     for link in links:
-        record, said = records[link.ifindex], run_ethtool(link.name, namespace)
-        assert_driver(record, said("-i"))
-        assert_ethtool(record, said)
-        lines = re.findall(r"^ {5}(.*): (\d+)$", said("-S"), re.MULTILINE)
+        record, output = records[link.ifindex], run_ethtool(link.name, namespace)
+        assert_driver(record, output("-i"))
+        assert_ethtool(record, output)
+        lines = re.findall(r"^ {5}(.*): (\d+)$", output("-S"), re.MULTILINE)
         assert record.driver_counter_names == tuple(name for name, _ in lines)
         assert record.driver_counters is not None
         assert all(ours <= int(value) for ours, (_, value) in zip(record.driver_counters, lines, strict=True))
@@ -136,7 +144,7 @@ def test_a_namespace_agrees_with_ethtool(namespace: Namespace) -> None:
     assert_command(namespace.inside(read_links)[0], namespace)
 
 
-def test_a_vanished_link_says_so() -> None:
+def test_a_removed_link() -> None:
     gone = Link(ifindex=2**31 - 5, name="gone0", type=1, flags=0, operstate="down", carrier=None, mtu=1500)
     records, trouble = ethtool.read_ethtool([gone])
     assert trouble is None
@@ -150,8 +158,8 @@ def control() -> Iterator[socket.socket]:
         yield opened
 
 
-def test_the_ioctl_fall_backs_say_what_netlink_says(control: socket.socket) -> None:
-    """What a kernel before 5.6 would be asked, asked of this one."""
+def test_ioctl_and_netlink_agree(control: socket.socket) -> None:
+    """The requests for kernels before 5.6, sent to this one."""
     links = read_links()[0]
     records, _ = ethtool.read_ethtool(links)
     compared = 0
@@ -163,7 +171,7 @@ def test_the_ioctl_fall_backs_say_what_netlink_says(control: socket.socket) -> N
             if part == "coalescing" and isinstance(ours, dict):
                 theirs = {key: value for key, value in theirs.items() if value}
             if part == "state" and theirs.detected is None:
-                continue  # the ioctl has a yes or a no only
+                continue  # the ioctl has no value for an unknown state
             if theirs is None:
                 assert isinstance(ours, Unreadable), (link.name, part)
                 continue
@@ -172,10 +180,10 @@ def test_the_ioctl_fall_backs_say_what_netlink_says(control: socket.socket) -> N
     assert compared >= 3
 
 
-def test_link_settings_of_the_ioctl_carry_modes() -> None:
-    """struct ethtool_link_settings of a 10 GbE port, as linux/ethtool.h lays it out."""
+def test_link_modes_of_the_ioctl() -> None:
+    """struct ethtool_link_settings of a 10 GbE port."""
     maps = (1 << 12 | 1 << 43 | 1 << 6, 1 << 12 | 1 << 43, 0)
-    value = ethtool_ioctl.LINK_SETTINGS.pack(0x4C, 10000, 1, 3, 0, 1, 0, 0, 0, 3, 0)
+    value = ethtool_ioctl.LINK_SETTINGS.pack(ethtool_ioctl.ETHTOOL_GLINKSETTINGS, 10000, 1, 3, 0, 1, 0, 0, 0, 3, 0)
     for bits in maps:
         value += struct.pack("=3I", *(bits >> shift & 0xFFFFFFFF for shift in (0, 32, 64)))
     assert ethtool_ioctl.parse_settings(value) == LinkSettings(
@@ -191,7 +199,7 @@ def test_link_settings_of_the_ioctl_carry_modes() -> None:
 
 
 class FailingDump:
-    """A netlink socket whose dumps end at a device that has gone to sleep; single requests go on to the kernel."""
+    """A netlink socket whose dumps fail, as at a suspended device; single requests are passed on to the kernel."""
 
     def __init__(self, real: NetlinkSocket, number: int) -> None:
         self.real, self.number, self.single = real, number, 0
@@ -203,13 +211,16 @@ class FailingDump:
         return self.real.generic(family, command, attributes)
 
 
-def test_a_dump_that_one_device_breaks_is_asked_device_by_device() -> None:
+def test_a_failed_dump_is_replaced_by_one_request_per_device() -> None:
     links = read_links()[0]
     ifindexes = [link.ifindex for link in links]
-    with NetlinkSocket(16) as real:
+    with NetlinkSocket(NETLINK_GENERIC) as real:
         broken: Any = FailingDump(real, errno.ENODEV)
         for part, command, flags in ethtool.COMMANDS:
-            whole, single = ethtool.ask(real, command, flags, ifindexes), ethtool.ask(broken, command, flags, ifindexes)
+            whole, single = (
+                ethtool.request_all(real, command, flags, ifindexes),
+                ethtool.request_all(broken, command, flags, ifindexes),
+            )
             assert {i: a for i, a in single.found.items() if part != "pause"} == {
                 i: a for i, a in whole.found.items() if part != "pause"
             }
@@ -218,36 +229,38 @@ def test_a_dump_that_one_device_breaks_is_asked_device_by_device() -> None:
         assert broken.single == len(ethtool.COMMANDS) * len(ifindexes)
 
 
-def test_a_command_this_kernel_does_not_know_is_missing_and_a_wedged_driver_ends_all() -> None:
-    with NetlinkSocket(16) as real:
+def test_an_unknown_command_is_missing_and_a_hanging_driver_raises() -> None:
+    with NetlinkSocket(NETLINK_GENERIC) as real:
         unknown: Any = FailingDump(real, errno.EOPNOTSUPP)
-        assert ethtool.ask(unknown, 15, 1, [1]) == ethtool.CommandReplies(known=False)
-        wedged: Any = FailingDump(real, errno.ETIMEDOUT)
+        assert ethtool.request_all(unknown, ethtool.ETHTOOL_MSG_RINGS_GET, 1, [1]) == ethtool.CommandReplies(
+            known=False
+        )
+        hanging: Any = FailingDump(real, errno.ETIMEDOUT)
         with pytest.raises(NetlinkError):
-            ethtool.ask(wedged, 15, 1, [1])
+            ethtool.request_all(hanging, ethtool.ETHTOOL_MSG_RINGS_GET, 1, [1])
 
 
-def test_without_netlink_the_ioctl_serves_and_the_rest_is_named(control: socket.socket) -> None:
+def test_without_netlink_the_ioctl_is_used(control: socket.socket) -> None:
     link = next(link for link in read_links()[0] if link.name == "lo")
     why = Unreadable("missing", "generic netlink ethtool: ENOENT")
-    record = ethtool.read_one(control, link, {}, {}, module=None, trouble=why)
+    record = ethtool.read_link(control, link, {}, {}, module=None, trouble=why)
     assert record.features is not None
     assert {record.unreadable[part] for part in ("fec", "eee", "private_flags")} == {why}
     assert record.unreadable["rings"] == Unreadable("not_offered", "SIOCETHTOOL: EOPNOTSUPP")
 
 
-def test_a_wedged_driver_is_not_asked_again_by_ioctl(control: socket.socket) -> None:
+def test_no_ioctl_is_sent_to_a_hanging_driver(control: socket.socket) -> None:
     link = next(link for link in read_links()[0] if link.name == "lo")
     why = Unreadable("failed", "generic netlink ethtool: ETIMEDOUT")
-    record = ethtool.read_one(control, link, {}, {}, module=None, trouble=why)
+    record = ethtool.read_link(control, link, {}, {}, module=None, trouble=why)
     assert record.features is None
     assert set(record.unreadable.values()) == {why}
 
 
-def test_an_ordinary_user_is_told_what_needs_root() -> None:
-    """Only a link with a device has a module to ask for; the kernel refuses before it asks the driver."""
+def test_the_module_needs_root() -> None:
+    """Requested only of links with a device; the kernel checks the permission before the driver is called."""
     if os.geteuid() != 0:
-        pytest.skip("takes rights away, which only root has")
+        pytest.skip("only root can drop privileges")
     links = [link for link in read_links()[0] if link.bus is not None]
     if not links:
         pytest.skip("no link with a device here")
@@ -260,19 +273,21 @@ def test_an_ordinary_user_is_told_what_needs_root() -> None:
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        said = json.loads(pipe.read())
+        reason = json.loads(pipe.read())
     assert os.waitpid(child, 0)[1] == 0
-    assert said == {"reason": "needs_root", "detail": "MODULE_EEPROM_GET: EPERM"}
+    assert reason == {"reason": "needs_root", "detail": "MODULE_EEPROM_GET: EPERM"}
 
 
 def numbered(first: int, last: int) -> dict[int, bytes]:
-    """u32 attributes whose values are a hundred times their own number, so that no two can be mixed up."""
+    """u32 attributes, each with the value of a hundred times its own number."""
     return {kind: struct.pack("=I", 100 * kind) for kind in range(first, last + 1)}
 
 
-def test_each_attribute_of_rings_and_channels_has_its_place() -> None:
+def test_attributes_of_rings_and_channels() -> None:
     """Order of linux/ethtool_netlink.h."""
-    assert ethtool_messages.parse_rings(numbered(2, 10) | {11: b"\2"}) == Rings(
+    assert ethtool_messages.parse_rings(
+        numbered(2, 10) | {ethtool_messages.ETHTOOL_A_RINGS_TCP_DATA_SPLIT: b"\2"}
+    ) == Rings(
         max_rx=200,
         max_rx_mini=300,
         max_rx_jumbo=400,
@@ -289,8 +304,8 @@ def test_each_attribute_of_rings_and_channels_has_its_place() -> None:
     )
 
 
-def test_each_attribute_of_coalescing_has_its_name() -> None:
-    """Order of linux/ethtool_netlink.h, words of ``ethtool -c``."""
+def test_attributes_of_coalescing() -> None:
+    """Order of linux/ethtool_netlink.h, names of ``ethtool -c``."""
     parsed = ethtool_messages.parse_coalescing(numbered(2, 28))
     rx = {"rx-usecs": 200, "rx-frames": 300, "rx-usecs-irq": 400, "rx-frames-irq": 500}
     tx = {"tx-usecs": 600, "tx-frames": 700, "tx-usecs-irq": 800, "tx-frames-irq": 900}
@@ -303,8 +318,9 @@ def test_each_attribute_of_coalescing_has_its_name() -> None:
     assert parsed == rx | tx | adaptive | low | high | cqe | aggregation
 
 
-def test_a_feature_is_fixed_when_it_is_not_in_hardware_or_never_changes() -> None:
-    attributes = {2: bitset(0b0111), 3: bitset(0b0101), 4: bitset(0b0011), 5: bitset(0b0100)}
+def test_fixed_features() -> None:
+    values = (0b0111, 0b0101, 0b0011, 0b0100)
+    attributes = dict(zip(ethtool_messages.FEATURE_BITSETS, map(bitset, values), strict=True))
     assert ethtool_messages.parse_features(attributes, ("a", "b", "c", "d", "")) == (
         Feature("a", active=True, wanted=True, fixed=False),
         Feature("b", active=True, wanted=False, fixed=False),
@@ -313,27 +329,28 @@ def test_a_feature_is_fixed_when_it_is_not_in_hardware_or_never_changes() -> Non
     )
 
 
-def test_further_rss_contexts_do_not_replace_the_default_one() -> None:
-    """A dump of RSS_GET sends context 0 first, then those that somebody has added."""
-    device = pack(1, pack_u32(ethtool.HEADER_INDEX, 7))
-    answers = ethtool.CommandReplies()
-    ethtool.add(answers, device + pack(4, as_words(0, 4)))
-    ethtool.add(answers, device + pack_u32(2, 1) + pack(4, as_words(5, 4)))
-    assert ethtool_messages.parse_rss(answers.found[7], ()).indirection == (0, 0, 0, 0)
+def test_only_the_default_rss_context_is_kept() -> None:
+    """A dump of ETHTOOL_MSG_RSS_GET has context 0 first, then those that were added."""
+    device = pack(ethtool.ETHTOOL_A_HEADER, pack_u32(ethtool.ETHTOOL_A_HEADER_DEV_INDEX, 7))
+    replies = ethtool.CommandReplies()
+    ethtool.add_reply(replies, device + pack(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(0, 4)))
+    other = pack_u32(2, 1) + pack(ethtool_messages.ETHTOOL_A_RSS_INDIR, as_words(5, 4))
+    ethtool.add_reply(replies, device + other)
+    assert ethtool_messages.parse_rss(replies.found[7], ()).indirection == (0, 0, 0, 0)
 
 
 def bitset(value: int, mask: int | None = None, words: int = 3) -> bytes:
     """A compact bitset."""
-    body = pack_u32(2, words * 32) + pack(4, as_words(value, words))
-    return body if mask is None else body + pack(5, as_words(mask, words))
+    body = pack_u32(2, words * 32) + pack(ethtool_messages.ETHTOOL_A_BITSET_VALUE, as_words(value, words))
+    return body if mask is None else body + pack(ethtool_messages.ETHTOOL_A_BITSET_MASK, as_words(mask, words))
 
 
 def as_words(value: int, count: int) -> bytes:
     return struct.pack(f"={count}I", *(value >> 32 * word & 0xFFFFFFFF for word in range(count)))
 
 
-def test_messages_of_hardware_that_is_not_here() -> None:
-    """FEC, link state, RSS key and autonegotiated modes, laid out as in linux/ethtool_netlink.h."""
+def test_messages_of_other_hardware() -> None:
+    """FEC, link state, RSS key and autonegotiated modes, by the numbers of linux/ethtool_netlink.h."""
     assert ethtool_messages.parse_fec({2: bitset(1 << 50 | 1 << 51), 3: b"\1", 4: struct.pack("=I", 50)}) == Fec(
         configured=("RS", "BASER"), automatic=True, active="RS"
     )
@@ -357,7 +374,7 @@ def test_messages_of_hardware_that_is_not_here() -> None:
     assert (settings.partner, settings.speed) == (("1000baseT/Full",), None)
 
 
-def test_private_flags_bring_their_names() -> None:
+def test_private_flags_with_names() -> None:
     bits = b"".join(
         pack(1, pack_u32(1, index) + pack_text(2, name) + (pack(3, b"") if value else b""))
         for index, (name, value) in enumerate({"legacy-rx": False, "link-down-on-close": True}.items())
@@ -365,18 +382,23 @@ def test_private_flags_bring_their_names() -> None:
     assert ethtool_messages.parse_private_flags({2: pack(3, bits)}) == {"legacy-rx": False, "link-down-on-close": True}
 
 
-def test_strings_of_the_ioctl_are_cut_at_their_room() -> None:
-    value = struct.pack("=III", 0x1B, 1, 1000) + b"rx_packets".ljust(32, b"\0") + b"  giant hdr".ljust(32, b"\0") + b"x"
+def test_strings_and_counters_of_the_ioctl_are_limited_by_the_buffer() -> None:
+    value = (
+        struct.pack("=III", ethtool_ioctl.ETHTOOL_GSTRINGS, 1, 1000)
+        + b"rx_packets".ljust(32, b"\0")
+        + b"  giant hdr".ljust(32, b"\0")
+        + b"x"
+    )
     assert ethtool_ioctl.parse_strings(value) == ("rx_packets", "  giant hdr")
-    assert ethtool_ioctl.parse_driver_counters(struct.pack("=IIQ", 0x1D, 9, 2**63)) == (2**63,)
+    assert ethtool_ioctl.parse_driver_counters(struct.pack("=IIQ", ethtool_ioctl.ETHTOOL_GSTATS, 9, 2**63)) == (2**63,)
 
 
-attributes_of_anything = st.dictionaries(st.integers(1, 30), st.binary(max_size=60))
+any_attributes = st.dictionaries(st.integers(1, 30), st.binary(max_size=60))
 
 
-@given(attributes_of_anything, st.lists(st.text(max_size=5), max_size=70))
-def test_any_attributes_are_records(attributes: dict[int, bytes], names: list[str]) -> None:
-    for part, parse in ethtool.SIMPLE.items():
+@given(any_attributes, st.lists(st.text(max_size=5), max_size=70))
+def test_any_attributes_can_be_parsed(attributes: dict[int, bytes], names: list[str]) -> None:
+    for part, parse in ethtool.PARSERS.items():
         assert not isinstance(parse(attributes), Module), part
     settings = ethtool_messages.parse_link_modes(attributes, names, ethtool_messages.parse_link_info(attributes))
     assert settings.speed is None or settings.speed > 0
@@ -388,24 +410,25 @@ def test_any_attributes_are_records(attributes: dict[int, bytes], names: list[st
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_ioctl_answers(data: bytes) -> None:
+def test_any_bytes_of_the_ioctl_can_be_parsed(data: bytes) -> None:
     assert len(ethtool_ioctl.parse_strings(data)) <= len(data) // 32
     assert len(ethtool_ioctl.parse_driver_counters(data)) <= len(data) // 8
     assert isinstance(ethtool_ioctl.parse_driver(data).driver, str)
     assert all("base" in mode or mode.startswith("bit ") for mode in ethtool_ioctl.parse_settings(data).supported)
-    answers = ethtool.CommandReplies()
-    ethtool.add(answers, data)
-    assert answers.refused == {}
+    replies = ethtool.CommandReplies()
+    ethtool.add_reply(replies, data)
+    assert replies.refused == {}
 
 
 @pytest.mark.parametrize(
-    ("bits", "words"),
+    ("bits", "fields"),
     [(0x30, ("addresses",)), (0xF0, ("addresses", "ports")), (0, ()), (0x80000000, ("other",)), (0x40, ("ports",))],
 )
-def test_what_udp_is_spread_by(bits: int, words: tuple[str, ...]) -> None:
-    assert ethtool_ioctl.parse_flow_hash(struct.pack("=IIQ", 0x29, 0x02, bits) + bytes(176)) == words
+def test_udp_hash(bits: int, fields: tuple[str, ...]) -> None:
+    value = struct.pack("=IIQ", ethtool_ioctl.ETHTOOL_GRXFH, ethtool_ioctl.UDP_V4_FLOW, bits) + bytes(176)
+    assert ethtool_ioctl.parse_flow_hash(value) == fields
 
 
 @given(st.binary(max_size=40))
-def test_any_flow_hash_is_words(value: bytes) -> None:
+def test_any_flow_hash_can_be_parsed(value: bytes) -> None:
     assert set(ethtool_ioctl.parse_flow_hash(value)) <= {"addresses", "ports", "other"}

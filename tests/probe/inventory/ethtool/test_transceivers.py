@@ -1,4 +1,4 @@
-"""Transceivers: EEPROM images made byte by byte after SFF-8472, SFF-8636 and CMIS, and images that are noise."""
+"""Transceivers: EEPROM images according to SFF-8472, SFF-8636 and CMIS, and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nictop.probe.inventory.ethtool.transceivers import (
 
 
 def image(values: Mapping[int, object], start: int = 0) -> bytes:
-    """128 bytes with the given bytes at the offsets the standard counts them from."""
+    """128 bytes with the given values at the offsets of the standard; `start`: offset of the first byte."""
     data = bytearray(128)
     for offset, value in values.items():
         piece = bytes([value]) if isinstance(value, int) else value
@@ -73,7 +73,7 @@ def test_a_temperature_below_zero() -> None:
     assert module.temperature == -9.5
 
 
-def test_an_externally_calibrated_sfp_uses_its_factors() -> None:
+def test_an_externally_calibrated_sfp() -> None:
     """SFF-8472 9.5: value = slope × raw + offset, received power by a polynomial."""
     lower = image({92: 0x58})[92:93]
     sfp = SFP_SR[:92] + lower + SFP_SR[93:]
@@ -91,7 +91,7 @@ def test_an_externally_calibrated_sfp_uses_its_factors() -> None:
     assert_close((lane.rx_power, lane.tx_power, lane.bias), (0.41, 0.498, 12.02))
 
 
-def test_a_direct_attach_cable_has_a_length_and_no_light() -> None:
+def test_a_direct_attach_cable_has_a_length_and_no_diagnostics() -> None:
     assert modules.pages_to_read(SFP_DAC) == ()
     module = parse_module({LOWER: SFP_DAC})
     assert module is not None
@@ -110,8 +110,8 @@ def test_a_direct_attach_cable_has_a_length_and_no_light() -> None:
         ({2: 0x80}, "unknown"),
     ],
 )
-def test_what_an_sfp_is_made_of(codes: dict[int, int], medium: str) -> None:
-    """BASE-T, active optical, active copper, and what says nothing."""
+def test_medium_of_an_sfp(codes: dict[int, int], medium: str) -> None:
+    """BASE-T, active optical, active copper, and unknown."""
     module = parse_module({LOWER: image({0: 0x03} | codes)})
     assert module is not None
     assert module.medium == medium
@@ -156,7 +156,7 @@ def test_a_passive_qsfp_cable_has_registers_but_no_measurements() -> None:
     assert (module.temperature, module.voltage, module.lanes) == (None, None, ())
 
 
-def test_a_qsfp_that_does_not_measure_sent_power_says_none() -> None:
+def test_a_qsfp_without_measurement_of_transmitted_power() -> None:
     module = parse_module({LOWER: QSFP_LOWER, UPPER: qsfp_upper(b220=0x08)})
     assert module is not None
     assert {lane.tx_power for lane in module.lanes} == {None}
@@ -206,7 +206,7 @@ def test_names_never_carry_control_characters() -> None:
     assert (module.vendor, module.part) == ("Evil\ufffd[31m\ufffd", "")
 
 
-kinds = st.sampled_from(sorted(modules.SFP + modules.QSFP + modules.CMIS))
+kinds = st.sampled_from(sorted(modules.SFP_IDENTIFIERS + modules.QSFP_IDENTIFIERS + modules.CMIS_IDENTIFIERS))
 
 
 @given(

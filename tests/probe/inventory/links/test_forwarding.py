@@ -1,4 +1,4 @@
-"""Forwarding tables: a namespace against ``bridge fdb``, entries that do not count, floods, messages of any bytes."""
+"""Forwarding tables: a namespace against ``bridge fdb``, ignored entries, large tables, arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ found, trouble = read_forwarding(read_links()[0], [])
 assert trouble is None, trouble
 print(json.dumps(found, default=vars))
 """
-PRETEND = """
+READ_AS_PHYSICAL_FUNCTION = """
 from dataclasses import replace
 from nictop.probe.inventory.links.forwarding import read_forwarding
 from nictop.probe.inventory.links.reader import read_links
@@ -76,21 +76,21 @@ def test_a_bridge_in_a_namespace_agrees_with_bridge_fdb(namespace: Namespace) ->
         namespace.run(["bridge", "fdb", "add", *entry.split()])
     names = {one["ifname"]: one["ifindex"] for one in json.loads(namespace.run(["ip", "-j", "link"]))}
     found = inside(namespace)
-    said = [
+    expected = [
         entry
         for entry in json.loads(namespace.run(["bridge", "-j", "fdb"]))
         if entry["ifname"] == "port0" and "self" not in entry["flags"] and not int(entry["mac"][:2], 16) & 1
     ]
-    assert len(said) >= 2
+    assert len(expected) >= 2
     assert {(entry.ifindex, entry.address, entry.master, entry.permanent) for entry in found} == {
-        (names["port0"], entry["mac"], names["br0"], entry["state"] == "permanent") for entry in said
+        (names["port0"], entry["mac"], names["br0"], entry["state"] == "permanent") for entry in expected
     }
     assert {entry.self_entry for entry in found} == {False}
     assert ForwardingEntry(names["port0"], "52:54:00:00:aa:01", False, names["br0"], False) in found
 
 
 def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
-    """A link of this namespace stands for a physical function: its own entries come, those of others do not."""
+    """A link in place of a physical function: its own entries are read, those of other links are not."""
     if shutil.which("bridge") is None:
         pytest.skip("no bridge command")
     namespace.silence()
@@ -98,16 +98,16 @@ def test_the_table_of_a_device_itself(namespace: Namespace) -> None:
     for name in ("pf0", "far0"):
         namespace.run(["bridge", "fdb", "add", "52:54:00:00:aa:02", "dev", name, "self", "permanent"])
     ifindex = namespace.inside(lambda: socket.if_nametoindex("pf0"))
-    found = namespace.python(PRETEND)
+    found = namespace.python(READ_AS_PHYSICAL_FUNCTION)
     entry = ForwardingEntry(ifindex, "52:54:00:00:aa:02", True, None, True)
     assert found.strip() == str(((entry,), None))
 
 
-def test_nobody_is_asked_without_a_port_or_a_physical_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(*_: object) -> None:
-        raise AssertionError("the kernel was asked")
+def test_no_request_without_a_port_or_a_physical_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unexpected(*_: object) -> None:
+        raise AssertionError("a request was sent")
 
-    monkeypatch.setattr(forwarding, "NetlinkSocket", asked)
+    monkeypatch.setattr(forwarding, "NetlinkSocket", unexpected)
     assert read_forwarding([link(1), link(2, "bridge"), link(3, master=9)], []) == ((), None)
 
 
@@ -126,7 +126,7 @@ def test_ports_and_physical_functions(capture: Callable[[str], Path]) -> None:
     assert physical_links(links, functions) == {6}
 
 
-def test_entries_and_what_is_none() -> None:
+def test_relevant_and_ignored_entries() -> None:
     assert parse_entry(message(more=pack_u32(NDA_MASTER, 2))) == ForwardingEntry(3, "52:54:00:00:aa:01", False, 2)
     assert parse_entry(message(state=NUD_PERMANENT, flags=NTF_SELF)) == ForwardingEntry(
         3, "52:54:00:00:aa:01", True, None, True
@@ -137,8 +137,8 @@ def test_entries_and_what_is_none() -> None:
     assert parse_entry(message(ifindex=0)) is None
 
 
-class Flood(NetlinkSocket):
-    """A kernel that knows `size` addresses on port 3; nothing can be made to learn so many here in a test's time."""
+class LargeTable(NetlinkSocket):
+    """A kernel with `size` addresses on port 3, more than a test can add to a real one."""
 
     size = 0
 
@@ -157,19 +157,23 @@ class Flood(NetlinkSocket):
         return []
 
 
-@pytest.mark.parametrize(("size", "kept", "is_all"), [(4096, 4096, True), (4097, 4096, False), (9000, 4096, False)])
-def test_more_entries_than_are_kept(monkeypatch: pytest.MonkeyPatch, size: int, kept: int, is_all: bool) -> None:
-    monkeypatch.setattr(forwarding, "NetlinkSocket", Flood)
-    monkeypatch.setattr(Flood, "size", size)
+@pytest.mark.parametrize(
+    ("size", "expected", "is_complete"), [(4096, 4096, True), (4097, 4096, False), (9000, 4096, False)]
+)
+def test_the_number_of_entries_is_limited(
+    monkeypatch: pytest.MonkeyPatch, size: int, expected: int, is_complete: bool
+) -> None:
+    monkeypatch.setattr(forwarding, "NetlinkSocket", LargeTable)
+    monkeypatch.setattr(LargeTable, "size", size)
     found, trouble = read_forwarding([link(2, "bridge"), link(3, master=2)], [])
-    assert len(found) == kept
-    assert (trouble is None) is is_all
+    assert len(found) == expected
+    assert (trouble is None) is is_complete
 
 
-def test_entries_of_others_do_not_run_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "NetlinkSocket", Flood)
-    monkeypatch.setattr(Flood, "size", 200)
-    monkeypatch.setattr(forwarding, "MOST_SEEN", 100)
+def test_the_length_of_the_dump_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "NetlinkSocket", LargeTable)
+    monkeypatch.setattr(LargeTable, "size", 200)
+    monkeypatch.setattr(forwarding, "MAX_DUMPED_ENTRIES", 100)
     found, trouble = read_forwarding([link(2, "bridge"), link(4, master=2)], [])
     assert found == ()
     assert trouble is not None
@@ -177,7 +181,7 @@ def test_entries_of_others_do_not_run_for_ever(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_are_an_entry(payload: bytes) -> None:
+def test_any_bytes_are_an_entry_or_none(payload: bytes) -> None:
     entry = parse_entry(payload)
     assert entry is None or (entry.ifindex > 0 and len(entry.address) == 17)
     whole = parse_entry(NDMSG.pack(socket.AF_BRIDGE, 3, 0, 0, 0) + payload)

@@ -1,4 +1,4 @@
-"""Queueing disciplines: live ones of kinds that every kernel has, messages as pyroute2 writes them, garbled ones."""
+"""Queueing disciplines: real ones of kinds that every kernel has, messages encoded by pyroute2, arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def parsed(payload: bytes) -> Qdisc:
     return found[2]
 
 
-def test_netem_as_pyroute2_writes_it() -> None:
+def test_netem_encoded_by_pyroute2() -> None:
     wanted = {"delay": 20000, "jitter": 5000, "loss": 1.0, "duplicate": 2.0, "rate": "10mbit"}
     found = parsed(by_pyroute2("netem", sched_netem.get_parameters({**wanted, "prob_corrupt": 3, "prob_reorder": 25})))
     assert (found.kind, found.handle, found.parent, found.rate) == ("netem", "1:", None, 10_000_000)
@@ -55,11 +55,13 @@ def test_netem_as_pyroute2_writes_it() -> None:
     assert shares == pytest.approx((0.01, 0.02, 0.03, 0.25))
 
 
-def test_netem_of_today() -> None:
-    """Nanoseconds of their own attribute, a rate that does not fit into 32 bits, the model of Gilbert and Elliott."""
+def test_netem_with_64_bit_attributes() -> None:
+    """Delay in nanoseconds, a rate above 32 bits, the loss model of Gilbert and Elliott."""
     start = struct.pack("=IIIIII", 5, 1000, 0, 0, 0, 0)
     whole = 0xFFFFFFFF
-    model = struct.pack("=IIII", whole // 100, whole // 10, whole, 0)  # bad for 1 of 11 packets, all of these lost
+    model = struct.pack(
+        "=IIII", whole // 100, whole // 10, whole, 0
+    )  # in the bad state for 1 of 11 packets, and all of these are lost
     options = start + pack(10, struct.pack("=q", 1_500_000)) + pack(8, struct.pack("=Q", 5_000_000_000))
     found = parsed(message("netem", options + pack(6, struct.pack("=IiIi", whole, 0, 0, 0)) + pack(5, pack(2, model))))
     assert found.delay == pytest.approx(0.0015)
@@ -89,15 +91,15 @@ def test_hfsc() -> None:
     assert with_classes(record, 0x10000, [limited, free]) is None
 
 
-def test_classes_in_a_circle() -> None:
-    """Messages that no kernel sends."""
-    circle = [TrafficClass(0x10001, 0x10002, 1), TrafficClass(0x10002, 0x10001, 1), TrafficClass(0x10003, 0x10001, 9)]
-    found = with_classes(Qdisc("htb", "1:", default_class=3), 0x10000, circle)
+def test_classes_that_are_their_own_ancestors() -> None:
+    """No kernel sends such messages."""
+    classes = [TrafficClass(0x10001, 0x10002, 1), TrafficClass(0x10002, 0x10001, 1), TrafficClass(0x10003, 0x10001, 9)]
+    found = with_classes(Qdisc("htb", "1:", default_class=3), 0x10000, classes)
     assert found is not None and found.rate == 1
 
 
 @pytest.mark.parametrize(("handle", "name"), [(0x80010000, "8001:"), (0x1000A, "1:a"), (1, ":1")])
-def test_names(handle: int, name: str) -> None:
+def test_handle_names(handle: int, name: str) -> None:
     assert name_of(handle) == name
 
 
@@ -108,7 +110,7 @@ def test_any_bytes_are_a_discipline_or_none(options: bytes, kind: str) -> None:
         parse_class(payload)
 
 
-def test_live_ones(namespace: Namespace) -> None:
+def test_real_disciplines(namespace: Namespace) -> None:
     def tc(line: str) -> None:
         namespace.run(["tc", *line.split()])
 

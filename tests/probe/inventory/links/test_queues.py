@@ -1,4 +1,4 @@
-"""Queues: a captured guest file by file, multi-queue veth and tap for real, vmbus trees, and messages that lie."""
+"""Queues: a captured guest, real multi-queue veth and tap, vmbus directories, and arbitrary messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def link(ifindex: int, name: str, bus: str | None = None, device: str | None = N
 
 
 def inside(namespace: Namespace) -> dict[str, Link]:
-    """The links as a probe inside sees them, with the namespace's own /sys."""
+    """The links as read inside the namespace, with its own /sys."""
     return {link.name: link for link in msgspec.json.decode(namespace.python(READ), type=list[Link])}
 
 
@@ -79,7 +79,7 @@ def test_a_captured_guest(capture: Callable[[str], Path], name: str, rx: int, tx
         assert queue.rps_flow_count == (int(files["rps_flow_cnt"]) if queue.direction == "rx" else None)
 
 
-def test_virtio_steers_by_xps_and_a_single_queue_has_none(capture: Callable[[str], Path]) -> None:
+def test_xps_masks_of_virtio_and_of_a_single_queue(capture: Callable[[str], Path]) -> None:
     root = capture("queues") / "sys"
     index = int((root / "class/net/ens256/ifindex").read_text())
     found = read_masks(link(index, "ens256"), {index: {("rx", 0): 8193}}, str(root))
@@ -110,8 +110,8 @@ def test_a_multi_queue_veth_with_masks(namespace: Namespace) -> None:
     assert numbers(found["lo"], "rx") == numbers(found["lo"], "tx") == [0]
 
 
-def test_threaded_napi_names_its_threads(namespace: Namespace) -> None:
-    """veth polls by NAPI when it may merge packets."""
+def test_threads_of_threaded_napi(namespace: Namespace) -> None:
+    """veth uses NAPI when GRO is on."""
     if not namespace.try_link("v0", "type", "veth", "peer", "name", "v1"):
         pytest.skip("no veth here")
     for device in ("v0", "v1"):
@@ -130,7 +130,7 @@ def test_threaded_napi_names_its_threads(namespace: Namespace) -> None:
     assert kinds[napi.thread or 0] == (f"napi/v0-{napi.id}", "napi")
 
 
-def test_a_multi_queue_tap_has_as_many_queues_as_are_open(namespace: Namespace) -> None:
+def test_a_multi_queue_tap_has_the_queues_that_are_open(namespace: Namespace) -> None:
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("no /dev/net/tun here")
     namespace.run(["ip", "tuntap", "add", "t0", "mode", "tap", "multi_queue"])
@@ -153,7 +153,7 @@ def test_a_multi_queue_tap_has_as_many_queues_as_are_open(namespace: Namespace) 
             os.close(descriptor)
 
 
-def test_with_the_sysfs_of_another_namespace_netlink_still_names_queues(namespace: Namespace) -> None:
+def test_queues_from_netlink_with_the_sysfs_of_another_namespace(namespace: Namespace) -> None:
     namespace.try_link("v0", "numrxqueues", "2", "numtxqueues", "2", "type", "veth", "peer", "name", "v1")
     for device in ("v0", "v1"):
         namespace.run(["ip", "link", "set", device, "up"])
@@ -163,7 +163,7 @@ def test_with_the_sysfs_of_another_namespace_netlink_still_names_queues(namespac
 
     found = namespace.inside(read)
     if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 8):
-        pytest.skip("queue-get came with Linux 6.8")
+        pytest.skip("queue-get needs Linux 6.8")
     assert found["v0"].unreadable["queues"].reason == "missing"
     assert {(queue.direction, queue.number) for queue in found["v0"].queues} == {
         (direction, number) for direction in ("rx", "tx") for number in range(2)
@@ -171,7 +171,7 @@ def test_with_the_sysfs_of_another_namespace_netlink_still_names_queues(namespac
     assert {queue.rps_cpus for queue in found["v0"].queues} == {None}
 
 
-def test_this_machine_queue_by_queue() -> None:
+def test_this_machine() -> None:
     complete, trouble = read_queues(read_links()[0])
     assert trouble is None
     for found in complete:
@@ -191,7 +191,7 @@ def test_a_link_of_another_namespace_with_the_same_name(tmp_path: Path) -> None:
     assert read_masks(link(2, "eth0"), {}, str(tmp_path)).queues == (Queue("rx", 0),)
 
 
-def test_directories_that_are_no_queues_and_files_that_lie(tmp_path: Path) -> None:
+def test_other_directories_and_malformed_files(tmp_path: Path) -> None:
     folder = tmp_path / "class/net/eth0"
     for name in ("rx-10", "rx-9", "tx-0", "rx-", "xx-1", "rx-1x"):
         (folder / "queues" / name).mkdir(parents=True)
@@ -211,7 +211,7 @@ def test_directories_that_are_no_queues_and_files_that_lie(tmp_path: Path) -> No
         (NetlinkError(errno.ETIMEDOUT, "a driver hangs"), "failed"),
     ],
 )
-def test_a_kernel_that_does_not_say(monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str | None) -> None:
+def test_errors_of_netlink(monkeypatch: pytest.MonkeyPatch, error: OSError, reason: str | None) -> None:
     def refuse(*_: object, **__: object) -> list[bytes]:
         raise error
 
@@ -223,7 +223,7 @@ def test_a_kernel_that_does_not_say(monkeypatch: pytest.MonkeyPatch, error: OSEr
     assert (trouble.reason if trouble else None) == reason
 
 
-def test_an_interrupted_dump_keeps_what_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_dump_is_returned_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     body = bytes(4) + pack_u32(1, 3) + pack_u32(2, 8200)
 
     def interrupted(*_: object, **__: object) -> list[bytes]:
@@ -236,9 +236,9 @@ def test_an_interrupted_dump_keeps_what_came(monkeypatch: pytest.MonkeyPatch) ->
     assert "incomplete" in trouble.detail
 
 
-def test_replies_are_kept_by_link_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel lists the newest NAPI instance first."""
-    served = [
+def test_replies_by_link_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel lists the most recent NAPI instance first."""
+    queue_replies = [
         pack_u32(2, link) + pack_u32(1, number) + pack_u32(3, 0) + pack_u32(4, 8000 + number)
         for link in (3, 4)
         for number in (1, 0)
@@ -247,14 +247,14 @@ def test_replies_are_kept_by_link_and_number(monkeypatch: pytest.MonkeyPatch) ->
 
     def generic(_: NetlinkSocket, family: str, command: int, *, dump: bool) -> list[bytes]:
         assert (family, dump) == ("netdev", True)
-        return {10: served, 11: napis}[command]
+        return {queues.NETDEV_CMD_QUEUE_GET: queue_replies, queues.NETDEV_CMD_NAPI_GET: napis}[command]
 
     monkeypatch.setattr(NetlinkSocket, "generic", generic)
     by_queue: dict[tuple[str, int], int] = {("rx", 0): 8000, ("rx", 1): 8001}
     assert queues.read_netdev() == ({3: by_queue, 4: by_queue}, {3: [Napi(8000), Napi(8001)]}, None)
 
 
-def test_without_a_descriptor_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_socket_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: object) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -310,11 +310,11 @@ def test_channels_of_a_kernel_without_their_directory(tmp_path: Path) -> None:
 
 
 @given(st.text())
-def test_any_text_is_a_mapping(text: str) -> None:
+def test_any_text_can_be_parsed_as_mapping(text: str) -> None:
     assert all(channel.id >= 0 and channel.cpu is not None for channel in parse_mapping(text))
 
 
-def test_the_records_pass_the_wire() -> None:
+def test_the_record_is_decoded_from_json() -> None:
     whole = dataclasses.replace(
         link(2, "eth0"),
         queues=(Queue("rx", 0, 8200, rps_cpus="ff"),),

@@ -1,4 +1,4 @@
-"""Links: a captured guest and live namespaces against ``ip -j -s -d link``, and messages that nobody would send."""
+"""Links: a captured guest and namespaces against ``ip -j -s -d link``, and arbitrary messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Capture = Callable[[str], Path]
 
 
 def captured_links(root: Path) -> list[Link]:
-    """The guest's links from its own netlink messages and its own sysfs."""
+    """The guest's links from its netlink messages and its sysfs."""
     found = [
         messages.parse_link(bytes.fromhex(text)) for text in json.loads((root / "netlink.json").read_text())["links"]
     ]
@@ -40,23 +40,23 @@ def by_name(links: list[Link]) -> dict[str, Link]:
     return {link.name: link for link in links}
 
 
-@pytest.mark.parametrize(("promised", "said"), [(1, set()), (256, {"virtual_functions"})])
-def test_a_list_of_virtual_functions_that_did_not_fit_is_said(promised: int, said: set[str]) -> None:
-    promise = pack_u32(rtnetlink.IFLA_NUM_VF, promised)
+@pytest.mark.parametrize(("total", "unreadable"), [(1, set()), (256, {"virtual_functions"})])
+def test_an_incomplete_list_of_virtual_functions_is_reported(total: int, unreadable: set[str]) -> None:
+    number = pack_u32(rtnetlink.IFLA_NUM_VF, total)
     entry = vf_entry(0, bytes(6))
-    link = messages.parse_link(link_message(promise, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
+    link = messages.parse_link(link_message(number, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
     assert link is not None
     assert len(link.virtual_functions) == 1
-    assert set(link.unreadable) == said
+    assert set(link.unreadable) == unreadable
 
 
 def test_a_captured_guest_agrees_with_ip(capture: Capture) -> None:
     root = capture("guest")
     links = captured_links(root)
-    said = json.loads((root / "cmd/ip-j-s-d-link").read_text())
-    assert len(said) == len(links) == 8
+    expected = json.loads((root / "cmd/ip-j-s-d-link").read_text())
+    assert len(expected) == len(links) == 8
     names = {link.ifindex: link.name for link in links}
-    for link, entry in zip(links, said, strict=True):
+    for link, entry in zip(links, expected, strict=True):
         assert_link(link, entry, names, exact_counters=False)
 
 
@@ -67,16 +67,16 @@ def test_captured_addresses_agree_with_ip(capture: Capture) -> None:
         parsed = route_messages.parse_address(bytes.fromhex(text))
         assert parsed is not None
         found.setdefault(parsed[0], []).append(parsed[1])
-    said = json.loads((root / "cmd/ip-j-addr").read_text())
-    assert sum(len(entry["addr_info"]) for entry in said) >= 4
-    for entry in said:
+    expected = json.loads((root / "cmd/ip-j-addr").read_text())
+    assert sum(len(entry["addr_info"]) for entry in expected) >= 4
+    for entry in expected:
         assert_addresses(tuple(found.get(entry["ifindex"], ())), entry["addr_info"])
 
 
-def test_captured_links_hang_on_their_pci_functions(capture: Capture) -> None:
+def test_parent_devices_of_captured_links(capture: Capture) -> None:
     links = by_name(captured_links(capture("guest")))
-    places = {name: (link.bus, link.device, link.pci_address) for name, link in links.items()}
-    assert places == {
+    parents = {name: (link.bus, link.device, link.pci_address) for name, link in links.items()}
+    assert parents == {
         "lo": (None, None, None),
         "ens192": ("pci", "0000:01:00.0", "0000:01:00.0"),
         "ens224": ("pci", "0000:02:00.0", "0000:02:00.0"),
@@ -91,7 +91,7 @@ def test_captured_links_hang_on_their_pci_functions(capture: Capture) -> None:
     assert links["ens224"].alias == 'up[link] "x"'
 
 
-def test_parents_are_found_in_sysfs_when_the_kernel_does_not_name_them(capture: Capture) -> None:
+def test_parent_devices_from_sysfs(capture: Capture) -> None:
     """Before Linux 5.14 there is no IFLA_PARENT_DEV_NAME."""
     sys = str(capture("guest") / "sys")
     for name, ifindex, expected in (
@@ -104,13 +104,13 @@ def test_parents_are_found_in_sysfs_when_the_kernel_does_not_name_them(capture: 
         assert link.unreadable == {}
 
 
-def test_files_of_a_foreign_link_of_the_same_name_are_not_taken(capture: Capture) -> None:
+def test_files_of_another_link_of_the_same_name_are_not_used(capture: Capture) -> None:
     link = read_from_sysfs(Link(77, "ens224", 1, 0, "up", None, 1500), str(capture("guest") / "sys"))
     assert (link.bus, link.device, link.pci_address, link.address_assignment) == (None, None, None, None)
     assert link.unreadable["address_assignment"].detail == "sysfs shows another network namespace"
 
 
-def test_virtual_functions_carry_what_was_set(capture: Capture) -> None:
+def test_settings_of_virtual_functions(capture: Capture) -> None:
     functions = by_name(captured_links(capture("guest")))["ens224"].virtual_functions
     assert [f.number for f in functions] == [0, 1, 2, 3]
     assert (functions[0].vlan, functions[0].qos, functions[0].vlan_protocol, functions[0].max_tx_rate) == (
@@ -121,10 +121,10 @@ def test_virtual_functions_carry_what_was_set(capture: Capture) -> None:
     )
     assert (functions[1].address, functions[1].trust, functions[1].spoof_check) == ("02:00:00:00:00:11", True, False)
     assert functions[0].rss_query is None
-    assert all(f.counters is None for f in functions), "igb does not count per VF: the kernel's zeros are no numbers"
+    assert all(f.counters is None for f in functions), "igb has no counters per VF: the kernel sends zeros"
 
 
-def said_by_ip(*arguments: str, namespace: Namespace | None = None) -> Any:
+def ip_json(*arguments: str, namespace: Namespace | None = None) -> Any:
     argv = ["ip", "-j", *arguments]
     if namespace is not None:
         return json.loads(namespace.run(argv))
@@ -132,13 +132,13 @@ def said_by_ip(*arguments: str, namespace: Namespace | None = None) -> Any:
 
 
 def assert_host(namespace: Namespace | None, links: tuple[Link, ...]) -> None:
-    """All of ip's words on links, addresses and default routes."""
+    """Compare links, addresses and default routes with the output of ip."""
     names = {link.ifindex: link.name for link in links}
-    said = said_by_ip("-s", "-d", "link", namespace=namespace)
-    assert [entry["ifindex"] for entry in said] == list(names)
-    for link, entry in zip(links, said, strict=True):
+    expected = ip_json("-s", "-d", "link", namespace=namespace)
+    assert [entry["ifindex"] for entry in expected] == list(names)
+    for link, entry in zip(links, expected, strict=True):
         assert_link(link, entry, names, exact_counters=namespace is not None)
-    for entry in said_by_ip("addr", namespace=namespace):
+    for entry in ip_json("addr", namespace=namespace):
         (link,) = (link for link in links if link.ifindex == entry["ifindex"])
         assert_addresses(link.addresses, entry["addr_info"])
     for version, option in (("ipv4", "-4"), ("ipv6", "-6")):
@@ -148,7 +148,7 @@ def assert_host(namespace: Namespace | None, links: tuple[Link, ...]) -> None:
             for route in link.default_routes
             if route.family == version
         }
-        routes = said_by_ip(option, "route", "show", "default", namespace=namespace)
+        routes = ip_json(option, "route", "show", "default", namespace=namespace)
         hops = [(hop, route) for route in routes for hop in route.get("nexthops", [route])]
         assert ours == {(hop["dev"], hop.get("gateway"), route.get("metric", 0)) for hop, route in hops}
 
@@ -215,10 +215,10 @@ route add blackhole 198.51.100.0/24
 """,
     )
     namespace.run(["ip", "link", "set", "v0", "alias", "say [bold] 'x' \"y\""])
-    said, again = said_by_ip("addr", namespace=namespace), None
-    while said != again:  # the kernel gives links that have come up their link-local addresses when it comes to that
+    before, after = None, ip_json("addr", namespace=namespace)
+    while before != after:  # the kernel adds link-local addresses asynchronously after a link is set up
         links, trouble = namespace.inside(read_links)
-        said, again = said_by_ip("addr", namespace=namespace), said
+        before, after = after, ip_json("addr", namespace=namespace)
     assert trouble == {}
     found = by_name(list(links))
     assert found["v0"].alias == "say [bold] 'x' \"y\""
@@ -228,11 +228,11 @@ route add blackhole 198.51.100.0/24
     assert DefaultRoute("ipv4", "192.0.2.254", 50, 254) in found["v0"].default_routes
     gateways = {route.gateway for route in found["v0"].default_routes}
     assert gateways == {"192.0.2.254", "192.0.2.253", "192.0.2.252", "2001:db8::fe", "2001:db8::ff"}
-    for entry in said:
+    for entry in after:
         assert_addresses(found[entry["ifname"]].addresses, entry["addr_info"])
 
 
-def test_a_veth_whose_peer_is_elsewhere_says_so(namespace: Namespace) -> None:
+def test_a_veth_with_its_peer_in_another_namespace(namespace: Namespace) -> None:
     other = Namespace()
     try:
         namespace.run(["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1", "netns", other.name])
@@ -261,7 +261,7 @@ subprocess.run([b"ip", b"link", b"set", name, b"alias", {alias!r}], check=True)
     json.dumps(strange, default=vars).encode()
 
 
-def test_sysfs_of_another_namespace_gives_no_facts(namespace: Namespace) -> None:
+def test_sysfs_of_another_namespace_is_not_used(namespace: Namespace) -> None:
     """The namespace has its own lo, with the same name and ifindex; but v0 is not in the sysfs mounted here."""
     namespace.try_link("v0", "index", "31337", "type", "veth", "peer", "name", "v1")
     links, _ = namespace.inside(read_links)
@@ -270,22 +270,22 @@ def test_sysfs_of_another_namespace_gives_no_facts(namespace: Namespace) -> None
     assert link.unreadable["address_assignment"].reason == "missing"
 
 
-class NeverCalm:
+class InterruptedDumps:
     """A netlink socket on which every dump is interrupted by a change."""
 
     def dump(self, kind: int, query: bytes, **_: object) -> list[tuple[int, bytes]]:
         raise DumpInterrupted([(16, b"one"), (16, b"two")])
 
 
-def test_a_dump_that_is_always_interrupted_gives_what_it_has_and_says_so() -> None:
+def test_an_interrupted_dump_is_returned_and_reported() -> None:
     failed: dict[str, Unreadable] = {}
-    storm: Any = NeverCalm()
-    assert dump(storm, 18, b"", "links", failed) == [b"one", b"two"]
+    netlink: Any = InterruptedDumps()
+    assert dump(netlink, rtnetlink.RTM_GETLINK, b"", "links", failed) == [b"one", b"two"]
     assert failed["links"].reason == "failed"
     assert "incomplete" in failed["links"].detail
 
 
-def test_links_that_come_and_go_meanwhile_are_never_an_error(namespace: Namespace) -> None:
+def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
     lines = [f"link add a{n} type veth peer name b{n}\nlink set a{n} mtu 1400\nlink del a{n}" for n in range(60)]
     argv = ["ip", "-n", namespace.name, "-batch", "-"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, text=True) as changes:
@@ -314,10 +314,11 @@ def vf_entry(number: int, address: bytes, *attributes: bytes) -> bytes:
     )
 
 
-def test_an_infiniband_vf_address_keeps_its_twenty_bytes() -> None:
+def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
     guid = bytes(range(20))
     payload = link_message(
-        pack(rtnetlink.IFLA_ADDRESS, bytes(20)), pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(8, b"")))
+        pack(rtnetlink.IFLA_ADDRESS, bytes(20)),
+        pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(rtnetlink.IFLA_VF_STATS, b""))),
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -326,17 +327,16 @@ def test_an_infiniband_vf_address_keeps_its_twenty_bytes() -> None:
     assert (function.vlan, function.spoof_check, function.max_tx_rate, function.counters) == (None, None, None, None)
 
 
-def test_vf_counters_stand_in_the_documented_order() -> None:
-    stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in (0, 1, 2, 3, 4, 5, 7, 8))
-    payload = link_message(
-        pack(rtnetlink.IFLA_ADDRESS, bytes(6)), pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(0, bytes(6), pack(8, stats)))
-    )
+def test_vf_counters_are_in_the_order_of_the_record() -> None:
+    stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in rtnetlink.VF_STATS_ATTRIBUTES)
+    entry = vf_entry(0, bytes(6), pack(rtnetlink.IFLA_VF_STATS, stats))
+    payload = link_message(pack(rtnetlink.IFLA_ADDRESS, bytes(6)), pack(rtnetlink.IFLA_VFINFO_LIST, entry))
     link = messages.parse_link(payload)
     assert link is not None
     assert link.virtual_functions[0].counters == (100, 101, 102, 103, 104, 105, 107, 108)
 
 
-def test_carrier_of_a_link_that_is_down_is_not_known() -> None:
+def test_carrier_of_a_link_that_is_down_is_none() -> None:
     carrier = pack(rtnetlink.IFLA_CARRIER, b"\1")
     up, down = messages.parse_link(link_message(carrier)), messages.parse_link(link_message(carrier, flags=0))
     assert up is not None
@@ -344,13 +344,13 @@ def test_carrier_of_a_link_that_is_down_is_not_known() -> None:
     assert (up.carrier, down.carrier) == (True, None)
 
 
-def test_counters_of_an_old_kernel_are_a_shorter_prefix() -> None:
+def test_an_old_kernel_has_fewer_counters() -> None:
     link = messages.parse_link(link_message(pack(rtnetlink.IFLA_STATS64, struct.pack("=23Q", *range(23)))))
     assert link is not None
     assert link.counters == tuple(range(23))
 
 
-def test_a_message_without_name_mtu_or_index_is_no_link() -> None:
+def test_a_message_without_name_mtu_or_index_is_ignored() -> None:
     assert messages.parse_link(rtnetlink.IFINFOMSG.pack(0, 1, 5, 1, 0)) is None
     assert messages.parse_link(link_message(ifindex=0)) is None
 
@@ -365,7 +365,7 @@ def test_a_message_without_name_mtu_or_index_is_no_link() -> None:
     ],
     ids=["default", "of a network", "unreachable", "of a bridge"],
 )
-def test_other_routes_are_no_default_routes(family: int, length: int, kind: int, default: bool) -> None:
+def test_only_default_routes_are_parsed(family: int, length: int, kind: int, default: bool) -> None:
     header = route_messages.RTMSG.pack(family, length, 0, 0, 254, 0, 0, kind, 0)
     assert bool(route_messages.parse_default_routes(header + pack_u32(route_messages.RTA_OIF, 3))) is default
 
@@ -381,7 +381,7 @@ def test_other_routes_are_no_default_routes(family: int, length: int, kind: int,
         ("/sys/devices/vif-0", None),
     ],
 )
-def test_the_nearest_pci_ancestor(path: str, address: str | None) -> None:
+def test_pci_ancestor(path: str, address: str | None) -> None:
     assert pci_ancestor(path) == address
 
 
@@ -395,7 +395,7 @@ def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
 
 
 @given(st.sampled_from(["vlan", "vxlan", "bond", "macvlan", "ipvlan", "tun", "bridge", "vrf", None]), st.binary())
-def test_any_bytes_are_details(kind: str | None, data: bytes) -> None:
+def test_any_bytes_of_details_can_be_parsed(kind: str | None, data: bytes) -> None:
     for value in messages.parse_details(kind, data).values():
         assert isinstance(value, (int, str, bool))
 

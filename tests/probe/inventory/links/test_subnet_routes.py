@@ -1,4 +1,4 @@
-"""Routes of subnets that two links share: live namespaces against ``ip route get``, and what is asked at all."""
+"""Routes of subnets that two links share: namespaces against ``ip route get``, and which requests are sent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ UP = 0x1
 
 def link(ifindex: int, *addresses: str, gateway: str | None = None, **fields: object) -> Link:
     own = []
-    for written in addresses:
-        address, _, length = written.partition("/")
+    for interface in addresses:
+        address, _, length = interface.partition("/")
         own.append(Address("ipv6" if ":" in address else "ipv4", address, int(length), "global", ()))
     routes = (DefaultRoute("ipv4", gateway, 0, 254),) if gateway else ()
     made = Link(ifindex, f"v{ifindex}", 1, UP, "up", True, 1500, addresses=tuple(own), default_routes=routes)
@@ -59,14 +59,14 @@ def routes(namespace: Namespace) -> dict[str, tuple[SubnetRoute, ...]]:
     names = {one.ifindex: one.name for one in links}
     for one in links:
         for route in one.subnet_routes:
-            for source, said in ((route.source, route.ifindex), (None, route.unbound)):
-                words = ["route", "get", route.peer, *(["from", source] if source else [])]
-                (ip,) = json.loads(namespace.run(["ip", "-j", *words]))
-                assert said is not None and ip["dev"] == names[said]
+            for source, outgoing in ((route.source, route.ifindex), (None, route.unbound)):
+                arguments = ["route", "get", route.peer, *(["from", source] if source else [])]
+                (ip,) = json.loads(namespace.run(["ip", "-j", *arguments]))
+                assert outgoing is not None and ip["dev"] == names[outgoing]
     return {one.name: one.subnet_routes for one in links if one.subnet_routes}
 
 
-def test_the_first_link_carries_it_all_until_there_are_rules(shared: Namespace) -> None:
+def test_the_first_link_is_used_without_policy_rules(shared: Namespace) -> None:
     found = routes(shared)
     v1, v2 = (shared.inside(lambda name=name: socket.if_nametoindex(name)) for name in ("v1", "v2"))  # type: ignore[misc]
     assert found == {
@@ -83,7 +83,7 @@ def test_the_first_link_carries_it_all_until_there_are_rules(shared: Namespace) 
     assert [(one.ifindex, one.unbound) for one in after["v2"]] == [(v2, v1), (v2, v1)]
 
 
-def test_no_route_is_an_answer(shared: Namespace) -> None:
+def test_no_route(shared: Namespace) -> None:
     shared.run(["ip", "rule", "add", "from", "192.0.2.12", "prohibit"])
     links, _ = shared.inside(read_links)
     (v2,) = [one for one in links if one.name == "v2"]
@@ -91,7 +91,7 @@ def test_no_route_is_an_answer(shared: Namespace) -> None:
     assert "subnet_routes" not in v2.unreadable
 
 
-def test_a_narrower_route_by_another_link_is_asked_for(shared: Namespace) -> None:
+def test_more_specific_routes_by_another_link(shared: Namespace) -> None:
     shared.run(["ip", "address", "del", "192.0.2.12/24", "dev", "v2"])
     shared.run(["ip", "address", "add", "198.51.100.2/24", "dev", "v2"])
     for destination, link_name in (
@@ -113,7 +113,7 @@ def test_a_narrower_route_by_another_link_is_asked_for(shared: Namespace) -> Non
     assert not [one for one in routes(shared)["v2"] if one.narrower]
 
 
-def test_of_very_many_narrower_routes_some_are_kept() -> None:
+def test_the_number_of_more_specific_routes_is_limited() -> None:
     def message(family: int, length: int, protocol: int) -> bytes:
         return b"junk" + bytes((family, length, 0, 0, 254, protocol, 0, 1))
 
@@ -124,14 +124,14 @@ def test_of_very_many_narrower_routes_some_are_kept() -> None:
     assert keep(default, 4)
 
 
-def test_different_subnets_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_for_different_subnets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subnet_routes, "NetlinkSocket", None)  # would fail
     links = (link(1, "192.0.2.1/24", "192.0.2.2/24"), link(2, "198.51.100.1/24"), link(3, "2001:db8::1/64"))
     assert with_subnet_routes(links) == links
     assert with_subnet_routes(()) == ()
 
 
-def test_what_cannot_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_request_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_: int) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -141,7 +141,7 @@ def test_what_cannot_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one.unreadable["subnet_routes"].reason == "needs_root"
 
 
-def test_a_host_with_very_many_addresses_is_asked_for_some(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_requests_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subnet_routes, "MAX_LOOKUPS", 4)
     monkeypatch.setattr(subnet_routes, "outgoing_link", lambda *_: 1)
     shared = [link(n, f"192.0.2.{n}/24") for n in (1, 2)] + [link(n, f"198.51.100.{n}/24") for n in (3, 4)]
@@ -150,7 +150,7 @@ def test_a_host_with_very_many_addresses_is_asked_for_some(monkeypatch: pytest.M
     assert ["subnet_routes" in one.unreadable for one in found] == [False, False, True, True]
 
 
-def test_who_shares_a_subnet() -> None:
+def test_shared_subnets() -> None:
     first, second = (1, "192.0.2.1"), (2, "192.0.2.2")
     assert members(link(1, "192.0.2.1/24"), link(2, "192.0.2.2/24")) == [[first, second]]
     assert members(link(1, "192.0.2.1/24"), link(2, "192.0.2.2/25")) == [[first, second]]
@@ -163,7 +163,7 @@ def test_who_shares_a_subnet() -> None:
     assert members(link(1, "192.0.2.1/32"), link(2, "192.0.2.1/32")) == []
 
 
-def test_the_peer_is_a_gateway_else_the_first_address_of_somebody_else() -> None:
+def test_the_peer_is_a_gateway_or_the_first_other_address() -> None:
     one, other = link(1, "192.0.2.1/24"), link(2, "192.0.2.2/24", gateway="192.0.2.254")
     (subnet,) = shared_subnets((one, other))
     assert peer_in(subnet, (one, other)) == "192.0.2.254"
@@ -177,13 +177,13 @@ def test_the_peer_is_a_gateway_else_the_first_address_of_somebody_else() -> None
     assert peer_in(subnet, (one, other)) == "2001:db8::3"
 
 
-def test_spans() -> None:
+def test_subnet_spans() -> None:
     assert subnet_span("ipv4", "192.0.2.77", 24) == (0xC0000200, 0xC00002FF)
     assert [subnet_span("ipv4", "192.0.2.77", length) for length in (0, 31, 32)] == [None, None, None]
     assert [subnet_span("ipv6", "2001:db8::1", length) for length in (0, 127, 128)] == [None, None, None]
 
 
 @given(st.binary(max_size=64))
-def test_garbled_replies_are_no_route(data: bytes) -> None:
+def test_any_reply_is_a_link_or_none(data: bytes) -> None:
     found = parse_outgoing_link(data)
     assert found is None or found > 0
