@@ -1,4 +1,4 @@
-"""Arriving on another machine: frames from stdin, modules from memory, first words before the rest."""
+"""Start on another machine: frames from stdin, modules from memory, hello and first counters before the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nictop.probe import bootstrap as journey
+from nictop.probe import bootstrap
 from nictop.probe.bootstrap import LARGEST_FRAME, MemoryImporter
 from nictop.probe.protocol.hello import say_first_words
 from nictop.wire.codec import decode
@@ -19,10 +19,10 @@ from nictop.wire.codec import decode
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Where frames are written to."""
+    """The end of a pipe in place of stdin to which frames are written."""
     readable, writable = os.pipe()
-    monkeypatch.setattr(journey, "DESCRIPTOR", readable)
-    monkeypatch.setattr(journey, "OURS", ("travelled",))
+    monkeypatch.setattr(bootstrap, "DESCRIPTOR", readable)
+    monkeypatch.setattr(bootstrap, "OURS", ("sent",))
     yield writable
     signal.alarm(0)
     os.close(readable)
@@ -35,61 +35,61 @@ def packed(*sources: str) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-def test_modules_come_from_memory_and_frames_are_taken_apart_on_demand(
+def test_modules_are_loaded_from_memory_and_frames_unpacked_on_demand(
     stdin: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.write(stdin, packed("travelled/__init__.py", "", "travelled/near.py", "VALUE = 'é'"))
+    os.write(stdin, packed("sent/__init__.py", "", "sent/near.py", "VALUE = 'é'"))
     os.write(
         stdin,
-        packed("travelled/far/__init__.py", "from travelled.far.inner import x", "travelled/far/inner.py", "x = 7"),
+        packed("sent/far/__init__.py", "from sent.far.inner import x", "sent/far/inner.py", "x = 7"),
     )
     os.write(stdin, b"{}\n")
-    luggage = MemoryImporter(2)
-    monkeypatch.setattr(sys, "meta_path", [luggage, *sys.meta_path])
-    luggage.take()
-    luggage.take_all()
-    assert os.read(journey.DESCRIPTOR, 10) == b"{}\n"  # what follows the frames is for others
-    from travelled import near  # type: ignore[import-not-found]
+    importer = MemoryImporter(2)
+    monkeypatch.setattr(sys, "meta_path", [importer, *sys.meta_path])
+    importer.take()
+    importer.take_all()
+    assert os.read(bootstrap.DESCRIPTOR, 10) == b"{}\n"  # data after the frames are not read
+    from sent import near  # type: ignore[import-not-found]
 
-    assert near.VALUE == "é" and near.__spec__.origin == "travelled/near.py"
-    assert len(luggage._packed) == 1
-    import travelled.far  # type: ignore[import-not-found]
+    assert near.VALUE == "é" and near.__spec__.origin == "sent/near.py"
+    assert len(importer._packed) == 1
+    import sent.far  # type: ignore[import-not-found]
 
-    assert travelled.far.x == 7 and not luggage._packed
+    assert sent.far.x == 7 and not importer._packed
     with pytest.raises(ImportError):
-        import travelled.nowhere  # type: ignore[import-not-found]
+        import sent.nowhere  # type: ignore[import-not-found]
     with pytest.raises(ImportError):
-        luggage.get_code("travelled.nowhere")
-    assert luggage.find_spec("os") is None
-    for name in [name for name in sys.modules if name.startswith("travelled")]:
+        importer.get_code("sent.nowhere")
+    assert importer.find_spec("os") is None
+    for name in [name for name in sys.modules if name.startswith("sent")]:
         monkeypatch.delitem(sys.modules, name)
 
 
-def test_a_frame_that_has_not_been_read_is_read_when_it_is_asked_for(stdin: int) -> None:
-    os.write(stdin, packed("travelled/one.py", "") + packed("travelled/two.py", ""))
-    luggage = MemoryImporter(2)
-    assert luggage.find_spec("travelled.two") is not None
-    assert luggage.find_spec("travelled.three") is None
+def test_a_frame_is_read_when_its_module_is_needed(stdin: int) -> None:
+    os.write(stdin, packed("sent/one.py", "") + packed("sent/two.py", ""))
+    importer = MemoryImporter(2)
+    assert importer.find_spec("sent.two") is not None
+    assert importer.find_spec("sent.three") is None
 
 
-def test_frames_that_are_none(stdin: int) -> None:
+def test_invalid_frames(stdin: int) -> None:
     os.write(stdin, (LARGEST_FRAME + 1).to_bytes(4, "big"))
     with pytest.raises(ValueError, match="a frame of"):
         MemoryImporter(1).take()
-    os.write(stdin, packed("travelled/one.py", "")[:-1])
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), stdin)
+    os.write(stdin, packed("sent/one.py", "")[:-1])
+    with open(os.devnull, "wb") as null:
+        os.dup2(null.fileno(), stdin)
     with pytest.raises(EOFError):
         MemoryImporter(1).take()
 
 
-def test_whoever_waits_for_sources_does_not_wait_for_ever(stdin: int) -> None:
-    os.write(stdin, packed("travelled/one.py", ""))
+def test_waiting_for_frames_has_a_timeout(stdin: int) -> None:
+    os.write(stdin, packed("sent/one.py", ""))
     MemoryImporter(1).take()
-    assert 0 < signal.alarm(0) <= journey.PATIENCE
+    assert 0 < signal.alarm(0) <= bootstrap.PATIENCE
 
 
-def test_the_first_words() -> None:
+def test_hello_and_first_counters() -> None:
     readable, writable = os.pipe()
     try:
         reader = say_first_words(writable, 2.0)
@@ -99,5 +99,5 @@ def test_the_first_words() -> None:
         os.close(writable)
     assert hello.hello is not None and hello.hello.interval == 2.0 and hello.hello.pid == os.getpid()
     assert counters.counters is not None and counters.counters.cpus and counters.counters.links
-    assert reader.read().time > counters.counters.time  # it goes on
+    assert reader.read().time > counters.counters.time  # the reader can be used further
     reader.close()

@@ -1,4 +1,4 @@
-"""The probe's own small `dataclasses` against the standard one: the same records, the same errors."""
+"""The small `dataclasses` of the probe against the standard module: the same records, the same errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ records = {}
 for module in pkgutil.walk_packages(nictop.probe.__path__, "nictop.probe."):
     if module.name != "nictop.probe.bootstrap" and not module.name.endswith("__main__"):
         records.update(vars(importlib.import_module(module.name)))
-said = {"module": dataclasses.__name__}
+results = {"module": dataclasses.__name__}
 for name, record in sorted(records.items()):
     if isinstance(record, type) and record.__module__.startswith("nictop.probe.") and "__eq__" in vars(record):
         given = {}
@@ -40,22 +40,23 @@ for name, record in sorted(records.items()):
         first = next(iter(record.__annotations__))
         other = dataclasses.replace(made, **{first: "another"})
         text = json.dumps(made, default=lambda value: sorted(value) if isinstance(value, frozenset) else vars(value))
-        said[name] = [text, repr(made), made == record(**given), made == other, other == record(*vars(other).values())]
-print(json.dumps(said))
+        equal, positional = made == record(**given), other == record(*vars(other).values())
+        results[name] = [text, repr(made), equal, made == other, positional]
+print(json.dumps(results))
 """
 
 
-def said_by(which: str) -> dict[str, Any]:
+def results_of(which: str) -> dict[str, Any]:
     command = [sys.executable, "-c", EVERY_RECORD, which]
-    answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
-    return answer
+    results: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=120).stdout)
+    return results
 
 
-def test_every_dataclass_of_the_probe_is_the_same_with_both() -> None:
-    light, standard = said_by("light"), said_by("standard")
+def test_every_dataclass_of_the_probe_behaves_the_same() -> None:
+    light, standard = results_of("light"), results_of("standard")
     assert (light.pop("module"), standard.pop("module")) == ("nictop.probe.light_dataclasses", "dataclasses")
     assert light == standard
-    assert len(light) > 75, "dataclasses of the probe were not found"
+    assert len(light) > 75, "some dataclasses of the probe were not found"
     for name, (_, _, equal, other, positional) in light.items():
         assert (equal, other, positional) == (True, False, True), name
 
@@ -115,12 +116,12 @@ CASES: dict[str, Callable[[SimpleNamespace], Any]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_light_one_does_what_the_standard_one_does(case: str) -> None:
+def test_each_case_behaves_as_with_the_standard_module(case: str) -> None:
     assert failing(lambda: CASES[case](classes(light_dataclasses))) == failing(
         lambda: CASES[case](classes(dataclasses))
     )
 
 
-def test_the_standard_one_stays_where_it_is_loaded() -> None:
+def test_a_loaded_standard_module_is_not_replaced() -> None:
     light_dataclasses.install()
     assert sys.modules["dataclasses"] is dataclasses

@@ -1,4 +1,4 @@
-"""pyroute2 reads the same kernel through code of its own: where both decode something, they must agree."""
+"""Links, addresses and routes agree with pyroute2, which has its own code for the same messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.namespaces import Namespace
 
 FRAMES = 50
 
-ASK_PYROUTE2 = """
+READ_BY_PYROUTE2 = """
 import json
 import socket
 from pyroute2 import IPRoute
@@ -30,7 +30,7 @@ print(json.dumps([links, addresses, routes], default=lambda value: getattr(value
 
 
 @pytest.fixture
-def furnished(namespace: Namespace) -> Namespace:
+def network(namespace: Namespace) -> Namespace:
     """A namespace with one link of each kind that every kernel has, addresses and default routes."""
     for number in range(3):
         namespace.run(["ip", "link", "add", f"a{number}", "type", "veth", "peer", "name", f"b{number}"])
@@ -53,10 +53,10 @@ def send_frames() -> None:
             sender.send(b"\xff" * 12 + b"\x88\xb5" + bytes(86))
 
 
-def test_links_addresses_and_routes(furnished: Namespace) -> None:
-    ours, trouble = furnished.inside(read_links)
+def test_links_addresses_and_routes(network: Namespace) -> None:
+    ours, trouble = network.inside(read_links)
     assert trouble == {}
-    links, addresses, routes = json.loads(furnished.python(ASK_PYROUTE2))
+    links, addresses, routes = json.loads(network.python(READ_BY_PYROUTE2))
     assert {link.ifindex for link in ours} == {theirs["index"] for theirs in links}
     by_index = {link.ifindex: link for link in ours}
     for theirs in links:
@@ -85,5 +85,5 @@ def compare(link: Link, theirs: dict[str, Any]) -> None:
         if name in statistics
     ]
     assert len(shared) >= 20
-    assert all(ours <= later for ours, later in shared), "read before pyroute2 did: counters only grow"
+    assert all(ours <= later for ours, later in shared), "read before pyroute2, and counters only increase"
     assert link.name != "b0" or dict(zip(LINK_COUNTERS, link.counters or (), strict=False))["tx_packets"] >= FRAMES

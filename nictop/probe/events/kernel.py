@@ -13,8 +13,16 @@ import socket
 import struct
 import time
 
-from nictop.probe.inventory.machine.kernel_hints import FUNCTION_SIGNS, SIGNS
+from nictop.probe.inventory.machine.kernel_hints import FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
 from nictop.probe.kernel import netlink
+from nictop.probe.kernel.if_link import (
+    IFLA_CARRIER,
+    IFLA_IFNAME,
+    IFLA_MTU,
+    IFLA_OPERSTATE,
+    IFLA_WIRELESS,
+    operstate_name,
+)
 from nictop.probe.kernel.rtnetlink import (
     IFA_ADDRESS,
     IFA_FLAGS,
@@ -22,11 +30,6 @@ from nictop.probe.kernel.rtnetlink import (
     IFADDRMSG,
     IFF_UP,
     IFINFOMSG,
-    IFLA_CARRIER,
-    IFLA_IFNAME,
-    IFLA_MTU,
-    IFLA_OPERSTATE,
-    IFLA_WIRELESS,
     RTM_DELADDR,
     RTM_DELLINK,
     RTM_DELQDISC,
@@ -38,7 +41,6 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_NEWQDISC,
     RTM_NEWROUTE,
     RTM_NEWRULE,
-    operstate_name,
 )
 
 TYPE_CHECKING = False
@@ -77,8 +79,6 @@ VIRTIO_NET_MODALIAS = "virtio:d00000001v"
 
 EVENT_SOCKET_BYTES = 1024 * 1024
 """SO_RCVBUF: one veth pair causes about twenty messages of 1.5 KiB."""
-MAX_KMSG_BYTES = 8192
-"""Bytes of a kernel log record, CONSOLE_EXT_LOG_MAX."""
 MAX_EVENTS_PER_WAKE = 256
 """Messages read per wake-up, so that many events cannot delay the counters."""
 
@@ -113,7 +113,7 @@ class Events:
         try:
             for _ in range(MAX_EVENTS_PER_WAKE):
                 record = os.read(self._log, MAX_KMSG_BYTES)
-                found = found or any(sign in record for sign in (*SIGNS, *FUNCTION_SIGNS))
+                found = found or any(hint in record for hint in (*HINTS, *FUNCTION_HINTS))
             os.lseek(self._log, 0, os.SEEK_END)
         except BlockingIOError:  # no more records
             return found

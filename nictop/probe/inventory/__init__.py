@@ -1,6 +1,6 @@
-"""All facts that change rarely: one `Inventory` record, read in a child process.
+"""Everything that changes rarely: one `Inventory` record, read in a child process.
 
-In: kernel, managers and configuration files. Out: records; what could not be read is `Unreadable` with the reason.
-`collect` calls the readers, `child` runs them, `scheduler` says when. One more source: a reader here, a line in the
-table of `collect`, a record in `records`, and its name in `nictop.rules.sources`.
+In: kernel, network managers, configuration files. Out: records; failures are `Unreadable` with a reason. `collect`
+calls the readers, `child` is the process, `scheduler` decides when. To add a source: a reader here, a line in `READERS`
+of `collect`, a record in `records`, and its name in `nictop.rules.sources`.
 """

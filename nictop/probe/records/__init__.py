@@ -1,11 +1,11 @@
-"""The vocabulary of the whole program: what the probe says, field by field.
+"""The records that a probe sends and receives, field by field; all parts of the program use them.
 
-Every record is a plain frozen dataclass. On the wire it is one JSON line, ``{"counters": {...}}``: the one key of the
-object names the record (see `Line`). Values are what the kernel said; rates, topology and findings are derived by the
-reader of the line, so that a recording can be read again with better eyes.
+Every record is a plain frozen dataclass. A JSON line has one record, ``{"counters": {...}}``, with its name as the only
+key (see `Line`). Values are those of the kernel; rates, topology and findings are derived by the reader of
+the line, so that an old recording profits from later improvements.
 
-Under each field: its unit and its source in the kernel. ``None`` means "there is none"; what exists but could not be
-read is named in the `unreadable` mapping of the same record, field name to reason.
+Under each field: its unit and its source in the kernel. ``None`` means "there is none"; a value that exists but could
+not be read has a reason in the mapping `unreadable` of the same record, by field name.
 
 Python 3.9: annotations are never evaluated here; no ``slots``, so that ``json.dumps(record, default=vars)`` works.
 """
@@ -47,7 +47,6 @@ from nictop.probe.records.ethtool import (
     Rings,
     Rss,
 )
-from nictop.probe.records.firewalls import FilterChain, Firewalls
 from nictop.probe.records.links import (
     Address,
     Channel,
@@ -82,6 +81,8 @@ from nictop.probe.records.managers import (
 from nictop.probe.records.pci import PcieLink, PciFunction, Sriov
 from nictop.probe.records.traffic import (
     BusyThread,
+    FilterChain,
+    Firewalls,
     TrafficLine,
     TrafficPath,
     TrafficRequest,
@@ -169,24 +170,24 @@ __all__ = [
 ]
 
 PROTOCOL = 1
-"""Raised when a field changes its meaning; new fields do not raise it (readers ignore what they do not know)."""
+"""Incremented when the meaning of a field changes, not for new fields (readers ignore unknown ones)."""
 
 MAX_LINE = 8 * 1024 * 1024
-"""Bytes. A longer line is refused by the reader; 200 links with 64 queues each stay below 2 MiB."""
+"""Bytes. A longer line is rejected by the reader; 200 links with 64 queues each need less than 2 MiB."""
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that changes rarely, taken when an event says so."""
+    """Everything that changes rarely, taken at events, on request and at intervals."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC at the start."""
     wall: float
-    """Seconds since the epoch at the same moment."""
+    """Seconds since the epoch at the same time."""
     took: float
-    """Seconds of CPU the child used for it."""
+    """CPU time of the child in seconds."""
     reason: str
-    """Why it was taken: start, request, event, re-scan."""
+    """Reason for which it was taken: start, request, event, re-scan."""
     platform: Platform
     pci: tuple[PciFunction, ...]
     """By address."""
@@ -197,24 +198,24 @@ class Inventory:
     threads: tuple[Thread, ...] = ()
     """By thread id."""
     networkmanager: NetworkManager | None = None
-    """None: it does not run, or `unreadable` says why it did not answer."""
+    """None: it is not running, or the reason is in `unreadable`."""
     networkd: dict[int, NetworkdLink] = field(default_factory=dict)
     """By ifindex; empty: systemd-networkd does not run."""
     configuration: tuple[ConfigurationEntry, ...] = ()
-    """Of files that name links, by file and line."""
+    """Of configuration files that name links, by file and line."""
     stopped_managers: tuple[StoppedManager, ...] = ()
     services: Services = field(default_factory=Services)
     settings: Settings = field(default_factory=Settings)
     iommu: tuple[IommuGroup, ...] = ()
-    """Groups with a network function in them, by number."""
+    """Groups with a network function, by number."""
     forwarding: tuple[ForwardingEntry, ...] = ()
     """Unicast entries of physical functions and of ports of bridges."""
     messages: tuple[KernelMessage, ...] | None = None
-    """Oldest first; None: not readable, `unreadable` says why."""
+    """Oldest first; None: not readable, the reason is in `unreadable`."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Whole sources that failed: pci, links, addresses, routes, ethtool, udev, networkmanager, configuration, …"""
     pending: tuple[str, ...] = ()
-    """Sources that are still being read, and are in `unreadable` so long: another inventory follows, which has them."""
+    """Sources that have not been read yet, also in `unreadable`; another inventory with them follows."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class Line:
     traffic: TrafficLine | None = None
     change: ChangeLine | None = None
     clock: Clock | None = None
-    """Not said by a probe: the source puts it in, and a recording keeps it."""
+    """Not sent by a probe: added by the source of the lines, and stored in recordings."""
 
 
 @dataclass(frozen=True)
@@ -240,17 +241,17 @@ class Request:
     interval: float | None = None
     """Seconds between two `Counters`, 0.1 to 60."""
     watch: tuple[int, ...] | None = None
-    """ifindexes that also get queue and driver counters: the NIC that somebody is looking at."""
+    """ifindexes whose queue and driver counters are read as well: the NICs on the screen."""
     inventory: bool | None = None
     """True: take one now."""
     machine: bool | None = None
-    """True: from now on every `Counters` carries the whole of /proc/interrupts; False: no more."""
+    """True: from now on every `Counters` has the whole of /proc/interrupts; False: no longer."""
     recheck: bool | None = None
-    """True: from now on look every few seconds whether anything has changed that no event tells of, as far as that is
-    cheap there, because findings stand on it; False: no more."""
+    """True: from now on check every few seconds for changes that cause no event, as far as that is cheap, because
+    findings depend on them; False: no longer."""
     ping: int | None = None
-    """Answer with a `Pong` of this number. To a probe with a heartbeat every request is also a sign of life."""
+    """Reply with a `Pong` of this number. For a probe with ``--heartbeat`` every request is a heartbeat."""
     traffic: TrafficRequest | None = None
-    """Check for, start or stop a generator of traffic."""
+    """Check, start or stop a traffic generator."""
     change: ChangeRequest | None = None
-    """Prepare, apply, keep or undo a change of the host. Refused by a probe without ``--allow-changes``."""
+    """Prepare, apply, confirm or undo a change of the host. Refused by a probe without ``--allow-changes``."""

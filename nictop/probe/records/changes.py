@@ -1,7 +1,7 @@
-"""Changing a host and taking it back: what a probe is asked to do, and what it says of it.
+"""Changes of a host: requests to a probe, and its replies.
 
-A probe that was not started with ``--allow-changes`` refuses every request. An action is a tuple of words, never a line
-for a shell: a program of a short list with its arguments (``("ip", "link", "set", "dev", "ens4", "mtu", "9000")``), or
+A probe that was not started with ``--allow-changes`` refuses every request. An action is an argument vector, never a
+shell command: a program of an allow-list with arguments (``("ip", "link", "set", "dev", "ens4", "mtu", "9000")``), or
 ``("write", PATH, TEXT)``.
 """
 
@@ -16,65 +16,64 @@ SHORTEST_KEPT, LONGEST_KEPT = 5.0, 600.0
 
 @dataclass(frozen=True)
 class ChangeRequest:
-    """One step of one change. A probe answers with `ChangeLine`s of the same id, and has one change at a time."""
+    """One step of one change. A probe replies with `ChangeLine`s of the same id, and makes one change at a time."""
 
     id: str
-    """Chosen by the asker: printable ASCII, 1 to 64 characters."""
+    """Chosen by the requester: printable ASCII, 1 to 64 characters."""
     step: Literal["prepare", "apply", "keep", "undo"]
-    """prepare: say what would be changed, and change nothing. apply: change it, and take it back unless told to keep it
-    in time. keep: it stays. undo: take it back now."""
+    """prepare: report what would be changed, without a change. apply: make the change, and undo it unless confirmed in
+    time. keep: confirm the change. undo: undo it now."""
     actions: tuple[tuple[str, ...], ...] = ()
-    """prepare and apply: in the order in which they are done; they are undone the other way round."""
+    """prepare and apply: in the order of execution; they are undone in reverse order."""
     keep_within: float = 30.0
-    """apply: seconds from "applied" until the host takes the change back by itself, `SHORTEST_KEPT` to
-    `LONGEST_KEPT`."""
+    """apply: seconds from "applied" until the host undoes the change if it is not confirmed, `SHORTEST_KEPT`
+    to `LONGEST_KEPT`."""
     fingerprint: str = ""
-    """apply: that of the "prepared" line that was shown. A host that has changed since then refuses."""
+    """apply: of the "prepared" line. Refused if the state of the host has changed since then."""
     twice: bool = False
-    """apply: the second question (`ChangeLine.needs_second_yes`) has been answered with yes."""
+    """apply: confirmed twice, see `ChangeLine.needs_second_yes`."""
 
 
 @dataclass(frozen=True)
 class PlannedAction:
-    """One action: what is, what will be, and how it is taken back."""
+    """One action: the state before and after it, and how it is undone."""
 
     words: tuple[str, ...]
-    """As asked for."""
+    """As requested."""
     before: str
-    """Read from the host: ``combined 1``, ``mtu 1500``, a mask as the kernel prints it."""
+    """Read from the host: ``combined 1``, ``mtu 1500``, a mask in the format of the kernel."""
     after: str
-    """In the same words."""
+    """In the same format."""
     undo: tuple[tuple[str, ...], ...]
-    """Actions that bring back `before`, in their order; empty: NetworkManager's checkpoint does it, or nothing would
-    change."""
+    """Actions that restore `before`, in order; empty: restored by NetworkManager's checkpoint, or nothing to change."""
     subject: str
-    """Interface, ``irq 30``, profile or setting. Text of the host: never trust it on a screen."""
+    """Interface, ``irq 30``, profile or setting. Text of the host: must be sanitized for a terminal."""
     persistent: bool = False
-    """It outlives a restart of the host."""
+    """It remains after a reboot of the host."""
     disturbs: tuple[str, ...] = ()
-    """What it may interrupt, in sentences without a full stop: ``resets ens256: no traffic for a moment``, ``the
+    """What it may interrupt, as sentences without a full stop: ``resets ens256: no traffic for a moment``, ``the
     default route goes over ens192``, ``this very SSH connection goes over ens192``, ``an SSH
-    connection goes over ens192`` (somebody else's, or one that the environment of the probe does not tell)."""
+    connection goes over ens192`` (of another user, or one that is not in the environment of the probe)."""
 
 
 @dataclass(frozen=True)
 class ChangeLine:
-    """Something about the change `id`. "prepared" or "refused" answers each prepare; an apply is answered by "refused",
-    or by "applying", "applied" and then "kept", or "undoing" and "undone". "failed" says what went wrong, and is
-    followed by "undoing" and "undone" unless it says what stayed."""
+    """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or "applying", "applied"
+    and then "kept", or "undoing" and "undone". "failed" has the error in `text`, and is followed by "undoing" and
+    "undone" unless the text names what could not be undone."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
     kind: Literal["prepared", "refused", "applying", "applied", "kept", "undoing", "undone", "failed"]
-    """applied, undone: what was to be has been read back from the host."""
+    """applied, undone: the state has been read back from the host and is as planned."""
     text: str = ""
-    """A sentence: why it was refused, why it failed, why it is undone."""
+    """A sentence: the reason why it was refused, has failed or is undone."""
     plan: tuple[PlannedAction, ...] = ()
     """prepared, applied: one for each action."""
     fingerprint: str = ""
-    """prepared: digest of the actions and of what is on the host now."""
+    """prepared: digest of the actions and of the state of the host."""
     needs_second_yes: bool = False
-    """prepared: it touches the link of an SSH connection or of a default route."""
+    """prepared: it affects the link of an SSH connection or of a default route, and must be confirmed twice."""
     deadline: float | None = None
-    """applied: CLOCK_MONOTONIC of the host at which it undoes the change by itself."""
+    """applied: CLOCK_MONOTONIC of the host at which it undoes the change if it is not confirmed."""

@@ -1,4 +1,4 @@
-"""What is said often: the hello of a probe, the numbers that move, and events between them."""
+"""Records that are sent often: the hello of a probe, the counters of every interval, and events in between."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class Hello:
-    """First line of every probe: who speaks, and on which clock."""
+    """First line of every probe: host, versions and clocks."""
 
     protocol: int
-    """`PROTOCOL` of the speaker."""
+    """`PROTOCOL` of the probe."""
     version: str
     """nictop's version."""
     hostname: str
@@ -25,15 +25,15 @@ class Hello:
     """Version of the interpreter that runs the probe."""
     pid: int
     euid: int
-    """0: root. Tells what "needs root" is worth saying about."""
+    """Effective user id; 0: root."""
     boot_id: str
-    """/proc/sys/kernel/random/boot_id: changes with every boot, so that counters are never compared across one."""
+    """/proc/sys/kernel/random/boot_id: new at every boot; counters of different boots must not be compared."""
     clock_ticks: int
     """USER_HZ, ticks per second of /proc/stat (sysconf SC_CLK_TCK)."""
     monotonic: float
-    """Seconds, CLOCK_MONOTONIC at the moment of writing."""
+    """Seconds, CLOCK_MONOTONIC when the line was written."""
     wall: float
-    """Seconds since the epoch at the same moment."""
+    """Seconds since the epoch at the same time."""
     interval: float
     """Seconds between two `Counters`."""
 
@@ -71,17 +71,16 @@ rx_bytes/tx_bytes count the Ethernet header but not preamble, FCS and gap, as ``
 
 CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
 """Order of `Counters.cpus` values: the columns of a ``cpuN`` line of /proc/stat, in USER_HZ ticks. guest is also
-counted
-in user, guest_nice in nice. idle and iowait may run backwards (proc(5))."""
+counted in user, guest_nice in nice. idle and iowait may decrease (proc(5))."""
 
 
 QUEUE_COUNTERS = ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_drops", "tx_drops")
-"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (rx-alloc-fail is not in
-it)."""
+"""Order of the numbers in `Counters.queues`: netdev family, qstats rx-packets … tx-hw-drops (without
+rx-alloc-fail)."""
 
 
 VF_COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "broadcast", "multicast", "rx_dropped", "tx_dropped")
-"""Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_* as the physical function counts them."""
+"""Order of the numbers in `Counters.vfs`: IFLA_VF_STATS_*, reported by the physical function."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,9 @@ class MachineInterrupt:
     label: str
     """``24``, ``NMI``, ``LOC``, …"""
     description: str
-    """What stands behind the counts: chip, trigger and actions, blanks folded; "" for lines without."""
+    """The text after the counts: chip, trigger and actions, separated by single spaces; "" for lines without."""
     counts: dict[int, int]
-    """CPU id → interrupts; CPUs with none are left out. A line with a single sum (ERR, MIS) has it under CPU -1."""
+    """CPU id → interrupts; CPUs without are left out. A single sum (ERR, MIS) is under CPU -1."""
 
 
 SOFTNET_COUNTERS = ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
@@ -115,45 +114,45 @@ CHANNEL_COUNTERS = ("interrupts", "events", "out_full_total")
 
 @dataclass(frozen=True)
 class Counters:
-    """The numbers that move, all read within one pass. Raw: since boot or driver load, never reset by nictop."""
+    """All counters, read in one pass. Raw: since boot or driver load, never reset by nictop."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC at the start of the pass."""
     links: dict[int, tuple[int, ...]]
     """ifindex → `LINK_COUNTERS`. RTM_GETSTATS, IFLA_STATS_LINK_64."""
     cpus: dict[int, tuple[int, ...]]
-    """CPU id → `CPU_TIMES`; only CPUs that are online. /proc/stat."""
+    """CPU id → `CPU_TIMES`; online CPUs only. /proc/stat."""
     queues: dict[int, tuple[tuple[str, int, tuple[int | None, ...]], ...]] = field(default_factory=dict)
-    """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`) whose driver
-    offers them. None: the driver has no such number. netdev family, qstats-get with queue scope. (): watched, and
-    kernel or driver have none at all."""
+    """ifindex → (("rx" or "tx", queue id, `QUEUE_COUNTERS`), …), only for watched links (`Request.watch`).
+    None: the driver does not have this counter. (): kernel or driver have no queue counters. netdev family, qstats-get
+    with queue scope."""
     driver: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """ifindex → driver counters in the order of `Ethtool.driver_counter_names`, only for watched links.
     ETHTOOL_GSTATS."""
     interrupts: dict[int, dict[int, int]] = field(default_factory=dict)
-    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs with none are left out.
+    """IRQ number → CPU id → interrupts, for all vectors in `Inventory.interrupts`; CPUs without are left out.
     /sys/kernel/irq/N/per_cpu_count (possible CPUs in order), else its line of /proc/interrupts (by header)."""
     softirqs: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs, whose columns are possible CPUs, by header."""
+    """CPU id → `SOFTIRQS`, online CPUs only. /proc/softirqs (columns: possible CPUs, named in the header)."""
     softnet: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """CPU id → `SOFTNET_COUNTERS`. /proc/net/softnet_stat."""
     threads: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads of `Inventory.threads`; one
-    that has ended, or whose id now belongs to another thread (start time), is absent."""
+    """Thread id → `THREAD_TIMES` and the CPU it last ran on (column 39), for the threads in `Inventory.threads`;
+    without threads that have ended, also if their id has been reused (start time)."""
     channels: dict[int, dict[int, tuple[int | None, ...]]] = field(default_factory=dict)
     """ifindex of a hv_netvsc link → vmbus channel id → `CHANNEL_COUNTERS`."""
     machine: tuple[MachineInterrupt, ...] | None = None
-    """Every line of /proc/interrupts, only while asked for (`Request.machine`)."""
+    """Every line of /proc/interrupts, only while requested (`Request.machine`)."""
     vfs: dict[int, dict[int, tuple[int, ...]]] = field(default_factory=dict)
-    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read once a second
-    at most, empty in the records between."""
+    """ifindex of a physical function → VF number → `VF_COUNTERS`. RTM_GETLINK, IFLA_VFINFO_LIST; read at most
+    once a second, empty in the records in between."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty or incomplete."""
 
 
 @dataclass(frozen=True)
 class LinkChange:
-    """What rtnetlink said about one link, at once, ahead of the inventory that follows."""
+    """An rtnetlink message about one link, sent at once; a new inventory follows."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC."""
@@ -163,9 +162,9 @@ class LinkChange:
     name: str
     """IFLA_IFNAME"""
     operstate: str
-    """IFLA_OPERSTATE in the words of RFC 2863: up, down, lowerlayerdown, dormant, testing, notpresent, unknown."""
+    """Name of IFLA_OPERSTATE (RFC 2863): up, down, lowerlayerdown, dormant, testing, notpresent, unknown."""
     carrier: bool | None
-    """IFLA_CARRIER; None while the link is administratively down (the kernel does not know)."""
+    """IFLA_CARRIER; None while the link is administratively down (unknown to the kernel)."""
     flags: int
     """IFF_* of struct ifinfomsg."""
     mtu: int
@@ -174,7 +173,7 @@ class LinkChange:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Something the probe could not do, in a sentence. It goes on without."""
+    """Something the probe could not do, as a sentence. The probe continues."""
 
     time: float
     message: str
@@ -182,21 +181,21 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Pong:
-    """Answer to `Request.ping`, sent at once."""
+    """Reply to `Request.ping`, sent at once."""
 
     sequence: int
-    """That of the ping."""
+    """Number of the ping."""
     monotonic: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the ping was read."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How two machines' clocks lie to each other: what the watching side makes of a `Pong` (see `wire.clock`)."""
+    """Offset between the clocks of two machines, estimated by nictop from a `Pong`."""
 
     time: float
-    """Seconds, CLOCK_MONOTONIC of the watching machine when the estimate was made."""
+    """Seconds, CLOCK_MONOTONIC of nictop's machine at the time of the estimate."""
     offset: float
-    """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get that of the watching one."""
+    """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get the time on nictop's machine."""
     uncertainty: float
-    """Seconds by which the offset may be wrong, either way: half of the shortest way there and back."""
+    """Maximum error of the offset in seconds: half of the shortest round trip."""

@@ -1,4 +1,4 @@
-"""What ethtool can say of one link."""
+"""Records of what ethtool(8) shows of one link."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class DriverInfo:
-    """ioctl ETHTOOL_GDRVINFO. Empty strings of the driver stay empty."""
+    """ioctl ETHTOOL_GDRVINFO. Strings that the driver does not set are empty."""
 
     driver: str
     version: str
@@ -20,10 +20,10 @@ class DriverInfo:
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """Speed and friends. ethtool netlink: LINKINFO, LINKMODES."""
+    """Link modes and port. ethtool netlink: LINKINFO, LINKMODES."""
 
     speed: int | None
-    """Mb/s; None: unknown (no carrier, or the driver does not know, as virtio_net)."""
+    """Mb/s; None: unknown (no carrier, or not reported by the driver, as virtio_net)."""
     duplex: Literal["full", "half"] | None
     autonegotiation: bool | None
     port: str | None
@@ -32,10 +32,10 @@ class LinkSettings:
     """internal or external."""
     lanes: int | None = None
     supported: tuple[str, ...] = ()
-    """Link modes the hardware can do: ``10000baseSR/Full`` (ETHTOOL_LINK_MODE_*, names from the string set)."""
+    """Link modes supported by the hardware: ``10000baseSR/Full`` (ETHTOOL_LINK_MODE_*, names from the string set)."""
     advertised: tuple[str, ...] = ()
     partner: tuple[str, ...] = ()
-    """Link modes the other end advertises."""
+    """Link modes advertised by the link partner."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class LinkState:
     """ethtool netlink: LINKSTATE."""
 
     detected: bool | None
-    """What the driver says; may differ from the carrier for a moment."""
+    """Link detected by the driver; may differ from the carrier for a short time."""
     extended_state: str | None = None
     """Why there is no link: autoneg, no cable, module, overheat, … (ETHTOOL_LINK_EXT_STATE_*)."""
     down_events: int | None = None
-    """How often the physical link went down (ext-down-cnt)."""
+    """Number of times the physical link went down (ext-down-cnt)."""
 
 
 @dataclass(frozen=True)
 class Channels:
-    """Queues now and at most. ethtool netlink: CHANNELS. None: this kind does not exist on this driver."""
+    """Numbers of queues and their maxima. ethtool netlink: CHANNELS. None: the driver has no queues of this type."""
 
     rx: int | None
     tx: int | None
@@ -66,7 +66,7 @@ class Channels:
 
 @dataclass(frozen=True)
 class Rings:
-    """Descriptors per queue, now and at most. ethtool netlink: RINGS."""
+    """Descriptors per queue and their maxima. ethtool netlink: RINGS."""
 
     rx: int | None
     rx_mini: int | None
@@ -91,7 +91,7 @@ class Feature:
     active: bool
     wanted: bool
     fixed: bool
-    """Cannot be changed here: not in the changeable set, or never changed by design (ethtool prints [fixed])."""
+    """Cannot be changed: not supported by the hardware, or never changeable (ethtool prints [fixed])."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Rss:
     """Receive side scaling. ethtool netlink: RSS (Linux 6.3), indirection table by ioctl before it."""
 
     indirection: tuple[int, ...]
-    """Slot → receive queue. Empty: the driver does not show it."""
+    """Slot → receive queue. Empty: not reported by the driver."""
     hash_function: str | None
     """toeplitz, xor, crc32."""
     key_length: int | None
@@ -145,14 +145,14 @@ class Optics:
     rx_power: float | None
     """Milliwatt received."""
     tx_power: float | None
-    """Milliwatt sent."""
+    """Milliwatt transmitted."""
     bias: float | None
-    """Milliampere through the laser."""
+    """Milliampere, laser bias current."""
 
 
 @dataclass(frozen=True)
 class Module:
-    """The plugged transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs
+    """The plugged-in transceiver, from its EEPROM (SFF-8472, SFF-8636, CMIS). ethtool netlink: MODULE_EEPROM; needs
     root."""
 
     kind: str
@@ -165,7 +165,7 @@ class Module:
     medium: Literal["fibre", "copper", "unknown"]
     """copper: DAC or BASE-T."""
     length: float | None = None
-    """Metres of the cable itself; None: pluggable."""
+    """Metres of the attached cable; None: the cable can be unplugged from the module."""
     wavelength: float | None = None
     """Nanometres."""
     temperature: float | None = None
@@ -178,7 +178,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Ethtool:
-    """What ethtool can say of one link. A part that is None has its reason in `unreadable` under the field's name."""
+    """What ethtool(8) shows of one link. For a part that is None the reason is in `unreadable`, by field name."""
 
     driver: DriverInfo | None = None
     settings: LinkSettings | None = None
@@ -186,7 +186,7 @@ class Ethtool:
     channels: Channels | None = None
     rings: Rings | None = None
     coalescing: dict[str, int] | None = None
-    """Names as ``ethtool -c`` prints them (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver has.
+    """Names of ``ethtool -c`` (rx-usecs, tx-frames, adaptive-rx: 0 or 1), only those that the driver supports.
     Microseconds, packets."""
     features: tuple[Feature, ...] | None = None
     rss: Rss | None = None
@@ -194,12 +194,12 @@ class Ethtool:
     fec: Fec | None = None
     eee: Eee | None = None
     udp_hash: tuple[str, ...] | None = None
-    """What spreads UDP over IPv4 over the queues: addresses, ports, other. ETHTOOL_GRXFH. Only hv_netvsc is asked,
-    where ports tear fragmented packets apart; None: not asked."""
+    """Fields by which UDP over IPv4 is distributed to the queues: addresses, ports, other. ETHTOOL_GRXFH. Only for
+    hv_netvsc, where with ports the fragments of a packet go to different queues; None: not requested."""
     private_flags: dict[str, bool] | None = None
     module: Module | None = None
     driver_counter_names: tuple[str, ...] | None = None
-    """String set ETH_SS_STATS: the names that belong to `Counters.driver`."""
+    """String set ETH_SS_STATS: the names of the values in `Counters.driver`."""
     driver_counters: tuple[int, ...] | None = None
-    """Their values when the inventory was taken."""
+    """Values at the time of the inventory."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

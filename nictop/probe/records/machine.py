@@ -1,4 +1,4 @@
-"""The machine around the NICs: platform, interrupts, threads."""
+"""The machine: platform, interrupts, threads, daemons, settings, kernel messages."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Interrupt:
 
     number: int
     actions: tuple[str, ...]
-    """Names of the handlers, as drivers register them: ``ens224-TxRx-0``, ``virtio2-input.0``."""
+    """Names under which drivers registered the handlers: ``ens224-TxRx-0``, ``virtio2-input.0``."""
     pci_address: str | None
-    """The function whose ``msi_irqs/`` (or legacy ``irq``) lists it; None: xen event channel and the like."""
+    """The function with this interrupt in ``msi_irqs/`` (or legacy ``irq``); None: not on PCI (xen event channels)."""
     chip: str | None = None
     """chip_name: IR-PCI-MSIX-0000:02:00.0, xen-dyn, …"""
     allowed_cpus: str | None = None
     """CPU list, smp_affinity_list."""
     effective_cpus: str | None = None
-    """CPU list, effective_affinity_list: where it really goes. None: this kernel or chip does not say."""
+    """CPU list, effective_affinity_list: the CPUs in use. None: not reported by this kernel or chip."""
     numa_node: int | None = None
     """/proc/irq/N/node; None for -1."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
@@ -30,28 +30,28 @@ class Interrupt:
 
 @dataclass(frozen=True)
 class Thread:
-    """A thread that spends CPU on packets: of the kernel, or of a virtual machine. /proc/PID/task/TID/."""
+    """A thread that processes packets: of the kernel, or of a virtual machine. /proc/PID/task/TID/."""
 
     tid: int
     pid: int
     name: str
     """comm: ``ksoftirqd/0``, ``vhost-1234``, ``napi/eth0-8193``, ``CPU 0/KVM``."""
     kind: Literal["ksoftirqd", "napi", "vhost", "vcpu", "vm"]
-    """vcpu: a guest's processor; vm: any other thread of a QEMU process."""
+    """vcpu: a virtual CPU of a guest; vm: any other thread of a QEMU process."""
     machine: str | None = None
     """Name of the virtual machine (``-name`` of its command line, else Proxmox ``-id``, else ``pid N``)."""
     links: tuple[int, ...] = ()
-    """ifindexes of the tap and macvtap links that its process has open, where that can be known (/proc/PID/fdinfo
-    ``iff:``, /dev/tapN); for a vhost thread those of its virtual machine."""
+    """ifindexes of the open tap and macvtap links of its process, if readable (/proc/PID/fdinfo ``iff:``, /dev/tapN);
+    for a vhost thread those of its virtual machine."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What kind of machine this is."""
+    """Hypervisor, firmware strings, distribution, CPUs, and hosting of the machine."""
 
     hypervisor: str | None
-    """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none seen, bare metal. DMI, /sys/hypervisor, CPU flag
+    """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none detected, bare metal. DMI, /sys/hypervisor, CPU flag
     ``hypervisor``."""
     system_vendor: str | None
     """DMI sys_vendor."""
@@ -67,29 +67,29 @@ class Platform:
     numa_nodes: str | None
     """Node list, /sys/devices/system/node/online."""
     iommu_groups: int | None
-    """How many; 0: no IOMMU in use."""
+    """Number of groups; 0: no IOMMU in use."""
     node_cpus: dict[int, str] = field(default_factory=dict)
     """NUMA node → CPU list, /sys/devices/system/node/nodeN/cpulist."""
     distribution_like: str | None = None
     """ID_LIKE of os-release: names of related distributions, for package names."""
     environment: str | None = None
-    """What runs the hypervisor of this guest or, on a host that is none, what it runs itself, when that can be told:
-    whose commands to show. esxi, proxmox, libvirt, ahv, hyperv, xen, ovirt, openstack, kubevirt, virtualbox, parallels,
+    """The product that runs this guest or, on a host that is no guest, the product that it runs; determines the
+    commands to show. esxi, proxmox, libvirt, ahv, hyperv, xen, ovirt, openstack, kubevirt, virtualbox, parallels,
     azure, aws, gcp, oci, alibaba, tencent, digitalocean, hetzner. For a guest from DMI product, chassis asset tag and
-    BIOS; None: not known. A guest that runs guests itself has the role hypervisor, and the environment around it."""
+    BIOS; None: unknown. A guest that runs guests itself has the role hypervisor, and the environment of a guest."""
     roles: tuple[str, ...] = ()
     """hypervisor: this machine runs guests (QEMU processes, /dev/kvm in use, Proxmox, Hyper-V root, Xen dom0);
-    container: it is one itself, and shares the kernel with others."""
+    container: this machine is a container."""
     machine_id_hash: str | None = None
     """First 16 hexadecimal digits of SHA-256 of /etc/machine-id: equal on cloned machines."""
     session_address: str | None = None
-    """Local IP address over which the SSH session of this probe came (SSH_CONNECTION); None: not over SSH."""
+    """Local IP address of the SSH session of this probe (SSH_CONNECTION); None: not over SSH."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Services:
-    """Daemons that have a say about NICs, by their processes. /proc/*/comm; pid or None: not running."""
+    """Daemons that affect NICs: pid; None: not running. /proc/*/comm"""
 
     networkmanager: int | None = None
     networkd: int | None = None
@@ -110,10 +110,10 @@ class Services:
 
 @dataclass(frozen=True)
 class KernelMessage:
-    """A line of the kernel's ring buffer that speaks of a NIC's trouble. /dev/kmsg; the newest 200 at most."""
+    """A kernel log message about a problem of a NIC. /dev/kmsg; at most the newest 200."""
 
     time: float
-    """Seconds, CLOCK_MONOTONIC (printk's local clock; may be some tenths off)."""
+    """Seconds, CLOCK_MONOTONIC (local clock of printk; may differ by some tenths)."""
     level: int
     """0 emergency … 7 debug."""
     text: str
@@ -133,7 +133,7 @@ class IommuGroup:
 
 @dataclass(frozen=True)
 class ForwardingEntry:
-    """A static entry of the embedded switch of a NIC, or one that a bridge port learnt. RTM_GETNEIGH, AF_BRIDGE."""
+    """A static entry of the embedded switch of a NIC, or an entry of a bridge port. RTM_GETNEIGH, AF_BRIDGE."""
 
     ifindex: int
     address: str
@@ -147,29 +147,28 @@ class ForwardingEntry:
 
 @dataclass(frozen=True)
 class Settings:
-    """Kernel settings around networking, raw. None or absent: this kernel does not have it."""
+    """Kernel settings that affect networking, raw. None or absent: this kernel does not have it."""
 
     sysctl: dict[str, int] = field(default_factory=dict)
     """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries, rmem_max, wmem_max,
-    ``net.ipv4.conf.all.arp_filter``, arp_announce, arp_ignore and rp_filter (the same per link that has an IPv4
-    address: ``net.ipv4.conf.LINK.arp_filter``, the link's name as it is; which of both counts: see
-    `nictop.model.devices.ipv4_conf`),
+    ``net.ipv4.conf.all.arp_filter``, arp_announce, arp_ignore and rp_filter (also of each link with an IPv4 address:
+    ``net.ipv4.conf.LINK.arp_filter`` with the unmodified name; the effective value: `nictop.model.devices.ipv4_conf`),
     ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``."""
     congestion_control: str | None = None
     """net.ipv4.tcp_congestion_control"""
     command_line: str | None = None
-    """/proc/cmdline, without what may be a secret (words with password, token, key= are left out)."""
+    """/proc/cmdline without words that may contain a secret (password, token, key=)."""
     governors: dict[int, str] = field(default_factory=dict)
-    """CPU → scaling_governor; empty: no cpufreq here (guests)."""
+    """CPU → scaling_governor; empty: no cpufreq (guests)."""
     frequencies: dict[int, tuple[int, int]] = field(default_factory=dict)
     """CPU → (scaling_cur_freq, cpuinfo_max_freq) in kHz."""
     policy_rules: int | None = None
-    """Routing policy rules beyond the kernel's own three (local, main, default), IPv4. RTM_GETRULE."""
+    """Number of IPv4 routing rules other than those of the kernel (local, main, default). RTM_GETRULE."""
     reassembly: dict[str, int] = field(default_factory=dict)
     """ReasmReqds (fragments received), ReasmOKs and ReasmFails since boot, IPv4. /proc/net/snmp"""
     reverse_path_drops: int | None = None
-    """Packets that rp_filter dropped since boot, IPv4. IPReversePathFilter in /proc/net/netstat"""
+    """Packets dropped by rp_filter since boot, IPv4. IPReversePathFilter in /proc/net/netstat"""
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """(entries now, most) of the tables that `KernelMessage` calls full: ``connections`` (nf_conntrack_count and
+    """(entries, maximum) of the tables that are full by a `KernelMessage`: ``connections`` (nf_conntrack_count and
     nf_conntrack_max), ``ipv4`` and ``ipv6`` neighbours (/proc/net/stat/arp_cache and ndisc_cache, gc_thresh3)."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

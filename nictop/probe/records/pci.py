@@ -9,10 +9,10 @@ from nictop.probe.records.unreadable import Unreadable
 
 @dataclass(frozen=True)
 class PcieLink:
-    """One side of a PCIe link: what was negotiated and what this side could do."""
+    """One end of a PCIe link: negotiated and maximum speed and width."""
 
     speed: float | None
-    """GT/s per lane, current_link_speed; None when the file says "Unknown"."""
+    """GT/s per lane, current_link_speed; None when the file contains "Unknown"."""
     width: int | None
     """Lanes, current_link_width; None for 0 (a virtual function, or a virtual slot, has none)."""
     max_speed: float | None
@@ -26,11 +26,11 @@ class Sriov:
     """The SR-IOV capability of a physical function."""
 
     total_vfs: int
-    """sriov_totalvfs: as many as firmware and driver allow."""
+    """sriov_totalvfs: maximum of firmware and driver."""
     num_vfs: int
-    """sriov_numvfs: as many as there are now."""
+    """sriov_numvfs: current number."""
     autoprobe: bool | None
-    """sriov_drivers_autoprobe: new VFs get a driver on this host."""
+    """sriov_drivers_autoprobe: drivers of this host are bound to new VFs."""
     virtual_functions: tuple[str, ...]
     """PCI addresses by VF number, from the links virtfn0, virtfn1, …"""
 
@@ -52,23 +52,23 @@ class PciFunction:
     """From the udev hardware database, else pci.ids, else None."""
     device_name: str | None = None
     driver: str | None = None
-    """Name of the bound driver (link ``driver``); None: no driver has it. ``vfio-pci`` is a driver too."""
+    """Name of the bound driver (link ``driver``); None: not bound. ``vfio-pci`` is a driver too."""
     driver_override: str | None = None
     """driver_override, None for "(null)"."""
     enabled: bool | None = None
-    """``enable``: some driver has switched the function on."""
+    """``enable``: the function has been enabled, usually by a driver."""
     iommu_group: int | None = None
-    """Number of the IOMMU group; None: no IOMMU, or it is off."""
+    """Number of the IOMMU group; None: no IOMMU, or it is disabled."""
     numa_node: int | None = None
-    """numa_node; None for -1 (the firmware did not say)."""
+    """numa_node; None for -1 (not reported by the firmware)."""
     link: PcieLink | None = None
     """None: not PCI Express, or a virtual function."""
     parent: str | None = None
-    """PCI address of the bridge above; None on the root bus."""
+    """PCI address of the upstream bridge; None on the root bus."""
     parent_link: PcieLink | None = None
-    """The bridge's side of the same link: a slot can limit the card."""
+    """The bridge's end of the same link: the slot may limit the speed of the card."""
     sriov: Sriov | None = None
-    """None: no SR-IOV capability that this kernel shows."""
+    """None: the kernel reports no SR-IOV capability."""
     physical_function: str | None = None
     """Address of the physical function, for a VF whose PF is on this host (link ``physfn``)."""
     virtual_function: int | None = None
@@ -76,10 +76,10 @@ class PciFunction:
     sriov_capable: bool | None = None
     """The SR-IOV extended capability is in its configuration space; None: not readable without root."""
     modalias: str | None = None
-    """``pci:v00008086d…``: what modprobe looks a driver up by."""
+    """``pci:v00008086d…``: by which modprobe finds a driver."""
     rdma_devices: tuple[str, ...] = ()
     """Names below ``infiniband/``."""
     created: float | None = None
-    """Of a virtual function: seconds, CLOCK_MONOTONIC, when udev first saw it. None: at boot, or not known; only read
-    while there are `KernelMessage`. USEC_INITIALIZED, /run/udev/data/+pci:ADDRESS"""
+    """Of a virtual function: seconds, CLOCK_MONOTONIC, when udev first processed it. None: at boot, or unknown; only
+    read if there are `KernelMessage`s. USEC_INITIALIZED, /run/udev/data/+pci:ADDRESS"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)

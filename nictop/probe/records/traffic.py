@@ -1,94 +1,119 @@
-"""Traffic for a measurement: what a probe is asked to start, and what it says of it."""
+"""Traffic for a measurement: requests to a probe, its replies, and the firewalls of the host."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nictop.probe.records.firewalls import Firewalls
 from nictop.probe.records.unreadable import Unreadable
 
 
 @dataclass(frozen=True)
 class TrafficRequest:
-    """Start, stop or look for one generator of traffic, or look up a route. A probe answers each with `TrafficLine`s of
-    the same id."""
+    """Start, stop or check one traffic generator, or look up a route. A probe replies with `TrafficLine`s of the same
+    id."""
 
     id: str
-    """Chosen by the asker, unique among the children that run: printable ASCII, 1 to 64 characters."""
+    """Chosen by the requester, unique among the running children: printable ASCII, 1 to 64 characters."""
     action: Literal["check", "start", "stop", "path"]
-    """check: which generators are there ("tools"). start: one child. stop: end that child; it says "exit" then. path:
-    how this host reaches `address` from `source` ("path")."""
+    """check: list the generators ("tools"). start: start one child. stop: end that child; "exit" follows. path: the
+    route from `source` to `address` ("path")."""
     role: Literal["server", "client"] | None = None
     generator: Literal["iperf3", "builtin"] | None = None
     arguments: tuple[str, ...] = ()
-    """Options of the generator without its name, role, port and address, which the probe puts in front. iperf3: only
-    those of `iperf3_command`; builtin: those of `built_in_options`."""
+    """Options of the generator without its name, role, port and address, which the probe adds. iperf3: only those
+    allowed by `traffic.iperf3`; builtin: those of `traffic.builtin.options`."""
     port: int = 0
     """1 to 65535. server: to listen at; client: to connect to."""
     address: str | None = None
-    """Numeric IPv4 or IPv6, with a zone where it needs one (``fe80::1%ens3``). server: to bind to, None: any;
+    """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None: any;
     client: the server's; path: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400: the child is ended then, whatever it does."""
+    """Seconds from the start, above 0 and at most 86400: the child is ended then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0
     """Seconds, 0.1 to 60."""
     source: str = ""
-    """path: this end's address."""
+    """path: the local address."""
     ifindex: int = 0
-    """path: the NIC that is meant to receive from `address`; 0: not known."""
+    """path: the NIC that should receive packets from `address`; 0: unknown."""
     threads: bool = False
     """True: a "threads" line about once a second, of all processes of this host."""
 
 
 @dataclass(frozen=True)
+class FilterChain:
+    """A base chain of nftables, type filter, for packets to the host itself (hook input) or from it (hook output)."""
+
+    family: Literal["ip", "ip6", "inet"]
+    table: str
+    name: str
+    policy: Literal["accept", "drop"]
+    """For packets on which no rule decides."""
+    hook: Literal["input", "output"] = "input"
+
+
+@dataclass(frozen=True)
+class Firewalls:
+    """The firewalls of this network namespace."""
+
+    firewalld: int | None = None
+    """pid; None: not running."""
+    ufw: bool = False
+    """Enabled: ENABLED in /etc/ufw/ufw.conf."""
+    chains: tuple[FilterChain, ...] = ()
+    """By family, table and name; also those created by firewalld, ufw and iptables-nft."""
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    """Field of this record → why it is unknown."""
+
+
+@dataclass(frozen=True)
 class TrafficTools:
-    """Which generators a host has. builtin is always there."""
+    """Traffic generators of a host; builtin is always available."""
 
     path: str | None = None
     """Of iperf3; None: not found in PATH."""
     version: str = ""
-    """What ``iperf3 --version`` prints, whole."""
+    """The output of ``iperf3 --version``."""
     options: tuple[str, ...] = ()
-    """Long options that ``iperf3 --help`` names, with their dashes, in its order: ``--json-stream``."""
+    """Long options in ``iperf3 --help``, in its order, with dashes: ``--json-stream``."""
     congestion_controls: tuple[str, ...] = ()
     """/proc/sys/net/ipv4/tcp_available_congestion_control"""
     allowed_congestion_controls: tuple[str, ...] = ()
-    """/proc/sys/net/ipv4/tcp_allowed_congestion_control: what an ordinary user may choose."""
+    """/proc/sys/net/ipv4/tcp_allowed_congestion_control: algorithms that an ordinary user may select."""
     congestion_control: str = ""
-    """/proc/sys/net/ipv4/tcp_congestion_control: what a socket gets that does not choose."""
+    """/proc/sys/net/ipv4/tcp_congestion_control: the default."""
     cpus: tuple[int, ...] = ()
-    """CPU ids that the probe, hence its children, may run on."""
+    """Ids of the CPUs on which the probe and its children may run."""
     firewalls: Firewalls | None = None
-    """What may keep a client out; None: an older probe does not say."""
+    """Firewalls that may block a client; None: not reported by an older probe."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """Field of this record → why it is empty: an iperf3 that hangs, fails or is no iperf3."""
+    """Field of this record → why it is empty: an iperf3 that hangs, fails or is another program."""
 
 
 @dataclass(frozen=True)
 class TrafficPath:
-    """How a host reaches an address, and whether it takes packets from there. RTM_GETROUTE, RTM_GETNEIGH,
+    """The route of a host to an address, and whether it accepts packets from there. RTM_GETROUTE, RTM_GETNEIGH,
     net.ipv4.conf.*.rp_filter."""
 
     address: str
     source: str
-    """As asked."""
+    """As requested."""
     route: str = ""
     """Type of the route, as ip-route(8) names it: unicast, local, broadcast, multicast, unreachable, prohibit,
-    blackhole, throw; none: there is no route; "": not known, or `source` is no address of this host."""
+    blackhole, throw; none: there is no route; "": unknown, or `source` is not an address of this host."""
     ifindex: int | None = None
-    """NIC that it leaves by."""
+    """Outgoing NIC."""
     gateway: str | None = None
     """None: on-link."""
     neighbour: str = ""
     """State of the gateway's or the address's entry in the neighbour table, as ip-neighbour(8) names it: reachable,
-    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": not known."""
+    stale, delay, probe, incomplete, failed, permanent, noarp; none: no entry; "": unknown."""
     neighbour_address: str | None = None
     """Its MAC address."""
     rp_filter: int | None = None
-    """In force on the NIC that was asked about: 0 off, 1 strict, 2 loose. None: IPv6, or not known."""
+    """Effective value on the NIC of the request: 0 off, 1 strict, 2 loose. None: IPv6, or unknown."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
 
@@ -112,7 +137,7 @@ class TrafficSocket:
     congestion_control: str
     """INET_DIAG_CONG"""
     bytes_acked: int | None
-    """Sent and acknowledged by the other end, without retransmissions (Linux 4.1)."""
+    """Acknowledged by the remote end, without retransmissions (Linux 4.1)."""
     bytes_received: int | None
     retransmits: int
     """Segments, tcpi_total_retrans."""
@@ -146,39 +171,39 @@ class TrafficSocket:
 
 @dataclass(frozen=True)
 class BusyThread:
-    """What one thread of the host used between two readings (see `busy_threads`)."""
+    """CPU time of one thread of the host between two readings (see `traffic.busy_threads`)."""
 
     tid: int
     pid: int
     name: str
-    """comm: as its owner set it."""
+    """comm, which the process can set."""
     user: int
     """USER_HZ ticks in that time."""
     system: int
     cpu: int | None
-    """That it last ran on; None: this is a process with several threads that have not been read one by one yet."""
+    """On which it last ran; None: the sum of a process whose threads have not been read individually yet."""
     generator: bool = False
-    """It belongs to the generator that this line is about."""
+    """It belongs to the generator of this line."""
 
 
 @dataclass(frozen=True)
 class TrafficLine:
-    """Something about the generator `id`. In this order for each child: "started", then "listening" (a server's), then
-    "output", "sockets" and "threads", at last one "exit"; or one "failed" instead of "started". "failed" after
-    "started" is said ahead of the "exit" and is the reason why the probe ended the child."""
+    """A reply about the generator `id`. In this order for each child: "started", "listening" (of a server), then
+    "output", "sockets" and "threads", finally one "exit"; or one "failed" instead of "started". "failed" after
+    "started" precedes the "exit" and is the reason why the probe ended the child."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
     id: str
     kind: Literal["tools", "path", "started", "listening", "output", "sockets", "threads", "exit", "failed"]
     text: str = ""
-    """output: one line without its end; failed: a sentence."""
+    """output: one line without line feed; failed: a sentence."""
     stream: Literal["stdout", "stderr"] | None = None
-    """output: where it was written to."""
+    """output: where it was written."""
     tools: TrafficTools | None = None
-    """tools: the answer to a check."""
+    """tools: the reply to a check."""
     path: TrafficPath | None = None
-    """path: the answer to that."""
+    """path: the reply to path."""
     pid: int | None = None
     """started: of the child, which is also the id of its process group and session."""
     arguments: tuple[str, ...] = ()
@@ -186,12 +211,12 @@ class TrafficLine:
     sockets: tuple[TrafficSocket, ...] = ()
     """sockets: those of the child and its children, by inode."""
     status: int | None = None
-    """exit: 0 to 255; None: ended by `signal`. Said only when both pipes are at their end."""
+    """exit: 0 to 255; None: ended by `signal`. Sent after the end of both pipes."""
     signal: int | None = None
     """exit: number of the signal that ended it."""
     unreadable: Unreadable | None = None
     """sockets: why there are none; threads: why some may be missing."""
     threads: tuple[BusyThread, ...] = ()
-    """threads: those of this host that used most CPU since the reading before, the first one most."""
+    """threads: those of this host that used most CPU since the last reading, in descending order."""
     seconds: float | None = None
-    """threads: since the reading before."""
+    """threads: since the last reading."""

@@ -1,4 +1,4 @@
-"""What every record may contain: a value that could not be read."""
+"""The reason why a value could not be read; part of many records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Unreadable:
 
     reason: Literal["not_offered", "needs_root", "missing", "malformed", "vanished", "failed"]
     """not_offered: the driver has no such operation (EOPNOTSUPP, EINVAL of an ioctl, attribute absent).
-    needs_root: EPERM or EACCES. missing: the kernel has no such file or family. malformed: not what the ABI promises.
-    vanished: the device went away meanwhile (ENODEV, ENXIO). failed: any other errno, named in `detail`."""
+    needs_root: EPERM or EACCES. missing: the kernel has no such file or family. malformed: not as the ABI documents.
+    vanished: the device was removed (ENODEV, ENXIO). failed: any other errno, named in `detail`."""
     detail: str = ""
-    """What the kernel said, and where: ``EOPNOTSUPP``, ``/sys/class/net/x/speed: Invalid argument``."""
+    """The error, and the file or request: ``EOPNOTSUPP``, ``/sys/class/net/x/speed: Invalid argument``."""

@@ -30,7 +30,7 @@ from nictop.probe.counters.on_demand import queues as queue_counters
 from nictop.probe.counters.on_demand import vfs as vf_counters
 from nictop.probe.counters.on_demand.drivers import ETHTOOL_GSTATS, DriverCounterReader
 from nictop.probe.counters.reader import CounterReader, Sample, unreadable
-from nictop.probe.kernel import netlink, rtnetlink
+from nictop.probe.kernel import if_link, netlink
 from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Counters, Unreadable
 from nictop.wire.codec import decode
 from tests.support.namespaces import ROOT, Namespace
@@ -60,7 +60,7 @@ def test_the_sample_has_the_fields_of_the_record() -> None:
     assert list(vars(Sample(0.0))) == [field.name for field in dataclasses.fields(Counters)]
     assert len(LINK_COUNTERS) == link_counters.LINK_COLUMNS
     assert len(QUEUE_COUNTERS) == len(queue_counters.QSTATS_ATTRIBUTES)
-    assert len(VF_COUNTERS) == len(rtnetlink.VF_STATS_ATTRIBUTES)
+    assert len(VF_COUNTERS) == len(if_link.VF_STATS_ATTRIBUTES)
 
 
 @pytest.mark.parametrize(
@@ -184,25 +184,25 @@ def test_queue_numbers_are_four_or_eight_bytes_or_absent() -> None:
 
 
 def virtual_function(number: int, counters: dict[int, int] | None) -> bytes:
-    body = netlink.pack(rtnetlink.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
+    body = netlink.pack(if_link.IFLA_VF_MAC, struct.pack("=I32s", number, b"\2\0\0\0\0\1"))
     if counters is not None:
         numbers = b"".join(netlink.pack(kind, struct.pack("=Q", value)) for kind, value in counters.items())
-        body += netlink.pack(rtnetlink.IFLA_VF_STATS, numbers)
-    return netlink.pack(rtnetlink.IFLA_VF_INFO, body)
+        body += netlink.pack(if_link.IFLA_VF_STATS, numbers)
+    return netlink.pack(if_link.IFLA_VF_INFO, body)
 
 
 def link_with_vfs(total: int, *functions: bytes) -> bytes:
-    body = netlink.pack_u32(rtnetlink.IFLA_NUM_VF, total)
-    return bytes(16) + body + netlink.pack(rtnetlink.IFLA_VFINFO_LIST, b"".join(functions))
+    body = netlink.pack_u32(if_link.IFLA_NUM_VF, total)
+    return bytes(16) + body + netlink.pack(if_link.IFLA_VFINFO_LIST, b"".join(functions))
 
 
 def test_vf_counters_by_number() -> None:
-    all_kinds = {kind: 100 + kind for kind in rtnetlink.VF_STATS_ATTRIBUTES}
+    all_kinds = {kind: 100 + kind for kind in if_link.VF_STATS_ATTRIBUTES}
     message = link_with_vfs(
         3,
         virtual_function(0, None),
         virtual_function(2, all_kinds),
-        virtual_function(7, {rtnetlink.IFLA_VF_STATS_RX_PACKETS: 1}),
+        virtual_function(7, {if_link.IFLA_VF_STATS_RX_PACKETS: 1}),
     )
     assert vf_counters.parse_vf_counters(message) == (
         3,
@@ -212,7 +212,7 @@ def test_vf_counters_by_number() -> None:
 
 
 def test_a_truncated_vf_list_is_detected() -> None:
-    one_vf = virtual_function(0, {rtnetlink.IFLA_VF_STATS_RX_PACKETS: 1})
+    one_vf = virtual_function(0, {if_link.IFLA_VF_STATS_RX_PACKETS: 1})
     total, listed, _ = vf_counters.parse_vf_counters(link_with_vfs(2, one_vf))
     assert (total, listed) == (2, 1)
 

@@ -21,7 +21,7 @@ from nictop.probe.events.kernel import (
     parse_uevent,
     parse_uevent_matters,
 )
-from nictop.probe.kernel import netlink, rtnetlink
+from nictop.probe.kernel import if_link, netlink, rtnetlink
 from nictop.probe.records import LinkChange
 from tests.support.namespaces import Namespace
 from tests.support.probe import LIMIT
@@ -31,10 +31,10 @@ UP, LOWER_UP = 0x1, 0x10000
 
 def link_message(*, family: int = 0, ifindex: int = 7, flags: int = UP, **attributes: bytes) -> bytes:
     given = {
-        "name": netlink.pack_text(rtnetlink.IFLA_IFNAME, "eth0"),
-        "mtu": netlink.pack_u32(rtnetlink.IFLA_MTU, 1500),
-        "operstate": netlink.pack(rtnetlink.IFLA_OPERSTATE, b"\6"),
-        "carrier": netlink.pack(rtnetlink.IFLA_CARRIER, b"\1"),
+        "name": netlink.pack_text(if_link.IFLA_IFNAME, "eth0"),
+        "mtu": netlink.pack_u32(if_link.IFLA_MTU, 1500),
+        "operstate": netlink.pack(if_link.IFLA_OPERSTATE, b"\6"),
+        "carrier": netlink.pack(if_link.IFLA_CARRIER, b"\1"),
         **attributes,
     }
     return rtnetlink.IFINFOMSG.pack(family, 1, ifindex, flags, 0) + b"".join(given.values())
@@ -47,14 +47,14 @@ def test_a_change_has_the_fields_of_the_record() -> None:
     assert list(change) == list(vars(LinkChange(1.5, 7, False, "eth0", "up", True, UP, 1500)))
 
 
-@pytest.mark.parametrize(("number", "name"), list(enumerate([*rtnetlink.OPERSTATES, "unknown"])))
+@pytest.mark.parametrize(("number", "name"), list(enumerate([*if_link.OPERSTATES, "unknown"])))
 def test_operstate_names(number: int, name: str) -> None:
-    state = netlink.pack(rtnetlink.IFLA_OPERSTATE, bytes([number]))
+    state = netlink.pack(if_link.IFLA_OPERSTATE, bytes([number]))
     change = parse_link_change(link_message(operstate=state), gone=False, time=0.0)
     assert change is not None and change["operstate"] == name
 
 
-NO_CARRIER = netlink.pack(rtnetlink.IFLA_CARRIER, b"\0")
+NO_CARRIER = netlink.pack(if_link.IFLA_CARRIER, b"\0")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_carrier_is_unknown_while_the_link_is_down(flags: int, attribute: bytes,
     "body",
     [
         link_message(family=socket.AF_BRIDGE),
-        link_message(wireless=netlink.pack(rtnetlink.IFLA_WIRELESS, b"scan")),
+        link_message(wireless=netlink.pack(if_link.IFLA_WIRELESS, b"scan")),
         link_message(mtu=b"", operstate=b""),
         link_message(ifindex=0),
         link_message()[:15],
@@ -85,9 +85,7 @@ def test_messages_that_are_not_about_a_link(body: bytes) -> None:
 
 @pytest.mark.parametrize("name", [b"tap[/x]", b'q"uote\\', "ünï".encode(), b"\x1b[2J\x07", b"\xff\xfe"])
 def test_any_bytes_are_a_link_name(name: bytes) -> None:
-    change = parse_link_change(
-        link_message(name=netlink.pack(rtnetlink.IFLA_IFNAME, name + b"\0")), gone=False, time=0.0
-    )
+    change = parse_link_change(link_message(name=netlink.pack(if_link.IFLA_IFNAME, name + b"\0")), gone=False, time=0.0)
     assert change is not None and change["name"] == name.decode("utf-8", "replace")
 
 

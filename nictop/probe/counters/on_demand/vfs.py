@@ -10,18 +10,20 @@ import errno
 import os
 
 from nictop.probe.kernel import netlink
-from nictop.probe.kernel.rtnetlink import (
-    IFINFOMSG,
-    IFLA_EXT_MASK,
+from nictop.probe.kernel.if_link import (
     IFLA_NUM_VF,
     IFLA_VF_INFO,
     IFLA_VF_MAC,
     IFLA_VF_STATS,
     IFLA_VFINFO_LIST,
+    VF_STATS_ATTRIBUTES,
+)
+from nictop.probe.kernel.rtnetlink import (
+    IFINFOMSG,
+    IFLA_EXT_MASK,
     RTEXT_FILTER_VF,
     RTM_GETLINK,
     RTM_NEWLINK,
-    VF_STATS_ATTRIBUTES,
 )
 
 

@@ -1,4 +1,6 @@
-"""Configuration files that name or match links: netplan, ifupdown, networkd, udev, SR-IOV services.
+"""Configuration files that name or match links: netplan, ifupdown, networkd, udev, ifcfg, SR-IOV services.
 
-`collect` finds the files and calls ``parse_…`` of the others; text of a file never leaves the host.
+In: files below /etc, /run, /usr/lib and /var/lib. Out: `ConfigurationEntry` records; file contents never leave the
+host. `collect` finds the files and calls the ``parse_…`` functions of the other modules. Another kind of file: its
+parser in a module here, and a function in `collect`.
 """

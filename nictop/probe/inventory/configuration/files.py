@@ -1,4 +1,4 @@
-"""Configuration files, read with bounds: number, bytes, and nothing but regular files. `Files` is one such reading."""
+"""Reads configuration files with limits: their number, their bytes, and regular files only."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from nictop.probe.kernel.sysfs import printable, why_unreadable
 from nictop.probe.records import Unreadable
 
 MOST_FILES = 1000
-MOST_BYTES = 8 * 1024 * 1024
-LARGEST = 256 * 1024
-"""Bytes of one file; a longer one is read up to here."""
-FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""Without waiting: a pipe in a configuration directory would never give an answer."""
+MAX_CONFIGURATION_BYTES = 8 * 1024 * 1024
+MAX_CONFIGURATION_FILE_BYTES = 256 * 1024
+"""Bytes of one file; a longer one is truncated."""
+OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Non-blocking: opening a FIFO in a configuration directory would block."""
 
 
 class Files:
-    """What is read through one of these counts together; `unreadable` names paths."""
+    """The limits apply to all files that are read by one object; `unreadable` has failures by path."""
 
     def __init__(self) -> None:
         self.unreadable: dict[str, Unreadable] = {}
         self._files = 0
         self._bytes = 0
 
-    def listed(self, directory: str, *endings: str) -> list[str]:
-        """Paths of the files in a directory, by name; with `endings` those only. Empty when there is no directory."""
+    def listed(self, directory: str, *suffixes: str) -> list[str]:
+        """Paths of the files in a directory, sorted, with one of `suffixes` if given; empty without the directory."""
         try:
             names = sorted(os.listdir(directory))
         except (FileNotFoundError, NotADirectoryError):
@@ -33,28 +33,28 @@ class Files:
         except OSError as error:
             self.unreadable[printable(directory)] = why_unreadable(error, printable(directory))
             return []
-        kept = [name for name in names if not name.startswith(".") and (not endings or name.endswith(endings))]
-        return [os.path.join(directory, name) for name in kept]
+        selected = [name for name in names if not name.startswith(".") and (not suffixes or name.endswith(suffixes))]
+        return [os.path.join(directory, name) for name in selected]
 
     def text(self, path: str) -> str | None:
-        """Contents; None when there is no such file, when it is not a regular one, or could not be read."""
+        """Contents; None when there is no such file, when it is not a regular file or could not be read."""
         shown = printable(path)
-        if self._files >= MOST_FILES or self._bytes >= MOST_BYTES:
-            limit = f"more than {MOST_FILES} files or {MOST_BYTES} bytes"
+        if self._files >= MOST_FILES or self._bytes >= MAX_CONFIGURATION_BYTES:
+            limit = f"more than {MOST_FILES} files or {MAX_CONFIGURATION_BYTES} bytes"
             self.unreadable[shown] = Unreadable("failed", f"{shown}: {limit}")
             return None
         try:
-            descriptor = os.open(path, FLAGS)
+            descriptor = os.open(path, OPEN_FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            number = error if isinstance(error, OSError) else OSError(2, "no path")
-            self.unreadable[shown] = why_unreadable(number, shown)
+            failure = error if isinstance(error, OSError) else OSError(2, "no path")
+            self.unreadable[shown] = why_unreadable(failure, shown)
             return None
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return None
-            data = os.read(descriptor, LARGEST)
+            data = os.read(descriptor, MAX_CONFIGURATION_FILE_BYTES)
         except OSError as error:
             self.unreadable[shown] = why_unreadable(error, shown)
             return None

@@ -1,7 +1,7 @@
 """ifupdown's interfaces files and ifcfg files → `ConfigurationEntry`. Pure.
 
-interfaces(5): one entry per ``iface`` stanza, and what else must be read (``source``). ifcfg: shell assignments, in Red
-Hat's and SUSE's words (nm-settings-ifcfg-rh(5), ifcfg(5)).
+interfaces(5): one entry per ``iface`` stanza, and the files to read next (``source``). ifcfg: shell assignments, with
+names of Red Hat and SUSE (nm-settings-ifcfg-rh(5), ifcfg(5)).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry
 
-METHODS = {
+STANZA_METHODS = {
     ("inet", "dhcp"): "dhcp4",
     ("inet6", "dhcp"): "dhcp6",
     ("inet6", "auto"): "auto",
@@ -29,18 +29,18 @@ BOOT_PROTOCOLS = {
 }
 STANZAS = ("auto", "iface", "mapping", "source", "source-directory", "no-auto-down", "no-scripts", "rename", "template")
 ASSIGNMENT = pattern(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)")
-FALSE = ("no", "false", "off", "0")
+FALSE_VALUES = ("no", "false", "off", "0")
 
 
 class SourceDirective(NamedTuple):
-    """``source`` and ``source-directory``: a pattern of shell wildcards, absolute; `directory`: all files in it."""
+    """``source`` and ``source-directory``: an absolute path with shell wildcards; `directory`: all files in it."""
 
     pattern: str
     directory: bool
 
 
 def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], list[SourceDirective]]:
-    """(Stanzas in their order, what else is to be read)."""
+    """(Stanzas in their order, files to read next)."""
     entries: list[ConfigurationEntry] = []
     sources = []
     inside = False
@@ -48,7 +48,7 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
         words = content.split()
         if words[0] == "iface" and len(words) >= 2:
             family, method = words[2] if len(words) > 2 else "", words[3] if len(words) > 3 else ""
-            found = METHODS.get((family, method), method)
+            found = STANZA_METHODS.get((family, method), method)
             entries.append(
                 ConfigurationEntry("ifupdown", file, line, names=(words[1],), methods=(found,) if found else ())
             )
@@ -59,14 +59,14 @@ def parse_interfaces(text: str, file: str) -> tuple[list[ConfigurationEntry], li
                 pattern = os.path.join(os.path.dirname(file), words[1])
                 sources.append(SourceDirective(pattern, words[0] == "source-directory"))
         elif inside:
-            asked = parse_numvfs_line(content)
-            if asked is not None:
-                entries[-1] = replace(entries[-1], virtual_functions=asked.functions)
+            request = parse_numvfs_line(content)
+            if request is not None:
+                entries[-1] = replace(entries[-1], virtual_functions=request.functions)
     return entries, sources
 
 
 def joined_lines(text: str) -> list[tuple[int, str]]:
-    """(Number, contents) of lines that say something; a backslash at the end continues a line."""
+    """(Line number, contents) without empty lines and comments; a backslash at the end continues a line."""
     found = []
     before, first = "", 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -85,7 +85,7 @@ def joined_lines(text: str) -> list[tuple[int, str]]:
 
 
 def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
-    """One ifcfg file; without DEVICE and HWADDR it is for the interface in its own name. None: it says nothing."""
+    """One ifcfg file; without DEVICE and HWADDR it is for the interface in its file name. None: no assignments."""
     values = parse_assignments(text)
     if not values:
         return None
@@ -103,12 +103,12 @@ def parse_ifcfg(text: str, file: str) -> ConfigurationEntry | None:
         names=(device,) if device else () if address or not own_name else (own_name,),
         addresses=(address,) if address else (),
         methods=tuple(methods),
-        ignores=values.get("NM_CONTROLLED", "").lower() in FALSE,
+        ignores=values.get("NM_CONTROLLED", "").lower() in FALSE_VALUES,
     )
 
 
 def parse_assignments(text: str) -> dict[str, str]:
-    """``NAME="value"`` lines of a shell file, quotes taken off; nothing is expanded."""
+    """``NAME="value"`` lines of a shell file, without quotes; nothing is expanded."""
     import shlex
 
     values = {}

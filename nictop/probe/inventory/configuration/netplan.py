@@ -1,6 +1,6 @@
-"""Netplan's files and cloud-init's network configuration → `ConfigurationEntry`, one per link that they name. Pure.
+"""Netplan files and cloud-init's network configuration → `ConfigurationEntry`, one per link. Pure.
 
-netplan(5); cloud-init's "Networking config" versions 1 and 2. Version 2 is netplan's own language.
+netplan(5); cloud-init's "Networking config" versions 1 and 2. Version 2 is the language of netplan.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 from nictop.probe.records.managers import ConfigurationOwner
 
-KINDS = ["ethernets", "wifis", "modems", "bonds", "bridges", "vlans", "tunnels", "vrfs"]
-KINDS += ["dummy-devices", "virtual-ethernets"]
-STATIC = ("static", "static6")
-OWN_METHODS = {"dhcp": "dhcp4", "dhcp4": "dhcp4", "dhcp6": "dhcp6", "manual": "manual", "loopback": "loopback"}
-"""Type of a subnet, version 1 → method. dhcp6 has longer forms: ipv6_dhcpv6-stateful, …"""
+DEVICE_KINDS = ["ethernets", "wifis", "modems", "bonds", "bridges", "vlans", "tunnels", "vrfs"]
+DEVICE_KINDS += ["dummy-devices", "virtual-ethernets"]
+STATIC_SUBNETS = ("static", "static6")
+SUBNET_METHODS = {"dhcp": "dhcp4", "dhcp4": "dhcp4", "dhcp6": "dhcp6", "manual": "manual", "loopback": "loopback"}
+"""Type of a subnet in version 1 → method. dhcp6 has longer forms as well: ipv6_dhcpv6-stateful, …"""
 
 
 def parse_netplan(text: str, file: str, owner: ConfigurationOwner = "netplan") -> list[ConfigurationEntry]:
@@ -38,7 +38,7 @@ def parse_cloud_init(text: str, file: str) -> list[ConfigurationEntry]:
 
 def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[ConfigurationEntry]:
     """``ethernets: {ID: {match: …, set-name: …, dhcp4: …}}``; without ``match`` the ID is the name."""
-    for kind in KINDS:
+    for kind in DEVICE_KINDS:
         for name, device in network.get(kind).items().items():
             match = device.get("match")
             names = match.get("name").texts() if match.items() else (name,)
@@ -49,13 +49,13 @@ def version_2(network: Node, file: str, owner: ConfigurationOwner) -> Iterator[C
                 names=names,
                 addresses=tuple(address.lower() for address in match.get("macaddress").texts()),
                 drivers=match.get("driver").texts(),
-                methods=methods(device),
+                methods=address_methods(device),
                 virtual_functions=parse_integer(device.get("virtual-function-count").text()),
                 new_name=device.get("set-name").text() or None,
             )
 
 
-def methods(device: Node) -> tuple[str, ...]:
+def address_methods(device: Node) -> tuple[str, ...]:
     found = [key for key in ("dhcp4", "dhcp6") if device.get(key).is_true()]
     if device.get("addresses").sequence():
         found.append("static")
@@ -71,7 +71,9 @@ def version_1(config: Node, file: str) -> Iterator[ConfigurationEntry]:
         found = []
         for subnet in device.get("subnets").sequence():
             kind = subnet.get("type").text()
-            method = "static" if kind in STATIC else OWN_METHODS.get(kind, "dhcp6" if "dhcpv6" in kind else "")
+            method = (
+                "static" if kind in STATIC_SUBNETS else SUBNET_METHODS.get(kind, "dhcp6" if "dhcpv6" in kind else "")
+            )
             if method and method not in found:
                 found.append(method)
         address = device.get("mac_address").text().lower()

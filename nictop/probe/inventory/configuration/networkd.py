@@ -8,12 +8,18 @@ from typing import NamedTuple
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
-TRUE = ("yes", "true", "on", "1", "y", "t")
-DHCP = {"ipv4": ("dhcp4",), "ipv6": ("dhcp6",), "both": ("dhcp4", "dhcp6"), "v4": ("dhcp4",), "v6": ("dhcp6",)}
+TRUE_VALUES = ("yes", "true", "on", "1", "y", "t")
+DHCP_METHODS = {
+    "ipv4": ("dhcp4",),
+    "ipv6": ("dhcp6",),
+    "both": ("dhcp4", "dhcp6"),
+    "v4": ("dhcp4",),
+    "v6": ("dhcp6",),
+}
 
 
 class Assignment(NamedTuple):
-    """``Key=value`` in a section, and its line, counted from one."""
+    """``Key=value`` in a section, and its line number, counted from one."""
 
     section: str
     key: str
@@ -22,13 +28,13 @@ class Assignment(NamedTuple):
 
 
 def parse_unit(text: str) -> list[Assignment]:
-    """Assignments of a unit file; comments left out, a backslash at the end of a line continues it."""
+    """Assignments of a unit file, without comments; a backslash at the end continues a line."""
     found = []
     section, before, first = "", "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith(("#", ";")):
-            continue  # also within a continued line
+            continue  # also inside a continued line
         first = first if before else number
         if line.endswith("\\"):
             before += line[:-1] + " "
@@ -45,25 +51,25 @@ def parse_unit(text: str) -> list[Assignment]:
 
 
 def parse_network(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
-    """A .network file and its drop-ins, in their order. None: it is empty, or matches no link by itself."""
-    assignments = together(texts)
-    match = matched(assignments, "Name")
+    """A .network file and its drop-ins, in their order. None: it has no [Match] section."""
+    assignments = all_assignments(texts)
+    match = match_section(assignments, "Name")
     if match is None:
         return None
-    methods = list(DHCP.get(last(assignments, "Network", "DHCP").lower(), ()))
-    if last(assignments, "Network", "DHCP").lower() in TRUE:
+    methods = list(DHCP_METHODS.get(last(assignments, "Network", "DHCP").lower(), ()))
+    if last(assignments, "Network", "DHCP").lower() in TRUE_VALUES:
         methods = ["dhcp4", "dhcp6"]
     if values(assignments, "Network", "Address") or values(assignments, "Address", "Address"):
         methods.append("static")
     return match._replace(methods=tuple(methods)).entry(
-        "networkd", file, ignores=last(assignments, "Link", "Unmanaged").lower() in TRUE
+        "networkd", file, ignores=last(assignments, "Link", "Unmanaged").lower() in TRUE_VALUES
     )
 
 
 def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
-    """A .link file and its drop-ins. None: it neither gives a name nor asks for virtual functions."""
-    assignments = together(texts)
-    match = matched(assignments, "OriginalName")
+    """A .link file and its drop-ins. None: it sets neither a name nor a number of virtual functions."""
+    assignments = all_assignments(texts)
+    match = match_section(assignments, "OriginalName")
     name = last(assignments, "Link", "Name") or None
     functions = parse_integer(last(assignments, "Link", "SR-IOVVirtualFunctions"))
     if match is None or (name is None and functions is None):
@@ -72,7 +78,7 @@ def parse_link(texts: Iterable[str], file: str) -> ConfigurationEntry | None:
 
 
 class MatchSection(NamedTuple):
-    """The [MatchSection] section of one file."""
+    """The [Match] section of one file."""
 
     line: int
     names: tuple[str, ...]
@@ -105,27 +111,27 @@ class MatchSection(NamedTuple):
         )
 
 
-def matched(assignments: list[Assignment], name_key: str) -> MatchSection | None:
-    """None: there is no [MatchSection] section at all, which systemd refuses."""
+def match_section(assignments: list[Assignment], name_key: str) -> MatchSection | None:
+    """None: there is no [Match] section, which systemd rejects."""
     lines = [assignment.line for assignment in assignments if assignment.section == "Match"]
     if not lines:
         return None
-    addresses = [*words(assignments, "MACAddress"), *words(assignments, "PermanentMACAddress")]
+    addresses = [*match_words(assignments, "MACAddress"), *match_words(assignments, "PermanentMACAddress")]
     return MatchSection(
         line=lines[0],
-        names=tuple(words(assignments, name_key)),
+        names=tuple(match_words(assignments, name_key)),
         addresses=tuple(address.lower().replace("-", ":") for address in addresses),
-        drivers=tuple(words(assignments, "Driver")),
-        paths=tuple(words(assignments, "Path")),
+        drivers=tuple(match_words(assignments, "Driver")),
+        paths=tuple(match_words(assignments, "Path")),
     )
 
 
-def together(texts: Iterable[str]) -> list[Assignment]:
+def all_assignments(texts: Iterable[str]) -> list[Assignment]:
     return [assignment for text in texts for assignment in parse_unit(text)]
 
 
 def values(assignments: Iterable[Assignment], section: str, key: str) -> list[str]:
-    """All values of a key that may occur several times; an empty one forgets those before."""
+    """All values of a key that may occur several times; an empty value removes those before it."""
     found: list[str] = []
     for assignment in assignments:
         if (assignment.section, assignment.key) == (section, key):
@@ -134,11 +140,11 @@ def values(assignments: Iterable[Assignment], section: str, key: str) -> list[st
 
 
 def last(assignments: Iterable[Assignment], section: str, key: str) -> str:
-    """The value that counts; "" when there is none."""
+    """The last value, which is the effective one; "" without one."""
     return next(reversed(values(assignments, section, key)), "")
 
 
-def words(assignments: Iterable[Assignment], key: str) -> Iterator[str]:
-    """Words of a key of [MatchSection]."""
+def match_words(assignments: Iterable[Assignment], key: str) -> Iterator[str]:
+    """Words of the values of a key in [Match]."""
     for value in values(assignments, "Match", key):
         yield from value.split()

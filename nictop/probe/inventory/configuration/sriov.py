@@ -1,7 +1,7 @@
-"""Who asks for virtual functions at boot, besides network managers → `ConfigurationEntry`. Pure.
+"""Files that request virtual functions at boot, other than those of network managers → `ConfigurationEntry`. Pure.
 
-Options of modules (``options igb max_vfs=4``, modprobe.d(5)), and lines of shell scripts, units, tuned profiles,
-tmpfiles and sysfs.conf that write a ``sriov_numvfs``.
+Module options (``options igb max_vfs=4``, modprobe.d(5)), and lines of shell scripts, units, tuned profiles, tmpfiles
+and sysfs.conf that write to ``sriov_numvfs``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
-ADDRESS = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"
-PLACE = pattern(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({ADDRESS})/sriov_numvfs")
-BEFORE = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]{0,200}(?:>|\|)")
-BEHIND = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
-LONGEST_LINE = 4096
+PCI_ADDRESS_PATTERN = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"
+NUMVFS_PATH = pattern(rf"class/net/([^/\s\"']+)/device/sriov_numvfs|/({PCI_ADDRESS_PATTERN})/sriov_numvfs")
+COUNT_BEFORE_PATH = pattern(r"\b(?:echo|printf)\s+(?:-n\s+)?[\"']?([0-9]{1,4})[\"']?[^|&;]{0,200}(?:>|\|)")
+COUNT_AFTER_PATH = pattern(r"sriov_numvfs[\"']?(?:\s*=\s*|\s+-\s+-\s+-\s+(?:-\s+)?)[\"']?([0-9]{1,4})\b")
+MAX_LINE_CHARS = 4096
 
 
 class VfRequest(NamedTuple):
-    """A write to ``sriov_numvfs``. `name` or `address` are "" when they are not in the line (variables)."""
+    """A write to ``sriov_numvfs``. `name` or `address` are "" when they are not literal in the line (variables)."""
 
     name: str
     address: str
@@ -28,40 +28,40 @@ class VfRequest(NamedTuple):
 
 
 def parse_numvfs_line(line: str) -> VfRequest | None:
-    """None: it does not write sriov_numvfs, or is a comment."""
-    line = line[:LONGEST_LINE]
+    """None: the line does not write to sriov_numvfs, or is a comment."""
+    line = line[:MAX_LINE_CHARS]
     if "sriov_numvfs" not in line or line.lstrip().startswith(("#", ";")):
         return None
-    place = PLACE.search(line)
-    count = BEHIND.search(line) or BEFORE.search(line)
-    name, address = (place[1] or "", (place[2] or "").lower()) if place else ("", "")
+    path = NUMVFS_PATH.search(line)
+    count = COUNT_AFTER_PATH.search(line) or COUNT_BEFORE_PATH.search(line)
+    name, address = (path[1] or "", (path[2] or "").lower()) if path else ("", "")
     if count is None and ">" not in line:
-        return None  # it only reads
+        return None  # the file is only read
     return VfRequest("" if "$" in name else name, address, int(count[1]) if count else None)
 
 
 def parse_numvfs(text: str, file: str) -> list[ConfigurationEntry]:
-    """Lines of any file that write sriov_numvfs; a later zero of the same place is a reset, and is left out."""
+    """Lines of any file that write to sriov_numvfs; a 0 is a reset and is left out."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
-        asked = parse_numvfs_line(line)
-        if asked is None or asked.functions == 0:
+        request = parse_numvfs_line(line)
+        if request is None or request.functions == 0:
             continue
         entries.append(
             ConfigurationEntry(
                 owner="sriov",
                 file=file,
                 line=number,
-                names=(asked.name,) if asked.name else (),
-                paths=(asked.address,) if asked.address else (),
-                virtual_functions=asked.functions,
+                names=(request.name,) if request.name else (),
+                paths=(request.address,) if request.address else (),
+                virtual_functions=request.functions,
             )
         )
     return entries
 
 
 def parse_modprobe(text: str, file: str) -> list[ConfigurationEntry]:
-    """``options DRIVER … max_vfs=4,4``: the number of the first port stands for all."""
+    """``options DRIVER … max_vfs=4,4``; only the number of the first port is used."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()

@@ -1,7 +1,4 @@
-"""udev rules that name links, ask for virtual functions or keep NetworkManager away → `ConfigurationEntry`. Pure.
-
-udev(7).
-"""
+"""udev rules (udev(7)) that rename links, create VFs or set NM_UNMANAGED → `ConfigurationEntry`. Pure."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import ConfigurationEntry
 
-WORD = pattern(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
-SPEAKING = ("sriov_numvfs", "NM_UNMANAGED", "NAME")
-"""A rule without one of these words is none of ours."""
-EVERYWHERE = ("ACTION", "SUBSYSTEM", "SUBSYSTEMS", "TAG")
-"""Conditions that do not tell one link from another."""
-NAMES = {("KERNEL", ""), ("NAME", ""), ("ENV", "INTERFACE"), ("ENV", "ID_NET_NAME")}
-ADDRESSES = {("ATTR", "address"), ("ATTRS", "address")}
-DRIVERS = {("DRIVERS", ""), ("DRIVER", ""), ("ENV", "ID_NET_DRIVER")}
-PATHS = {("KERNELS", ""), ("ENV", "ID_PATH"), ("ENV", "PCI_SLOT_NAME")}
-NUMVFS = {("ATTR", "device/sriov_numvfs"), ("ATTR", "sriov_numvfs")}
+RULE_WORD = pattern(r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*[ei]?"((?:[^"\\]|\\.)*)"\s*,?')
+RELEVANT_WORDS = ("sriov_numvfs", "NM_UNMANAGED", "NAME")
+"""Rules without any of these words are ignored."""
+GENERAL_KEYS = ("ACTION", "SUBSYSTEM", "SUBSYSTEMS", "TAG")
+"""Conditions that do not select particular links."""
+NAME_KEYS = {("KERNEL", ""), ("NAME", ""), ("ENV", "INTERFACE"), ("ENV", "ID_NET_NAME")}
+ADDRESS_KEYS = {("ATTR", "address"), ("ATTRS", "address")}
+DRIVER_KEYS = {("DRIVERS", ""), ("DRIVER", ""), ("ENV", "ID_NET_DRIVER")}
+PATH_KEYS = {("KERNELS", ""), ("ENV", "ID_PATH"), ("ENV", "PCI_SLOT_NAME")}
+NUMVFS_KEYS = {("ATTR", "device/sriov_numvfs"), ("ATTR", "sriov_numvfs")}
 
 
 class Word(NamedTuple):
@@ -39,12 +36,12 @@ class Word(NamedTuple):
 
 
 def parse_udev_rules(text: str, file: str) -> list[ConfigurationEntry]:
-    """One entry per rule of ours. Jumps (GOTO) are not followed: a rule counts with its own conditions only."""
-    if not any(word in text for word in SPEAKING):
+    """One entry per relevant rule. GOTO is not followed: only the conditions of the rule itself are used."""
+    if not any(word in text for word in RELEVANT_WORDS):
         return []
     entries = []
     for line, content in joined_lines(text):
-        if any(word in content for word in SPEAKING):
+        if any(word in content for word in RELEVANT_WORDS):
             entry = parse_rule(parse_words(content), file, line)
             if entry is not None:
                 entries.append(entry)
@@ -52,49 +49,49 @@ def parse_udev_rules(text: str, file: str) -> list[ConfigurationEntry]:
 
 
 def parse_words(rule: str) -> list[Word]:
-    """The rule's words up to the first thing that is none."""
+    """The rule's words, up to the first malformed one."""
     words = []
     position = 0
-    while match := WORD.match(rule, position):
+    while match := RULE_WORD.match(rule, position):
         words.append(Word(match[1], match[2] or "", match[3], match[4].replace('\\"', '"')))
         position = match.end()
     return words
 
 
 def parse_rule(words: list[Word], file: str, line: int) -> ConfigurationEntry | None:
-    """None: it does nothing of what `ConfigurationEntry` tells."""
+    """None: it neither renames a link, nor creates VFs, nor sets NM_UNMANAGED."""
     new_name, functions, ignores = None, None, False
     for word in words:
         if word.operator in ("==", "!="):
             continue
         if word.kind == ("NAME", "") and word.value and not set("$%/") & set(word.value):
             new_name = word.value
-        elif word.kind in NUMVFS:
+        elif word.kind in NUMVFS_KEYS:
             functions = parse_integer(word.value)
         elif word.kind == ("ENV", "NM_UNMANAGED"):
             ignores = word.value == "1"
         elif word.key == "RUN" and functions is None:
-            asked = parse_numvfs_line(word.value)
-            functions = None if asked is None else asked.functions
+            request = parse_numvfs_line(word.value)
+            functions = None if request is None else request.functions
     if new_name is None and not functions and not ignores:
         return None
-    conditions = [word for word in words if word.operator == "==" and word.key not in EVERYWHERE]
-    other = [word for word in words if word.operator in ("==", "!=") and word.key not in EVERYWHERE]
+    conditions = [word for word in words if word.operator == "==" and word.key not in GENERAL_KEYS]
+    other = [word for word in words if word.operator in ("==", "!=") and word.key not in GENERAL_KEYS]
     return ConfigurationEntry(
         owner="udev",
         file=file,
         line=line,
-        names=alternatives(conditions, NAMES) if other else ("*",),
-        addresses=tuple(address.lower() for address in alternatives(conditions, ADDRESSES)),
-        drivers=alternatives(conditions, DRIVERS),
-        paths=alternatives(conditions, PATHS),
+        names=alternatives(conditions, NAME_KEYS) if other else ("*",),
+        addresses=tuple(address.lower() for address in alternatives(conditions, ADDRESS_KEYS)),
+        drivers=alternatives(conditions, DRIVER_KEYS),
+        paths=alternatives(conditions, PATH_KEYS),
         virtual_functions=functions,
         new_name=new_name,
         ignores=ignores,
     )
 
 
-def alternatives(conditions: list[Word], kinds: set[tuple[str, str]]) -> tuple[str, ...]:
+def alternatives(conditions: list[Word], keys: set[tuple[str, str]]) -> tuple[str, ...]:
     """``KERNEL=="eth0|eth1"`` → eth0, eth1."""
-    found = [value for word in conditions if word.kind in kinds for value in word.value.split("|")]
+    found = [value for word in conditions if word.kind in keys for value in word.value.split("|")]
     return tuple(dict.fromkeys(filter(None, found)))

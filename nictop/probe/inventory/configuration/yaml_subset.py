@@ -1,7 +1,7 @@
-"""The structure of a YAML file by its indentation: mappings, sequences and texts with their lines. Pure.
+"""Parses a subset of YAML: nested mappings, sequences and texts with their line numbers. Pure.
 
-Not a YAML parser: enough for configuration files that people and installers write (block and flow collections, quotes,
-comments; JSON is part of it). What it does not understand is left out, never an error.
+Enough for configuration files written by people and installers (block and flow collections, quotes, comments; JSON is a
+subset). Unsupported syntax is skipped, never an error.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from nictop.probe.kernel.patterns import pattern
 
-DEEPEST = 24
-TEXT_BELOW = pattern(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")
-"""The mark of a block of text, whose lines lie deeper."""
-TRUE = ("true", "yes", "on", "y")
+MAX_DEPTH = 24
+BLOCK_SCALAR = pattern(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")
+"""Indicator of a block scalar, whose lines have a deeper indentation."""
+YAML_TRUE = ("true", "yes", "on", "y")
 
 
 class Node(NamedTuple):
-    """A text, a sequence or a mapping, and the line where it begins, counted from one."""
+    """A text, a sequence or a mapping, and its first line, counted from one."""
 
     value: str | list[Any] | dict[str, Any]
     line: int
@@ -31,22 +31,22 @@ class Node(NamedTuple):
         return self.value if isinstance(self.value, dict) else {}
 
     def sequence(self) -> list[Node]:
-        """The sequence; a text that is not empty counts as a sequence of one."""
+        """The sequence; a text that is not empty is a sequence of one."""
         if isinstance(self.value, list):
             return self.value
         return [self] if isinstance(self.value, str) and self.value else []
 
     def get(self, key: str) -> Node:
-        """What the mapping has under a key; an empty text when there is nothing."""
+        """The value of a key of the mapping; an empty text without it."""
         found = self.items().get(key)
         return found if found is not None else Node("", self.line)
 
     def texts(self) -> tuple[str, ...]:
-        """The texts of a sequence, empty ones left out."""
+        """The texts of a sequence, without empty ones."""
         return tuple(filter(None, (node.text() for node in self.sequence())))
 
     def is_true(self) -> bool:
-        return self.text().lower() in TRUE
+        return self.text().lower() in YAML_TRUE
 
 
 class YamlLine(NamedTuple):
@@ -66,20 +66,20 @@ def parse_yaml(text: str) -> Node:
 
 
 def content_lines(text: str) -> list[YamlLine]:
-    """Lines without comments and blocks of text; a collection in brackets that goes over several lines becomes one."""
+    """Lines without comments and block scalars; a flow collection over several lines becomes one line."""
     found: list[YamlLine] = []
     open_brackets = 0
-    text_below = -1
+    scalar_indent = -1
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.expandtabs(8)
-        if text_below >= 0:
-            if not line.strip() or len(line) - len(line.lstrip()) > text_below:
+        if scalar_indent >= 0:
+            if not line.strip() or len(line) - len(line.lstrip()) > scalar_indent:
                 continue
-            text_below = -1
+            scalar_indent = -1
         content, change = without_comment(line)
         stripped = content.strip()
-        if not open_brackets and TEXT_BELOW.search(stripped):
-            text_below = len(content) - len(content.lstrip())
+        if not open_brackets and BLOCK_SCALAR.search(stripped):
+            scalar_indent = len(content) - len(content.lstrip())
         if stripped in ("---", "...") and not open_brackets:
             if found:
                 break
@@ -96,7 +96,7 @@ def content_lines(text: str) -> list[YamlLine]:
 
 
 def without_comment(line: str) -> tuple[str, int]:
-    """(The line up to its comment, how many brackets more are opened than closed), both outside of quotes."""
+    """(The line up to its comment, number of opening minus closing brackets), both outside of quotes."""
     quote, brackets = "", 0
     before = " "
     for position, character in enumerate(line):
@@ -115,9 +115,9 @@ def without_comment(line: str) -> tuple[str, int]:
 
 
 def block(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
-    """(The collection that begins at `start`, the index of the line behind it)."""
-    if depth > DEEPEST:
-        return Node("", lines[start].number), behind(lines, start, lines[start].indent)
+    """(The collection that begins at `start`, index of the line after it)."""
+    if depth > MAX_DEPTH:
+        return Node("", lines[start].number), line_after(lines, start, lines[start].indent)
     if is_item(lines[start].content):
         return block_sequence(lines, start, depth)
     indent, first = lines[start].indent, lines[start].number
@@ -132,13 +132,13 @@ def block(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
         if not rest and position < len(lines) and is_below(lines[position], indent):
             value, position = block(lines, position, depth + 1)
             mapping[key] = value._replace(line=line.number)
-            position = behind(lines, position, indent + 1)
+            position = line_after(lines, position, indent + 1)
             continue
         mapping[key] = flow(rest, line.number)
-        position = behind(lines, position, indent + 1)
+        position = line_after(lines, position, indent + 1)
     if position == start:
         position += 1
-    return Node(mapping, first), behind(lines, position, indent + 1)
+    return Node(mapping, first), line_after(lines, position, indent + 1)
 
 
 def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node, int]:
@@ -152,22 +152,22 @@ def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node,
             lines[position] = YamlLine(indent + len(line.content) - len(rest), rest, line.number)
             item, position = block(lines, position, depth + 1)
         elif rest:
-            item, position = flow(rest, line.number), behind(lines, position + 1, indent + 1)
+            item, position = flow(rest, line.number), line_after(lines, position + 1, indent + 1)
         elif position + 1 < len(lines) and lines[position + 1].indent > indent:
             item, position = block(lines, position + 1, depth + 1)
         else:
             item, position = Node("", line.number), position + 1
         items.append(item)
-    return Node(items, first), behind(lines, position, indent + 1)
+    return Node(items, first), line_after(lines, position, indent + 1)
 
 
 def is_below(line: YamlLine, indent: int) -> bool:
-    """A value may begin on the next line, deeper; a sequence also at the depth of its key."""
+    """Whether a line begins the value of a key before it: it is deeper, or a sequence item at the same depth."""
     return line.indent > indent or (line.indent == indent and is_item(line.content))
 
 
-def behind(lines: list[YamlLine], position: int, indent: int) -> int:
-    """The first line from `position` on that is less deep than `indent`."""
+def line_after(lines: list[YamlLine], position: int, indent: int) -> int:
+    """Index of the first line from `position` on that is indented less than `indent`."""
     while position < len(lines) and lines[position].indent >= indent:
         position += 1
     return position
@@ -178,7 +178,7 @@ def is_item(content: str) -> bool:
 
 
 def key_and_rest(content: str) -> tuple[str, bool, str]:
-    """``"key": rest`` → (key, True, rest); (…, False, "") when it is no entry of a mapping."""
+    """``"key": rest`` → (key, True, rest); (…, False, "") when it is not an entry of a mapping."""
     if content[:1] in ("'", '"'):
         end = content.find(content[0], 1)
         if end > 0 and content[end + 1 :].lstrip().startswith(":"):
@@ -191,22 +191,22 @@ def key_and_rest(content: str) -> tuple[str, bool, str]:
 
 
 def scalar_text(rest: str) -> str:
-    """Without anchors and tags; "" for the mark of a block of text."""
+    """The text without anchors and tags; "" for the indicator of a block scalar."""
     while rest[:1] in ("&", "!") and rest:
         rest = rest.partition(" ")[2].lstrip()
     return "" if rest.rstrip("+-0123456789") in ("|", ">") else rest
 
 
 def flow(text: str, line: int) -> Node:
-    """A value on one line: ``{a: b}``, ``[a, b]``, a text with or without quotes."""
+    """A value on one line: ``{a: b}``, ``[a, b]``, a plain or quoted text."""
     return flow_value(text, 0, line, 0, "")[0]
 
 
 def flow_value(text: str, position: int, line: int, depth: int, ends: str) -> tuple[Node, int]:
-    """(The value at `position`, where it ends); a text without quotes ends at one of `ends`."""
-    position = skip_blanks(text, position)
+    """(The value at `position`, the position after it); a plain text ends before one of `ends`."""
+    position = skip_spaces(text, position)
     opening = text[position : position + 1]
-    if opening in ("{", "[") and depth < DEEPEST:
+    if opening in ("{", "[") and depth < MAX_DEPTH:
         return flow_collection(text, position + 1, line, depth + 1, "}" if opening == "{" else "]")
     if opening in ('"', "'"):
         end = position + 1
@@ -225,25 +225,25 @@ def flow_collection(text: str, position: int, line: int, depth: int, closing: st
     mapping: dict[str, Node] = {}
     items: list[Node] = []
     while position < len(text):
-        position = skip_blanks(text, position)
+        position = skip_spaces(text, position)
         if text[position : position + 1] == closing:
             position += 1
             break
         start = position
         item, position = flow_value(text, position, line, depth, ",]}")
-        position = skip_blanks(text, position)
+        position = skip_spaces(text, position)
         if closing == "}" and text[position : position + 1] == ":":
             value, position = flow_value(text, position + 1, line, depth, ",]}")
             mapping[item.text()] = value
         else:
             items.append(item)
-        position = skip_blanks(text, position)
+        position = skip_spaces(text, position)
         if text[position : position + 1] == "," or position == start:
             position += 1
     return Node(mapping if closing == "}" else items, line), position
 
 
-def skip_blanks(text: str, position: int) -> int:
+def skip_spaces(text: str, position: int) -> int:
     while position < len(text) and text[position] in " \t":
         position += 1
     return position

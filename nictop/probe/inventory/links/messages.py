@@ -9,6 +9,7 @@ import struct
 from collections.abc import Mapping
 from typing import Literal, Optional
 
+from nictop.probe.kernel import if_link
 from nictop.probe.kernel import rtnetlink as rt
 from nictop.probe.kernel.netlink import iterate, text, unsigned
 from nictop.probe.records import LINK_COUNTERS, Link, Unreadable, VirtualFunction
@@ -76,47 +77,49 @@ def parse_link(payload: bytes) -> Link | None:
         return None
     _, hardware_type, ifindex, flags, _ = rt.IFINFOMSG.unpack_from(payload)
     found = dict(iterate(payload[rt.IFINFOMSG.size :]))
-    mtu = number(found, rt.IFLA_MTU)
-    if rt.IFLA_IFNAME not in found or mtu is None or ifindex <= 0:
+    mtu = number(found, if_link.IFLA_MTU)
+    if if_link.IFLA_IFNAME not in found or mtu is None or ifindex <= 0:
         return None
-    info = dict(iterate(found.get(rt.IFLA_LINKINFO, b"")))
-    kind = text(info.get(rt.IFLA_INFO_KIND, b"")) or None
-    carrier, state = number(found, rt.IFLA_CARRIER), number(found, rt.IFLA_OPERSTATE) or 0
-    lower = number(found, rt.IFLA_LINK)
-    address = found.get(rt.IFLA_ADDRESS, b"")
-    functions = parse_virtual_functions(found.get(rt.IFLA_VFINFO_LIST, b""), len(address))
+    info = dict(iterate(found.get(if_link.IFLA_LINKINFO, b"")))
+    kind = text(info.get(if_link.IFLA_INFO_KIND, b"")) or None
+    carrier, state = number(found, if_link.IFLA_CARRIER), number(found, if_link.IFLA_OPERSTATE) or 0
+    lower = number(found, if_link.IFLA_LINK)
+    address = found.get(if_link.IFLA_ADDRESS, b"")
+    functions = parse_virtual_functions(found.get(if_link.IFLA_VFINFO_LIST, b""), len(address))
     return Link(
         ifindex=ifindex,
-        name=text(found[rt.IFLA_IFNAME]),
+        name=text(found[if_link.IFLA_IFNAME]),
         type=hardware_type,
         flags=flags,
-        operstate=rt.operstate_name(state),
+        operstate=if_link.operstate_name(state),
         carrier=None if carrier is None or not flags & rt.IFF_UP else carrier != 0,
         mtu=mtu,
-        altnames=tuple(text(v) for k, v in iterate(found.get(rt.IFLA_PROP_LIST, b"")) if k == rt.IFLA_ALT_IFNAME),
-        alias=text(found.get(rt.IFLA_IFALIAS, b"")) or None,
+        altnames=tuple(
+            text(v) for k, v in iterate(found.get(if_link.IFLA_PROP_LIST, b"")) if k == if_link.IFLA_ALT_IFNAME
+        ),
+        alias=text(found.get(if_link.IFLA_IFALIAS, b"")) or None,
         kind=kind,
-        details=parse_details(kind, info.get(rt.IFLA_INFO_DATA, b"")),
-        carrier_changes=number(found, rt.IFLA_CARRIER_CHANGES),
-        min_mtu=number(found, rt.IFLA_MIN_MTU),
-        max_mtu=number(found, rt.IFLA_MAX_MTU),
+        details=parse_details(kind, info.get(if_link.IFLA_INFO_DATA, b"")),
+        carrier_changes=number(found, if_link.IFLA_CARRIER_CHANGES),
+        min_mtu=number(found, if_link.IFLA_MIN_MTU),
+        max_mtu=number(found, if_link.IFLA_MAX_MTU),
         address=hardware_address(address),
-        permanent_address=hardware_address(found.get(rt.IFLA_PERM_ADDRESS)),
-        master=number(found, rt.IFLA_MASTER) or None,
+        permanent_address=hardware_address(found.get(if_link.IFLA_PERM_ADDRESS)),
+        master=number(found, if_link.IFLA_MASTER) or None,
         lower=lower if lower and lower != ifindex else None,
-        lower_namespace=signed(found.get(rt.IFLA_LINK_NETNSID)),
-        qdisc=text(found.get(rt.IFLA_QDISC, b"")) or None,
-        tx_queue_length=number(found, rt.IFLA_TXQLEN),
-        num_tx_queues=number(found, rt.IFLA_NUM_TX_QUEUES),
-        num_rx_queues=number(found, rt.IFLA_NUM_RX_QUEUES),
-        promiscuity=number(found, rt.IFLA_PROMISCUITY) or 0,
-        bus=text(found.get(rt.IFLA_PARENT_DEV_BUS_NAME, b"")) or None,
-        device=text(found.get(rt.IFLA_PARENT_DEV_NAME, b"")) or None,
-        physical_port=text(found.get(rt.IFLA_PHYS_PORT_NAME, b"")) or None,
-        switch_id=found.get(rt.IFLA_PHYS_SWITCH_ID, b"").hex() or None,
+        lower_namespace=signed(found.get(if_link.IFLA_LINK_NETNSID)),
+        qdisc=text(found.get(if_link.IFLA_QDISC, b"")) or None,
+        tx_queue_length=number(found, if_link.IFLA_TXQLEN),
+        num_tx_queues=number(found, if_link.IFLA_NUM_TX_QUEUES),
+        num_rx_queues=number(found, if_link.IFLA_NUM_RX_QUEUES),
+        promiscuity=number(found, if_link.IFLA_PROMISCUITY) or 0,
+        bus=text(found.get(if_link.IFLA_PARENT_DEV_BUS_NAME, b"")) or None,
+        device=text(found.get(if_link.IFLA_PARENT_DEV_NAME, b"")) or None,
+        physical_port=text(found.get(if_link.IFLA_PHYS_PORT_NAME, b"")) or None,
+        switch_id=found.get(if_link.IFLA_PHYS_SWITCH_ID, b"").hex() or None,
         virtual_functions=functions,
         counters=parse_counters(found.get(rt.IFLA_STATS64, b"")),
-        unreadable=missing_functions(number(found, rt.IFLA_NUM_VF) or 0, len(functions)),
+        unreadable=missing_functions(number(found, if_link.IFLA_NUM_VF) or 0, len(functions)),
     )
 
 
@@ -163,18 +166,18 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
     For a driver without counters per VF the kernel sends zeros: when all counters of all VFs are zero they are left
     out: they do not mean that there was no traffic.
     """
-    entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == rt.IFLA_VF_INFO]
-    counters = [parse_virtual_function_counters(entry.get(rt.IFLA_VF_STATS, b"")) for entry in entries]
+    entries = [dict(iterate(entry)) for kind, entry in iterate(value) if kind == if_link.IFLA_VF_INFO]
+    counters = [parse_virtual_function_counters(entry.get(if_link.IFLA_VF_STATS, b"")) for entry in entries]
     counted = any(any(values) for values in counters)
     functions = []
     for entry, values in zip(entries, counters):
-        mac = entry.get(rt.IFLA_VF_MAC, b"")
+        mac = entry.get(if_link.IFLA_VF_MAC, b"")
         if len(mac) < 4:
             continue
         vlan = parse_port_vlan(entry)
-        rate = words(entry, rt.IFLA_VF_RATE, 3)
-        old_rate = words(entry, rt.IFLA_VF_TX_RATE, 2)
-        state = words(entry, rt.IFLA_VF_LINK_STATE, 2)[1]
+        rate = words(entry, if_link.IFLA_VF_RATE, 3)
+        old_rate = words(entry, if_link.IFLA_VF_TX_RATE, 2)
+        state = words(entry, if_link.IFLA_VF_LINK_STATE, 2)[1]
         functions.append(
             VirtualFunction(
                 number=unsigned(mac[:4]),
@@ -182,12 +185,12 @@ def parse_virtual_functions(value: bytes, address_length: int) -> tuple[VirtualF
                 vlan=vlan[0],
                 qos=vlan[1],
                 vlan_protocol=vlan[2],
-                spoof_check=setting(entry, rt.IFLA_VF_SPOOFCHK),
-                trust=setting(entry, rt.IFLA_VF_TRUST),
+                spoof_check=setting(entry, if_link.IFLA_VF_SPOOFCHK),
+                trust=setting(entry, if_link.IFLA_VF_TRUST),
                 link_state=VF_LINK_STATES[state] if state is not None and state < len(VF_LINK_STATES) else None,
                 min_tx_rate=rate[1],
                 max_tx_rate=old_rate[1] if rate[2] is None else rate[2],
-                rss_query=setting(entry, rt.IFLA_VF_RSS_QUERY_EN),
+                rss_query=setting(entry, if_link.IFLA_VF_RSS_QUERY_EN),
                 counters=values if counted and values else None,
             )
         )
@@ -208,12 +211,12 @@ def setting(attributes: Attributes, kind: int) -> bool | None:
 
 def parse_port_vlan(entry: Attributes) -> tuple[int | None, int | None, str | None]:
     """VLAN id, priority and protocol of a VF: from IFLA_VF_VLAN_LIST, else from the older IFLA_VF_VLAN."""
-    for kind, value in iterate(entry.get(rt.IFLA_VF_VLAN_LIST, b"")):
-        if kind == rt.IFLA_VF_VLAN_INFO and len(value) >= 14:
+    for kind, value in iterate(entry.get(if_link.IFLA_VF_VLAN_LIST, b"")):
+        if kind == if_link.IFLA_VF_VLAN_INFO and len(value) >= 14:
             _, vlan, qos = struct.unpack_from("=III", value)
             protocol = int.from_bytes(value[12:14], "big")
             return vlan, qos, VLAN_PROTOCOLS.get(protocol, f"0x{protocol:04x}")
-    _, vlan, qos = words(entry, rt.IFLA_VF_VLAN, 3)
+    _, vlan, qos = words(entry, if_link.IFLA_VF_VLAN, 3)
     return vlan, qos, None
 
 
@@ -221,7 +224,7 @@ def parse_virtual_function_counters(value: bytes) -> tuple[int, ...]:
     """`VF_COUNTERS`; older kernels have fewer of them."""
     found = dict(iterate(value))
     counters = []
-    for kind in rt.VF_STATS_ATTRIBUTES:
+    for kind in if_link.VF_STATS_ATTRIBUTES:
         count = number(found, kind)
         if count is None:
             break

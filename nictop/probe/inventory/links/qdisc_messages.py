@@ -26,11 +26,11 @@ SCHEDULER_TICK_SECONDS = 64e-9
 PROBABILITY_ONE = 0xFFFFFFFF
 """Probabilities are fractions of this number."""
 
-RATESPEC = struct.Struct("=BBHhHI")
+TC_RATESPEC = struct.Struct("=BBHhHI")
 """struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, bytes per second."""
-NETEM = struct.Struct("=IIIIII")
+TC_NETEM_QOPT = struct.Struct("=IIIIII")
 """struct tc_netem_qopt: latency in ticks, limit, loss, gap, duplicate, jitter in ticks."""
-CURVE = struct.Struct("=III")
+TC_SERVICE_CURVE = struct.Struct("=III")
 """struct tc_service_curve: m1, d, m2; bytes per second."""
 TCA_NETEM_REORDER, TCA_NETEM_CORRUPT, TCA_NETEM_LOSS, TCA_NETEM_RATE, TCA_NETEM_RATE64 = 3, 4, 5, 6, 8
 TCA_NETEM_LATENCY64, TCA_NETEM_JITTER64 = 10, 11
@@ -82,10 +82,10 @@ def probability(value: int) -> float:
 
 
 def parse_netem(bare: Qdisc, options: bytes) -> Qdisc | None:
-    if len(options) < NETEM.size:
+    if len(options) < TC_NETEM_QOPT.size:
         return None
-    latency, _, loss, _, duplicate, jitter = NETEM.unpack_from(options)
-    found = dict(iterate(options[NETEM.size :]))
+    latency, _, loss, _, duplicate, jitter = TC_NETEM_QOPT.unpack_from(options)
+    found = dict(iterate(options[TC_NETEM_QOPT.size :]))
     exact = {kind: struct.unpack("=q", value)[0] for kind, value in found.items() if len(value) == 8}
     delay, spread = exact.get(TCA_NETEM_LATENCY64), exact.get(TCA_NETEM_JITTER64)
     model = dict(iterate(found.get(TCA_NETEM_LOSS, b"")))
@@ -127,9 +127,9 @@ def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
     """(bits per second, bytes added to each frame, minimum frame length) of struct tc_ratespec; None: malformed."""
-    if len(value) < RATESPEC.size:
+    if len(value) < TC_RATESPEC.size:
         return None
-    _, _, overhead, _, smallest, rate = RATESPEC.unpack_from(value)
+    _, _, overhead, _, smallest, rate = TC_RATESPEC.unpack_from(value)
     return (exact or rate) * 8, overhead, smallest
 
 
@@ -172,11 +172,11 @@ def parse_class(payload: bytes) -> TrafficClass | None:
     found = dict(iterate(payload[TCMSG.size :]))
     kind, options = text(found.get(TCA_KIND, b"")), dict(iterate(found.get(TCA_OPTIONS, b"")))
     if kind == "htb":
-        spec = rate_spec(options.get(TCA_HTB_PARMS, b"")[RATESPEC.size :], number(options, TCA_HTB_CEIL64))
+        spec = rate_spec(options.get(TCA_HTB_PARMS, b"")[TC_RATESPEC.size :], number(options, TCA_HTB_CEIL64))
         return None if spec is None else TrafficClass(handle, parent, *spec)
     if kind == "hfsc":
         curve = options.get(TCA_HFSC_USC, b"")
-        rate = CURVE.unpack_from(curve)[2] * 8 if len(curve) >= CURVE.size else 0
+        rate = TC_SERVICE_CURVE.unpack_from(curve)[2] * 8 if len(curve) >= TC_SERVICE_CURVE.size else 0
         return TrafficClass(handle, parent, rate or None)
     return None
 

@@ -25,7 +25,7 @@ from nictop.probe.inventory.links.routes import (
     parse_destination,
 )
 from nictop.probe.inventory.links.subnet_routes import NarrowRoute, with_subnet_routes
-from nictop.probe.inventory.pci.functions import ADDRESS
+from nictop.probe.inventory.pci.functions import PCI_ADDRESS
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, DumpInterrupted, NetlinkSocket, pack_u32
 from nictop.probe.kernel.rtnetlink import (
     IFADDRMSG,
@@ -198,6 +198,6 @@ def read_parent(link: Link, sys: str, path: str | None) -> tuple[str | None, str
 def pci_ancestor(path: str) -> str | None:
     """The last PCI address in a resolved device path: for virtio2, that of its PCI function."""
     for part in reversed(path.split(os.sep)):
-        if ADDRESS.fullmatch(part):
+        if PCI_ADDRESS.fullmatch(part):
             return part
     return None

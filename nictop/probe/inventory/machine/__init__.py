@@ -1,1 +1,5 @@
-"""The host itself: CPUs, interrupts, sysctl, kernel messages, daemons, virtual machines, hypervisor."""
+"""The host itself: platform, interrupts, threads, daemons, virtual machines, sysctls, kernel messages.
+
+In: /proc, /sys, /dev/kmsg, DMI strings. Out: `Platform`, `Interrupt`, `Thread`, `Services`, `Settings` and
+`KernelMessage` records. Another sysctl: a name in `sysctl`; another kernel message: its text in `kernel_hints`.
+"""

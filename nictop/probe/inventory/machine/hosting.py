@@ -1,8 +1,8 @@
-"""Whose commands repair what is outside this machine: the product that runs it, or that it runs itself.
+"""The product that runs this machine, or that this machine runs as a hypervisor: its commands fix what is outside.
 
 Reads DMI strings (/sys/class/dmi/id/), /sys/module/kvm_*/refcnt, /proc/xen/capabilities, /proc/self/ns/pid, /etc/pve
-and /dev/mshv; yields the environment and the roles of `Platform`. What the strings do not tell is not guessed: a guest
-of QEMU may belong to libvirt, Proxmox or any other product.
+and /dev/mshv → environment and roles of `Platform`. Nothing is guessed: a guest of QEMU without further strings may
+belong to libvirt, Proxmox or another product.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nictop.probe.kernel.sysfs import Folder, read_text
 from nictop.probe.records import Services
 
 AZURE_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
-"""Chassis asset tag of every guest on Azure: the digits of "MSFT AZURE VM"."""
+"""Chassis asset tag of every Azure guest: the decimal ASCII codes of "MSFT AZURE VM"."""
 PRODUCTS = (
     ("Nutanix", "AHV", "ahv"),
     ("Google", "Google Compute Engine", "gcp"),
@@ -34,20 +34,20 @@ PRODUCTS = (
     ("Hetzner", "vServer", "hetzner"),
     ("Tencent Cloud", "", "tencent"),
 )
-"""Beginnings of DMI sys_vendor and product_name → environment; the first that fits. Red Hat's QEMU calls itself "KVM"
-when nobody gives it another name, and oVirt and OpenStack do."""
+"""Prefixes of DMI sys_vendor and product_name → environment; the first match. Red Hat's QEMU has the product name "KVM"
+unless another one is set, as by oVirt and OpenStack."""
 FIRMWARES = (("Proxmox distribution of EDK II", "proxmox"), ("Amazon EC2", "aws"))
-"""Beginning of DMI bios_vendor → environment. SeaBIOS, which Proxmox starts by default, tells nothing."""
+"""Prefix of DMI bios_vendor → environment. SeaBIOS, the default of Proxmox, has no such string."""
 ASSET_TAGS = {"OracleCloud.com": "oci", "OpenTelekomCloud": "openstack", "SAP CCloud VM": "openstack"}
-HYPERVISORS = {"vmware": "esxi", "microsoft": "hyperv", "xen": "xen"}
-"""`Platform.hypervisor` → environment, where there is one product to think of first."""
+HYPERVISOR_ENVIRONMENTS = {"vmware": "esxi", "microsoft": "hyperv", "xen": "xen"}
+"""`Platform.hypervisor` → the most likely environment."""
 FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO, include/linux/proc_ns.h: the only process namespace that no container has."""
+"""PROC_PID_INIT_INO, include/linux/proc_ns.h: the initial process namespace, which no container has."""
 
 
 @dataclass(frozen=True)
 class HostingHints:
-    """What the firmware was told to say; empty for nothing."""
+    """DMI strings of the firmware; empty if not set."""
 
     vendor: str = ""
     product: str = ""
@@ -56,8 +56,8 @@ class HostingHints:
     bios_version: str = ""
 
 
-def read_signs(firmware: Folder) -> HostingHints:
-    """DMI strings that tell products apart. `firmware`: /sys/class/dmi/id."""
+def read_hosting_hints(firmware: Folder) -> HostingHints:
+    """The DMI strings that distinguish products. `firmware`: /sys/class/dmi/id."""
     return HostingHints(
         vendor=firmware.text("system_vendor", "sys_vendor") or "",
         product=firmware.text("product_name", "product_name") or "",
@@ -67,42 +67,42 @@ def read_signs(firmware: Folder) -> HostingHints:
     )
 
 
-def environment(signs: HostingHints, hypervisor: str | None) -> str | None:
-    """The product around a guest, or around a rented bare machine; None when it cannot be told.
+def environment(hints: HostingHints, hypervisor: str | None) -> str | None:
+    """The product that runs this guest, or that rents out this machine; None when it is not known.
 
-    `hypervisor` is that of `Platform`. What a machine runs itself is not looked at: see `own_environment`.
+    `hypervisor`: of `Platform`. For a hypervisor host see `own_environment`.
     """
-    if signs.chassis_asset_tag == AZURE_ASSET_TAG:
+    if hints.chassis_asset_tag == AZURE_ASSET_TAG:
         return "azure"
-    if hypervisor == "xen" and "amazon" in signs.bios_version.lower():
+    if hypervisor == "xen" and "amazon" in hints.bios_version.lower():
         return "aws"
-    if hypervisor is None:  # a vendor of virtual machines may sell real ones too: of these only EC2 rents any
-        return "aws" if signs.vendor.startswith("Amazon EC2") else None
+    if hypervisor is None:  # vendors of virtual machines also sell physical ones; only EC2 rents them out
+        return "aws" if hints.vendor.startswith("Amazon EC2") else None
     for vendor, product, name in PRODUCTS:
-        if signs.vendor.startswith(vendor) and signs.product.startswith(product):
+        if hints.vendor.startswith(vendor) and hints.product.startswith(product):
             return name
-    by_firmware = next((name for start, name in FIRMWARES if signs.bios_vendor.startswith(start)), None)
-    return by_firmware or ASSET_TAGS.get(signs.chassis_asset_tag) or HYPERVISORS.get(hypervisor)
+    by_firmware = next((name for start, name in FIRMWARES if hints.bios_vendor.startswith(start)), None)
+    return by_firmware or ASSET_TAGS.get(hints.chassis_asset_tag) or HYPERVISOR_ENVIRONMENTS.get(hypervisor)
 
 
 @dataclass(frozen=True)
 class Hosting:
-    """Signs that this machine runs guests of its own."""
+    """Signs that this machine runs guests."""
 
     proxmox: bool = False
-    """/etc/pve is there: the file system of a Proxmox cluster."""
+    """/etc/pve exists: the file system of a Proxmox cluster."""
     xen: bool = False
-    """Xen's first domain: ``control_d`` in /proc/xen/capabilities."""
+    """Xen's control domain: ``control_d`` in /proc/xen/capabilities."""
     hyperv: bool = False
     """Root partition of Hyper-V: /dev/mshv."""
     kvm: bool = False
-    """Somebody holds /dev/kvm open: kvm_intel or kvm_amd has users."""
+    """kvm_intel or kvm_amd is in use: a process has /dev/kvm open."""
     machines: bool = False
-    """QEMU processes were seen."""
+    """There are QEMU processes."""
 
 
 def read_hosting(sys: str, proc: str, etc: str, dev: str, *, machines: bool) -> Hosting:
-    """What of it can be seen; never raises OSError. A KVM that is built into the kernel counts no users."""
+    """The signs that are visible. Never raises OSError. KVM that is not a module has no reference count."""
     modules = Folder(os.path.join(sys, "module"))
     users = [modules.integer("roles", f"{name}/refcnt") for name in ("kvm_intel", "kvm_amd")]
     capabilities = read_text(os.path.join(proc, "xen/capabilities"))
@@ -116,7 +116,7 @@ def read_hosting(sys: str, proc: str, etc: str, dev: str, *, machines: bool) -> 
 
 
 def own_environment(hosting: Hosting, services: Services) -> str | None:
-    """The product that a machine, which is no guest, runs itself."""
+    """The product that a hypervisor host runs."""
     if hosting.proxmox or services.proxmox is not None:
         return "proxmox"
     if hosting.hyperv:
@@ -127,13 +127,13 @@ def own_environment(hosting: Hosting, services: Services) -> str | None:
 
 
 def roles(hosting: Hosting, *, is_container: bool) -> tuple[str, ...]:
-    """ "hypervisor" and "container", as far as they hold."""
+    """ "hypervisor" and "container", each if it applies."""
     hosts = hosting.proxmox or hosting.xen or hosting.hyperv or hosting.kvm or hosting.machines
     return tuple(name for name, holds in (("hypervisor", hosts), ("container", is_container)) if holds)
 
 
 def is_container(proc: str) -> bool:
-    """This process is in a process namespace that is not the kernel's first one; False when nobody says."""
+    """Whether this process is in another process namespace than the initial one; False when that is not readable."""
     try:
         return os.readlink(os.path.join(proc, "self/ns/pid")) != FIRST_PROCESS_NAMESPACE
     except OSError:

@@ -1,10 +1,9 @@
-"""The interrupts of network devices: their handlers, the CPUs they may go to, and the one they really go to.
+"""Interrupts of network devices → `Interrupt`: handlers, allowed CPUs and effective CPU.
 
-Which ones: ``msi_irqs/`` of every PCI network function (for virtio of the function below which virtioN was found), its
-legacy ``irq`` where it has none; for links off PCI (xen event channels, virtio-mmio, platform) those whose handler
-carries the name of the device. Reads /sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list,
-effective_affinity_list, node) and, on a kernel without /sys/kernel/irq, the names in /proc/interrupts. Yields
-`Interrupt` records.
+Selected are ``msi_irqs/`` of every PCI network function (for virtio: of the function below which virtioN is found), its
+legacy ``irq`` if it has none; for links on other buses (xen event channels, virtio-mmio, platform) the interrupts whose
+handler has the name of the device. Reads /sys/kernel/irq/N/ (actions, chip_name), /proc/irq/N/ (smp_affinity_list,
+effective_affinity_list, node) and, on a kernel without /sys/kernel/irq, the names in /proc/interrupts.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import Folder, printable, why_unreadable
 from nictop.probe.records import Interrupt, Link, PciFunction, Unreadable
 
-NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
+IRQ_NUMBER = pattern(r"[0-9]{1,9}", re.ASCII)
 TRIGGER = pattern(r"[0-9]*[- ][A-Za-z]+", re.ASCII)
-"""What may stand last when a line has no handler: ``2-edge``, ``-event``, ``27 Level``."""
+"""Possible last column of a line without handler: ``2-edge``, ``-event``, ``27 Level``."""
 FLOW = pattern(r"-(?:edge|level|fasteoi|percpu|event)$", re.ASCII)
-"""Part of the chip's column on older kernels: ``PCI-MSI-edge``."""
+"""Suffix of the chip column on older kernels: ``PCI-MSI-edge``."""
 XEN_VECTOR = pattern(r"(?:-q[0-9]{1,5})?(?:-(?:tx|rx|ctrl))?", re.ASCII)
-"""What xen-netfront and xen-netback append to the name of the device."""
-OWN_WAY = ("pci", "vmbus", "usb")
-"""Buses whose links have no interrupt of their own besides what is found otherwise."""
-READ = 256 * 1024
-LARGEST = 64 * 1024 * 1024
-"""Bytes of /proc/interrupts: 512 CPUs × 10,000 lines stay below it."""
+"""Suffix that xen-netfront and xen-netback append to the name of the device."""
+BUSES_WITHOUT_NAMED_INTERRUPTS = ("pci", "vmbus", "usb")
+"""Buses whose links have no interrupts that are found by name."""
+INTERRUPTS_READ_BYTES = 256 * 1024
+MAX_INTERRUPTS_BYTES = 64 * 1024 * 1024
+"""Of /proc/interrupts: larger than 10,000 lines with 512 CPUs."""
 
 Names = dict[int, tuple["str | None", tuple[str, ...]]]
 """IRQ number → (chip, handlers)."""
@@ -39,8 +38,8 @@ def read_interrupts(
 ) -> tuple[tuple[Interrupt, ...], Unreadable | None]:
     """Interrupts of all network devices by number, and why some may be missing. Never raises OSError.
 
-    A vector that no handler has taken is listed with empty `actions`. A legacy line is listed under one function, and
-    only when the function has a driver and the line a handler: firmware writes a number into every function.
+    A vector without handler is listed with empty `actions`. A legacy interrupt is listed for one function, and only if
+    the function has a driver and the interrupt a handler: the firmware assigns a number to every function.
     """
     links = tuple(links)
     bound = {link.pci_address for link in links if link.pci_address}
@@ -49,23 +48,27 @@ def read_interrupts(
     found: dict[int, Interrupt] = {}
     for address in sorted(bound):
         folder = Folder(os.path.join(sys, "bus/pci/devices", address))
-        vectors = [int(name) for name in folder.names("number", "msi_irqs") if NUMBER.fullmatch(name)]
+        vectors = [int(name) for name in folder.names("number", "msi_irqs") if IRQ_NUMBER.fullmatch(name)]
         if not vectors:
             legacy = folder.integer("number", "irq")
             vectors = [legacy] if legacy and lookup.of(legacy)[1] else []
         lookup.trouble = folder.unreadable.get("number", lookup.trouble)
         for number in vectors:
             found.setdefault(number, read_interrupt(number, address, lookup, proc))
-    named = [link for link in links if link.bus is not None and link.bus not in OWN_WAY and not link.pci_address]
+    named = [
+        link
+        for link in links
+        if link.bus is not None and link.bus not in BUSES_WITHOUT_NAMED_INTERRUPTS and not link.pci_address
+    ]
     if named:
         for number, (chip, actions) in lookup.all().items():
-            if any(carries_name(action, chip, link) for action in actions for link in named):
+            if any(is_handler_of(action, chip, link) for action in actions for link in named):
                 found.setdefault(number, read_interrupt(number, None, lookup, proc))
     return tuple(found[number] for number in sorted(found)), lookup.trouble
 
 
 def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: str) -> Interrupt:
-    """One interrupt; what could not be read is named in its `unreadable`."""
+    """One interrupt; failures are in its `unreadable`."""
     chip, actions = lookup.of(number)
     folder = Folder(os.path.join(proc, "irq", str(number)))
     node = folder.integer("numa_node", "node")
@@ -81,11 +84,11 @@ def read_interrupt(number: int, address: str | None, lookup: NameLookup, proc: s
     )
 
 
-def carries_name(action: str, chip: str | None, link: Link) -> bool:
-    """The handler belongs to a link off PCI: registered under the name of its device, or xen's names for its queues.
+def is_handler_of(action: str, chip: str | None, link: Link) -> bool:
+    """Whether a handler belongs to a link that is not on PCI: by the name of its device, or by xen's names.
 
     Xen event channels: ``vif0-q0-tx`` (netfront: vif-0), ``vif1.0-q0-rx`` (netback: vif-1-0), ``eth0`` (one channel for
-    both directions); only where the chip is xen's, for a link may have any name.
+    both directions); only for a chip of xen, because a link may have any name.
     """
     if link.bus == "xen":
         names = {link.name}
@@ -99,7 +102,7 @@ def carries_name(action: str, chip: str | None, link: Link) -> bool:
 class NameLookup:
     """Chip and handlers by IRQ number: from /sys/kernel/irq, else from /proc/interrupts, read once when first needed.
 
-    `unreadable` says by number and field what failed, `trouble` why there are no names at all.
+    `unreadable`: failures by number and field; `trouble`: why there are no names at all.
     """
 
     def __init__(self, sys: str, proc: str) -> None:
@@ -112,7 +115,7 @@ class NameLookup:
         self.trouble: Unreadable | None = None
 
     def of(self, number: int) -> tuple[str | None, tuple[str, ...]]:
-        """(chip, handlers); (None, ()) for a number that nobody knows."""
+        """(chip, handlers); (None, ()) for an unknown number."""
         if not self._in_sysfs:
             return self._from_lines().get(number, (None, ()))
         if number not in self._known:
@@ -123,11 +126,11 @@ class NameLookup:
         return self._known[number]
 
     def all(self) -> Names:
-        """Every interrupt of the machine."""
+        """All interrupts of the machine."""
         if not self._in_sysfs:
             return self._from_lines()
         folder = Folder(self._path)
-        numbers = [int(name) for name in folder.names("actions") if NUMBER.fullmatch(name)]
+        numbers = [int(name) for name in folder.names("actions") if IRQ_NUMBER.fullmatch(name)]
         self.trouble = folder.unreadable.get("actions", self.trouble)
         return {number: self.of(number) for number in numbers}
 
@@ -144,13 +147,13 @@ class NameLookup:
 
 
 def read_whole(path: str) -> bytes:
-    """A seq_file to its end: each read returns about one page of it. Raises OSError."""
+    """Contents of a seq_file, which returns about one page per read. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     parts = []
     size = 0
     try:
-        while size < LARGEST:
-            part = os.read(descriptor, READ)
+        while size < MAX_INTERRUPTS_BYTES:
+            part = os.read(descriptor, INTERRUPTS_READ_BYTES)
             if not part:
                 break
             parts.append(part)
@@ -161,21 +164,21 @@ def read_whole(path: str) -> bytes:
 
 
 def parse_names(text: str) -> Names:
-    """Chip and handlers from /proc/interrupts: numbered lines only.
+    """Chip and handlers from the numbered lines of /proc/interrupts.
 
-    After the counts stand chip, hardware number, flow and handlers, in columns at least two blanks apart; handlers are
-    separated by ``, ``. x86: ``PCI-MSIX-0000:02:00.0   1-edge      ens224-TxRx-0``; on older kernels ``PCI-MSI
-    1048577-edge``; xen ``xen-dyn    -event     vif0-q0-tx``; arm ``ITS-MSI 524288 Edge      eth0``.
+    The counts are followed by chip, hardware number, flow and handlers, in columns separated by two or more spaces; the
+    handlers are separated by ``, ``. x86: ``PCI-MSIX-0000:02:00.0   1-edge      ens224-TxRx-0``; on older kernels
+    ``PCI-MSI 1048577-edge``; xen ``xen-dyn    -event     vif0-q0-tx``; arm ``ITS-MSI 524288 Edge      eth0``.
     """
     found: Names = {}
     header, _, lines = text.partition("\n")
-    processors = sum(word.startswith("CPU") for word in header.split())
+    cpu_count = sum(word.startswith("CPU") for word in header.split())
     for line in lines.split("\n"):
         label, _, columns = line.partition(":")
-        if not NUMBER.fullmatch(label.strip(" ")):
+        if not IRQ_NUMBER.fullmatch(label.strip(" ")):
             continue
-        fields = columns.split(None, processors)
-        parts = re.split(r"\s{2,}", fields[processors].strip()) if len(fields) > processors else [""]
+        fields = columns.split(None, cpu_count)
+        parts = re.split(r"\s{2,}", fields[cpu_count].strip()) if len(fields) > cpu_count else [""]
         has_actions = len(parts) > 1 and not TRIGGER.fullmatch(parts[-1])
         actions = tuple(filter(None, parts[-1].split(", "))) if has_actions else ()
         found[int(label)] = FLOW.sub("", parts[0].partition(" ")[0]) or None, actions

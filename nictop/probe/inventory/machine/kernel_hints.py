@@ -1,12 +1,12 @@
-"""What the kernel's lines about the trouble of NICs have in them: the subsystem or driver is named beside each.
+"""Texts of kernel messages about problems of NICs; the comment names the subsystem or driver of each.
 
-Taken from the kernel's sources. Small, because the probe itself looks whether new lines are worth an inventory;
-`kernel_messages` reads and selects them.
+From the kernel's source code. A module of its own and small, because the probe process searches new messages for them;
+`kernel_log` reads and selects the messages.
 """
 
 from __future__ import annotations
 
-SIGNS = (
+HINTS = (
     b"override administratively set",  # igb, ixgbe, i40e, ice: a VF wants another address or VLAN
     b"is not trusted, switch the VF",  # i40e, ice: more addresses or VLANs than an untrusted VF may have
     b"Cannot add more MAC addresses",  # i40e
@@ -33,8 +33,8 @@ SIGNS = (
     b"with own address as source address",  # net/bridge: a duplicate MAC address, or a loop
     b"IPv6 duplicate address ",  # net/ipv6/addrconf.c
 )
-"""Any of these in a line makes it one of a NIC's trouble."""
-FUNCTION_SIGNS = (
+"""A message with one of these texts is about a problem of a NIC."""
+FUNCTION_HINTS = (
     b"not enough MMIO resources for SR-IOV",  # drivers/pci/iov.c
     b"SR-IOV: bus number out of range",  # drivers/pci/iov.c
     b"available PCIe bandwidth",  # drivers/pci/pci.c: ", limited by", or that there is enough since then
@@ -43,5 +43,8 @@ FUNCTION_SIGNS = (
     b"DDP package file was not found",  # ice
     b"etting MAC ",  # igb, ixgbe ("setting MAC … on VF 0"), i40e, ice: the administrator gave a VF another one
 )
-"""As above, but any PCI device may have them: they count for network functions, whose address begins the line."""
-FIRMWARE_SIGN = b"irmware"
+"""The same, but any PCI device may cause them: they count in messages that begin with a network function only."""
+FIRMWARE_HINT = b"irmware"
+"""Of a network function, and only with an error, see `kernel_log`."""
+MAX_KMSG_BYTES = 8192
+"""Bytes of a record in /dev/kmsg, CONSOLE_EXT_LOG_MAX."""

@@ -1,8 +1,7 @@
-"""What the kernel has complained about on behalf of NICs: lines of its ring buffer.
+"""Kernel messages about problems of NICs → `KernelMessage`.
 
-Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and yields those that speak of a NIC's trouble as
-`KernelMessage`. Lines that a process wrote into the buffer are not the kernel's and are left out. What the lines look
-like was taken from the kernel's sources: the subsystem or driver is named beside each.
+Reads the records of /dev/kmsg (Documentation/ABI/testing/dev-kmsg) and selects those with a text of `kernel_hints`.
+Messages that a process has written are left out.
 """
 
 from __future__ import annotations
@@ -12,39 +11,38 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from nictop.probe.inventory.machine.kernel_hints import FIRMWARE_SIGN, FUNCTION_SIGNS, SIGNS
+from nictop.probe.inventory.machine.kernel_hints import FIRMWARE_HINT, FUNCTION_HINTS, HINTS, MAX_KMSG_BYTES
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable, why_unreadable
 from nictop.probe.records import KernelMessage, Unreadable
 
-FIRMWARE = pattern(rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL)
-NO_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w{0,32}\b.{0,60}?\bfirmware", re.I | re.DOTALL)
-"""``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``: of a network function
-as well."""
-HEADER = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
-"""Priority, sequence number, microseconds, flags and whatever a later kernel adds; the text. Properties follow on lines
-of their own."""
-DEVICE = pattern(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
-"""dev_printk: driver (or bus, when none is bound) and address."""
-ESCAPED = pattern(rb"\\x([0-9a-f]{2})")
-"""As the kernel writes backslashes, control characters and whatever is not ASCII."""
+FIRMWARE_FAILED = pattern(
+    rb"firmware\b.{0,120}?\b(?:fail|not found|missing|could not|unable|timed? ?out)", re.I | re.DOTALL
+)
+FAILED_FIRMWARE = pattern(rb"(?:fail|could not|unable|can't)\w{0,32}\b.{0,60}?\bfirmware", re.I | re.DOTALL)
+"""``Direct firmware load for x.fw failed with error -2`` and ``Failed to load firmware "x.bin"``."""
+KMSG_RECORD = pattern(rb"([0-9]{1,10}),([0-9]{1,20}),([0-9]{1,20}),[^;]{0,200};([^\n]*)")
+"""Priority, sequence number, microseconds, flags and possible further fields; the text. Properties follow on separate
+lines."""
+DEVICE_PREFIX = pattern(rb"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
+"""dev_printk(): driver, or bus without a driver, and address."""
+ESCAPED_BYTE = pattern(rb"\\x([0-9a-f]{2})")
+"""How the kernel escapes backslashes, control characters and bytes that are not ASCII."""
 
-NEWEST = 200
-MOST_OF_A_KIND = 40
-"""So that one thing that floods the buffer does not push out all others."""
-LONGEST = 500
-LARGEST_RECORD = 8192
-"""Bytes, CONSOLE_EXT_LOG_MAX."""
-MOST_RECORDS = 50_000
-"""A bound for the cost: a buffer of several MiB."""
+MAX_MESSAGES = 200
+MAX_MESSAGES_PER_HINT = 40
+"""So that one frequent message does not replace all others."""
+MAX_MESSAGE_CHARS = 500
+MAX_KMSG_RECORDS = 50_000
+"""Limits the cost for a buffer of several MiB."""
 
 
 def read_kernel_messages(
     addresses: Iterable[str], dev: str = "/dev"
 ) -> tuple[tuple[KernelMessage, ...] | None, Unreadable | None]:
-    """Messages, oldest first, and why there are none: an ordinary user needs ``kernel.dmesg_restrict`` 0.
+    """Messages, oldest first, or why they could not be read: without root kernel.dmesg_restrict must be 0.
 
-    `addresses` are those of the PCI network functions. Never raises OSError.
+    `addresses`: of the PCI network functions. Never raises OSError.
     """
     path = os.path.join(dev, "kmsg")
     try:
@@ -60,13 +58,13 @@ def read_kernel_messages(
 
 
 def read_records(descriptor: int) -> Iterator[bytes]:
-    """The records in the buffer now, one each: every read returns one. Raises OSError when the buffer may not be read.
+    """The records that are in the buffer, one per read. Raises OSError when the buffer may not be read.
 
-    EPIPE: the next record has been overwritten, the kernel goes on with the oldest that is left.
+    EPIPE: the next record has been overwritten; the kernel continues with the oldest one that is left.
     """
-    for _ in range(MOST_RECORDS):
+    for _ in range(MAX_KMSG_RECORDS):
         try:
-            record = os.read(descriptor, LARGEST_RECORD)
+            record = os.read(descriptor, MAX_KMSG_BYTES)
         except BlockingIOError:
             return
         except BrokenPipeError:
@@ -77,60 +75,58 @@ def read_records(descriptor: int) -> Iterator[bytes]:
 
 
 def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMessage, ...]:
-    """Those that speak of a NIC's trouble, in their order: the newest `NEWEST`, `MOST_OF_A_KIND` of each kind."""
+    """The records about problems of NICs in their order: the newest `MAX_MESSAGES`, `MAX_MESSAGES_PER_HINT` each."""
     functions = {address.encode() for address in addresses}
     records = tuple(records)
-    whole = b"".join(records)  # most signs are nowhere: one search through everything beats one per record
-    present = [sign for sign in (*SIGNS, *FUNCTION_SIGNS, FIRMWARE_SIGN) if sign in whole]
-    kept: dict[bytes, deque[tuple[int, KernelMessage]]] = {}
+    whole = b"".join(records)  # most hints do not occur: one search in all records is faster than one per record
+    present = [hint for hint in (*HINTS, *FUNCTION_HINTS, FIRMWARE_HINT) if hint in whole]
+    selected: dict[bytes, deque[tuple[int, KernelMessage]]] = {}
     for number, record in enumerate(records):
-        sign = sign_of(record, functions, present)
-        if sign is None:
+        hint = hint_in(record, functions, present)
+        if hint is None:
             continue
         message = parse_record(record)
         if message is not None:
-            kept.setdefault(sign, deque(maxlen=MOST_OF_A_KIND)).append((number, message))
-    newest = sorted((entry for entries in kept.values() for entry in entries), key=lambda entry: entry[0])[-NEWEST:]
-    return tuple(message for _, message in newest)
+            selected.setdefault(hint, deque(maxlen=MAX_MESSAGES_PER_HINT)).append((number, message))
+    in_order = sorted((entry for entries in selected.values() for entry in entries), key=lambda entry: entry[0])
+    return tuple(message for _, message in in_order[-MAX_MESSAGES:])
 
 
-def sign_of(record: bytes, functions: set[bytes], present: Iterable[bytes]) -> bytes | None:
-    """What in a record tells of a NIC's trouble, one of `present`; None for all others.
-
-    `functions`: addresses of network functions.
-    """
-    for sign in present:
-        if sign not in record:
+def hint_in(record: bytes, functions: set[bytes], present: Iterable[bytes]) -> bytes | None:
+    """The hint among `present` that makes a record relevant; None: irrelevant. `functions`: addresses of network
+    functions."""
+    for hint in present:
+        if hint not in record:
             continue
-        if sign in SIGNS:
-            return sign
-        if is_of(record, functions) and (sign != FIRMWARE_SIGN or tells_of_firmware(record)):
-            return sign
+        if hint in HINTS:
+            return hint
+        if is_about(record, functions) and (hint != FIRMWARE_HINT or is_firmware_failure(record)):
+            return hint
     return None
 
 
-def tells_of_firmware(record: bytes) -> bool:
-    """Firmware that could not be loaded or does not answer, not just its version."""
-    return FIRMWARE.search(record) is not None or NO_FIRMWARE.search(record) is not None
+def is_firmware_failure(record: bytes) -> bool:
+    """Firmware could not be loaded or does not respond; other messages only name its version."""
+    return FIRMWARE_FAILED.search(record) is not None or FAILED_FIRMWARE.search(record) is not None
 
 
-def is_of(record: bytes, functions: set[bytes]) -> bool:
-    """The line begins with driver and address of one of `functions`."""
-    match = DEVICE.match(record, record.find(b";") + 1)
+def is_about(record: bytes, functions: set[bytes]) -> bool:
+    """Whether the text begins with a driver and the address of one of `functions`."""
+    match = DEVICE_PREFIX.match(record, record.find(b";") + 1)
     return match is not None and match[1] in functions
 
 
 def parse_record(record: bytes) -> KernelMessage | None:
-    """A record of the kernel's own (facility 0); None for what a process wrote and for anything malformed.
+    """A record of the kernel (facility 0); None for one of a process and for a malformed one.
 
-    A text of several lines becomes one. Control characters other than white space stay: the screen removes them.
+    Several lines become one. Control characters other than white space are left in: the screen removes them.
     """
-    match = HEADER.match(record)
+    match = KMSG_RECORD.match(record)
     if match is None:
         return None
     priority = int(match[1])
     if priority >> 3:
         return None
-    data = ESCAPED.sub(lambda escaped: bytes([int(escaped[1], 16)]), match[4])
+    data = ESCAPED_BYTE.sub(lambda escaped: bytes([int(escaped[1], 16)]), match[4])
     text = " ".join(data.decode("utf-8", "replace").split())
-    return KernelMessage(int(match[3]) / 1e6, priority & 7, text[:LONGEST])
+    return KernelMessage(int(match[3]) / 1e6, priority & 7, text[:MAX_MESSAGE_CHARS])

@@ -1,8 +1,8 @@
-"""What tells whether the kernel's messages still describe the present: how old devices are, how full tables are.
+"""Whether kernel messages still apply: the age of devices, and the usage of tables that were full.
 
-Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions, udev's private format, stable since systemd
-183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables; yields links and
-functions with `created`, and `Settings.tables`. Only read where the kernel complained: most hosts cost nothing.
+Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions; udev's private format, stable since systemd
+183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables → links and functions
+with `created`, and `Settings.tables`. Only read on hosts with such messages.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 BOOT_SECONDS = 180.0
-"""After the start of the kernel: devices that udev saw first until then may be older than that, because udev goes
-through all that exists when the system starts."""
-LARGEST_RECORD = 16 * 1024
-"""Bytes of a udev record that are looked at; the time stands near its beginning."""
-NEIGHBOURS = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
+"""After the start of the kernel. Devices that udev lists until then may be older, because at boot udev processes all
+existing devices."""
+MAX_UDEV_RECORD_BYTES = 16 * 1024
+"""The time is near the start of a record."""
+NEIGHBOUR_TABLES = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
 CONNECTIONS_FULL = "nf_conntrack: table full"
 NEIGHBOURS_FULL = ("neighbor table overflow", "neighbour table overflow")
 
@@ -30,8 +30,8 @@ def with_ages(
     messages: Sequence[KernelMessage],
     run: str = "/run",
 ) -> tuple[tuple[Link, ...], tuple[PciFunction, ...]]:
-    """Links on hardware and virtual functions with the time since which udev knows them; all as they were when the
-    kernel complained of nothing."""
+    """Links with a device and virtual functions with the time since which udev knows them; unchanged without
+    messages."""
     folder = os.path.join(run, "udev/data")
     if not messages or not os.path.isdir(folder):
         return links, functions
@@ -49,8 +49,8 @@ def with_ages(
 
 
 def first_seen(path: str) -> float | None:
-    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no such record, or no time in it."""
-    text = read_text(path, LARGEST_RECORD)
+    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no record, or no time in it."""
+    text = read_text(path, MAX_UDEV_RECORD_BYTES)
     return parse_first_seen(text) if isinstance(text, str) else None
 
 
@@ -62,34 +62,36 @@ def parse_first_seen(text: str) -> float | None:
 
 
 def read_tables(messages: Iterable[KernelMessage], proc: str = "/proc") -> dict[str, tuple[int, int]]:
-    """(entries, most entries) of each table that the kernel called full: ``connections``, ``ipv4`` and ``ipv6``
-    neighbours. A table whose numbers cannot be read here is not in it."""
+    """(entries, maximum) of each table that was full according to the kernel: ``connections``, ``ipv4`` and ``ipv6``
+    neighbours. Tables that are not readable here are left out."""
     texts = [one.text for one in messages]
     found: dict[str, tuple[int, int] | None] = {}
     if any(CONNECTIONS_FULL in text for text in texts):
         folder = os.path.join(proc, "sys/net/netfilter")
-        found["connections"] = pair(
-            number(os.path.join(folder, "nf_conntrack_count")), number(os.path.join(folder, "nf_conntrack_max"))
+        found["connections"] = usage(
+            read_number(os.path.join(folder, "nf_conntrack_count")),
+            read_number(os.path.join(folder, "nf_conntrack_max")),
         )
     if any(sign in text for text in texts for sign in NEIGHBOURS_FULL):
-        for family, table in NEIGHBOURS.items():
+        for family, table in NEIGHBOUR_TABLES.items():
             statistics = read_text(os.path.join(proc, "net/stat", table))
             entries = parse_entries(statistics) if isinstance(statistics, str) else None
-            found[family] = pair(entries, number(os.path.join(proc, f"sys/net/{family}/neigh/default/gc_thresh3")))
+            maximum = read_number(os.path.join(proc, f"sys/net/{family}/neigh/default/gc_thresh3"))
+            found[family] = usage(entries, maximum)
     return {name: sizes for name, sizes in found.items() if sizes is not None}
 
 
-def number(path: str) -> int | None:
+def read_number(path: str) -> int | None:
     text = read_text(path)
     return parse_integer(text) if isinstance(text, str) else None
 
 
-def pair(entries: int | None, most: int | None) -> tuple[int, int] | None:
-    return None if entries is None or most is None else (entries, most)
+def usage(entries: int | None, maximum: int | None) -> tuple[int, int] | None:
+    return None if entries is None or maximum is None else (entries, maximum)
 
 
 def parse_entries(text: str) -> int | None:
-    """The column ``entries`` (hexadecimal, the same on the line of every CPU) of /proc/net/stat/arp_cache."""
+    """The column ``entries`` of /proc/net/stat/arp_cache: hexadecimal, the same in the line of every CPU."""
     lines = text.splitlines()
     if len(lines) < 2 or not lines[0].startswith("entries"):
         return None

@@ -1,7 +1,7 @@
-"""What kind of machine this is: hypervisor, firmware strings, distribution, CPUs, IOMMU, and whose it is.
+"""The platform: hypervisor, firmware strings, distribution, CPUs, IOMMU, hosting → `Platform`.
 
-Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo, os-release and machine-id;
-yields `Platform`, with what `environment` finds. Nothing is run and nothing needs root.
+Reads /sys/class/dmi/id/, /sys/hypervisor/, /sys/bus/, the clock sources, /proc/cpuinfo, os-release and machine-id, and
+uses `hosting` for environment and roles. No program is run, and root is not needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 
-from nictop.probe.inventory.machine import hosting as around
+from nictop.probe.inventory.machine import hosting as hosts
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import Folder, read_text
 from nictop.probe.records import Platform, Services, Unreadable
@@ -31,15 +31,15 @@ VENDORS = (
     ("Nutanix", "nutanix"),
     ("Microsoft Corporation", "microsoft"),
 )
-"""Beginning of DMI sys_vendor → hypervisor. Amazon, Google, Oracle and Microsoft also sell real machines: there the
-vendor counts only together with another sign."""
-REAL_MACHINES_TOO = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "microsoft")
-KVM_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
+"""Prefix of DMI sys_vendor → hypervisor."""
+VENDORS_OF_PHYSICAL_MACHINES = ("amazon", "google", "alibaba", "nutanix", "virtualbox", "microsoft")
+"""Vendors that also sell physical machines: the vendor counts only together with another sign."""
+GUEST_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 """Clock sources that only a guest of that hypervisor has."""
-NODE = pattern(r"node([0-9]{1,5})", re.ASCII)
+NUMA_NODE = pattern(r"node([0-9]{1,5})", re.ASCII)
 MACHINE_ID = pattern(r"[0-9a-f]{32}", re.ASCII)
-CPUINFO_LIMIT = 16 * 1024
-"""Bytes: the flags of the first CPU are well within."""
+CPUINFO_BYTES = 16 * 1024
+"""The flags of the first CPU end before."""
 
 
 def read_platform(
@@ -52,24 +52,24 @@ def read_platform(
     runs_machines: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Platform:
-    """The machine. What is not there is None; what could not be read is named in `unreadable`.
+    """The platform. Missing values are None; unreadable ones are named in `unreadable`.
 
-    `services` are the daemons of this machine; `runs_machines`: it has QEMU processes; `variables`: those of this
-    process's environment unless given.
+    `services`: daemons of this machine; `runs_machines`: it has QEMU processes; `variables`: environment variables,
+    default: those of this process.
     """
     firmware = Folder(os.path.join(sys, "class/dmi/id"))
     system = Folder(os.path.join(sys, "devices/system"))
-    signs = around.read_signs(firmware)
+    hints = hosts.read_hosting_hints(firmware)
     release = read_os_release(etc)
     groups = Folder(os.path.join(sys, "kernel/iommu_groups"))
-    kind = read_hypervisor(sys, proc, signs, system)
-    hosting = around.read_hosting(sys, proc, etc, dev, machines=runs_machines)
-    own = around.own_environment(hosting, services or Services())
+    kind = read_hypervisor(sys, proc, hints, system)
+    hosting = hosts.read_hosting(sys, proc, etc, dev, machines=runs_machines)
+    own = hosts.own_environment(hosting, services or Services())
     is_guest = kind is not None and not hosting.xen
     platform = Platform(
         hypervisor=kind,
-        system_vendor=signs.vendor or None,
-        product_name=signs.product or None,
+        system_vendor=hints.vendor or None,
+        product_name=hints.product or None,
         distribution=release.get("PRETTY_NAME"),
         distribution_id=release.get("ID"),
         online_cpus=system.text("online_cpus", "cpu/online"),
@@ -78,41 +78,41 @@ def read_platform(
         iommu_groups=len(groups.names("iommu_groups")),
         node_cpus=read_node_cpus(system),
         distribution_like=release.get("ID_LIKE"),
-        environment=around.environment(signs, kind) if is_guest else own or around.environment(signs, None),
-        roles=around.roles(hosting, is_container=around.is_container(proc)),
-        machine_id_hash=hash_of(read_text(os.path.join(etc, "machine-id"))),
+        environment=hosts.environment(hints, kind) if is_guest else own or hosts.environment(hints, None),
+        roles=hosts.roles(hosting, is_container=hosts.is_container(proc)),
+        machine_id_hash=machine_id_hash(read_text(os.path.join(etc, "machine-id"))),
         session_address=parse_session((os.environ if variables is None else variables).get("SSH_CONNECTION", "")),
     )
     return replace(platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable})
 
 
-def read_hypervisor(sys: str, proc: str, signs: around.HostingHints, system: Folder) -> str | None:
-    """Name of the hypervisor; see `hypervisor`. `system`: /sys/devices/system."""
-    cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_LIMIT)
+def read_hypervisor(sys: str, proc: str, hints: hosts.HostingHints, system: Folder) -> str | None:
+    """Read what `hypervisor` needs; its result. `system`: /sys/devices/system."""
+    cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_BYTES)
     clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
     return hypervisor(
-        vendor=signs.vendor,
-        product=signs.product,
-        announced=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
+        vendor=hints.vendor,
+        product=hints.product,
+        xen_type=Folder(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
         clocks=clocks.split(),
         has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
         buses=Folder(os.path.join(sys, "bus")).names("hypervisor"),
     )
 
 
-def hash_of(machine_id: str | Unreadable) -> str | None:
-    """First 16 hexadecimal digits of SHA-256 of a machine-id(5); None when there is none (yet). The id itself is not to
-    leave the machine."""
+def machine_id_hash(machine_id: str | Unreadable) -> str | None:
+    """First 16 hexadecimal digits of SHA-256 of a machine-id(5); None without a valid one. The id itself must not leave
+    the machine."""
     if not isinstance(machine_id, str) or not MACHINE_ID.fullmatch(machine_id):
         return None
-    for module in ("_sha2", "_sha256", "hashlib"):  # hashlib brings OpenSSL: several ms for 16 digits
+    for module in ("_sha2", "_sha256", "hashlib"):  # importing hashlib loads OpenSSL, which takes several ms
         with contextlib.suppress(ImportError):
             return str(import_module(module).sha256(machine_id.encode()).hexdigest()[:16])
     return None
 
 
 def parse_session(connection: str) -> str | None:
-    """The server's address in SSH_CONNECTION (sshd(8)): client, its port, server, its port. None for anything else."""
+    """The server's address in SSH_CONNECTION (ssh(1)): client, its port, server, its port. None for anything else."""
     words = connection.split()
     address = words[2].partition("%")[0] if len(words) == 4 else ""
     for family in (socket.AF_INET, socket.AF_INET6):
@@ -124,9 +124,9 @@ def parse_session(connection: str) -> str | None:
 
 
 def read_node_cpus(system: Folder) -> dict[int, str]:
-    """NUMA node → CPU list; a node of memory only has none and is left out. `system`: /sys/devices/system."""
+    """NUMA node → CPU list; nodes without CPUs are left out. `system`: /sys/devices/system."""
     found = {}
-    for match in filter(None, map(NODE.fullmatch, system.names("node_cpus", "node"))):
+    for match in filter(None, map(NUMA_NODE.fullmatch, system.names("node_cpus", "node"))):
         cpus = system.text("node_cpus", f"node/{match[0]}/cpulist")
         if cpus is not None:
             found[int(match[1])] = cpus
@@ -134,7 +134,7 @@ def read_node_cpus(system: Folder) -> dict[int, str]:
 
 
 def read_os_release(etc: str = "/etc") -> dict[str, str]:
-    """os-release of the distribution; empty when there is none."""
+    """os-release of the distribution; empty without one."""
     for path in (os.path.join(etc, "os-release"), os.path.join(etc, "../usr/lib/os-release")):
         content = read_text(path)
         if isinstance(content, str) and content:
@@ -143,7 +143,7 @@ def read_os_release(etc: str = "/etc") -> dict[str, str]:
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """Shell-like assignments (os-release(5)): quotes taken off, backslashes inside double quotes resolved."""
+    """Shell-like assignments (os-release(5)), without quotes, and without the backslashes inside double quotes."""
     values = {}
     for line in text.splitlines():
         key, separator, value = line.strip().partition("=")
@@ -162,7 +162,7 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def has_hypervisor_flag(cpuinfo: str) -> bool:
-    """The CPUID bit ``hypervisor`` among the flags of the first CPU (x86)."""
+    """Whether the flags of the first CPU contain ``hypervisor`` (x86, CPUID)."""
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
             return "hypervisor" in line.partition(":")[2].split()
@@ -170,21 +170,21 @@ def has_hypervisor_flag(cpuinfo: str) -> bool:
 
 
 def hypervisor(
-    *, vendor: str, product: str, announced: str | None, clocks: list[str], has_flag: bool, buses: tuple[str, ...]
+    *, vendor: str, product: str, xen_type: str | None, clocks: list[str], has_flag: bool, buses: tuple[str, ...]
 ) -> str | None:
-    """Name of the hypervisor from what it shows of itself; "unknown" when only the CPU flag tells that there is one.
+    """Name of the hypervisor; "unknown" when only the CPU flag shows that there is one.
 
-    /sys/hypervisor/type is the hypervisor's own word; a clock source comes from its code in the kernel; DMI is only
-    what the firmware was told to say.
+    In the order of reliability: `xen_type` (/sys/hypervisor/type) is set by the hypervisor; clock sources by its code
+    in the kernel; DMI strings by the configuration of its firmware.
     """
-    if announced:
-        return announced
-    by_clock = next((KVM_CLOCKS[clock] for clock in clocks if clock in KVM_CLOCKS), None)
+    if xen_type:
+        return xen_type
+    by_clock = next((GUEST_CLOCKS[clock] for clock in clocks if clock in GUEST_CLOCKS), None)
     is_guest = has_flag or by_clock is not None or "vmbus" in buses
     by_vendor = next((name for start, name in VENDORS if vendor.startswith(start)), None)
     if by_vendor == "virtualbox" and "VirtualBox" not in product:
         by_vendor = None
-    if by_vendor is not None and (is_guest or by_vendor not in REAL_MACHINES_TOO):
+    if by_vendor is not None and (is_guest or by_vendor not in VENDORS_OF_PHYSICAL_MACHINES):
         return by_vendor
     if by_clock is not None:
         return by_clock

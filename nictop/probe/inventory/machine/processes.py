@@ -1,7 +1,6 @@
-"""Names of all processes: one walk of /proc for everybody who looks for one.
+"""Names of all processes, pid → comm: /proc/PID/comm, read once for all readers that need them.
 
-Reads /proc/PID/comm of every process once and yields pid → name. Processes may end at any moment: what has gone is left
-out. With hidepid an ordinary user sees none of others, which is said.
+Processes that end in between are left out. With hidepid an ordinary user cannot see those of others, which is reported.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable, read_text, why_unreadable
 from nictop.probe.records import Unreadable
 
-NUMBER = pattern(r"[0-9]{1,10}", re.ASCII)
+PID = pattern(r"[0-9]{1,10}", re.ASCII)
 
 
 def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | None]:
-    """pid → comm (at most 15 bytes, as its owner set it) in the order of pids, and why some may be missing.
+    """pid → comm (at most 15 bytes, set by the process) in the order of pids, and why some may be missing.
 
-    Never raises OSError. No directory `proc` is no trouble: then there are no processes.
+    Never raises OSError. Without a directory `proc` there are no processes, which is no failure.
     """
     try:
-        processes = sorted(int(name) for name in os.listdir(proc) if NUMBER.fullmatch(name))
+        processes = sorted(int(name) for name in os.listdir(proc) if PID.fullmatch(name))
     except OSError as error:
         return {}, None if isinstance(error, FileNotFoundError) else why_unreadable(error, printable(proc))
     trouble: Unreadable | None = None

@@ -1,8 +1,8 @@
-"""QEMU processes: the name of each virtual machine, and the tap and macvtap links it has open.
+"""QEMU processes → `VirtualMachine`: the name of each virtual machine, and its open tap and macvtap links.
 
 Reads /proc/PID/cmdline (the name: ``-name``, else Proxmox ``-id``), fd (``/dev/tapN`` is the macvtap link with ifindex
-N) and fdinfo (``iff:`` names the tap link of a descriptor of /dev/net/tun). Yields `VirtualMachine` records. What has
-ended meanwhile is left out; descriptors of another user's process need root, which is said.
+N) and fdinfo (``iff:`` names the tap link of a descriptor of /dev/net/tun). Processes that end in between are left out;
+reading the descriptors of another user's process needs root, which is reported.
 """
 
 from __future__ import annotations
@@ -18,72 +18,73 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable, read_text, why_unreadable
 from nictop.probe.records import Link, Unreadable
 
-CANDIDATE = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
-"""comm worth a look at the command line: an emulator may be started through the dynamic loader or a wrapper."""
+POSSIBLE_EMULATOR = pattern(r".*(?:qemu|kvm).*|ld-(?:linux|musl).*", re.DOTALL)
+"""comm of processes whose command line is read: an emulator may be started by the dynamic loader or a wrapper."""
 EMULATOR = pattern(r"\.?(?:kvm|qemu|qemu-kvm|qemu-dm|qemu-system-.*|qemu:.*)", re.DOTALL)
-"""comm or file name of a system emulator, not of its tools and agents (qemu-img, qemu-ga); ``qemu:NAME`` is libvirt's
-set_process_name, the dot that of a wrapped program."""
-FIRST_ARGUMENTS = 8
-"""The emulator is among them when the dynamic loader starts it."""
-LARGEST_COMMAND = 256 * 1024
-"""Bytes. A machine with a hundred disks has a command line of about 30 KiB."""
-NUMBER = pattern(r"[0-9]{1,10}", re.ASCII)
-TUN = "/net/tun"
-MACVTAP = pattern(r"/dev/tap([0-9]{1,10})", re.ASCII)
-IFF = pattern(r"^iff:\t(.+)$", re.MULTILINE)
-ELSEWHERE = "in another network namespace"
+"""comm or file name of a system emulator, not of tools and agents (qemu-img, qemu-ga). ``qemu:NAME``: set_process_name
+of libvirt; leading dot: a wrapped program."""
+EMULATOR_ARGUMENTS = 8
+"""The emulator is among the first arguments when the dynamic loader starts it."""
+MAX_COMMAND_BYTES = 256 * 1024
+"""The command line of a machine with a hundred disks has about 30 KiB."""
+DESCRIPTOR = pattern(r"[0-9]{1,10}", re.ASCII)
+TUN_DEVICE = "/net/tun"
+MACVTAP_DEVICE = pattern(r"/dev/tap([0-9]{1,10})", re.ASCII)
+FDINFO_IFF = pattern(r"^iff:\t(.+)$", re.MULTILINE)
+OTHER_NAMESPACE = "in another network namespace"
 
 
 @dataclass(frozen=True)
 class VirtualMachine:
-    """What all threads of one QEMU process share."""
+    """What all threads of one QEMU process have in common."""
 
     pid: int
     name: str
     links: tuple[int, ...] = ()
-    """ifindexes in order."""
+    """ifindexes in ascending order."""
     is_here: bool = True
-    """The process is in this network namespace, as far as one can tell."""
+    """The process is in this network namespace, or that is not readable."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
-    """"links": why there are none, or may be more."""
+    """"links": why there are none, or some may be missing."""
 
 
 def read_machines(candidates: dict[int, str], links: Iterable[Link], proc: str = "/proc") -> list[VirtualMachine]:
-    """The machines among processes (pid → comm). `links` are those of this network namespace. Never raises OSError."""
+    """The machines among processes (pid → comm). `links`: of this network namespace. Never raises OSError."""
     taps = Taps(links, proc)
     machines = []
     for pid, comm in candidates.items():
-        command = read_text(f"{proc}/{pid}/cmdline", LARGEST_COMMAND)
+        command = read_text(f"{proc}/{pid}/cmdline", MAX_COMMAND_BYTES)
         if isinstance(command, str) and command and is_emulator(comm, command):
             machines.append(taps.of(VirtualMachine(pid, parse_name(command) or f"pid {pid}")))
-    return settle(machines)
+    return without_foreign_links(machines)
 
 
 def is_emulator(comm: str, command: str) -> bool:
-    """A system emulator, by its own name or by one of the first arguments (separated by NULs)."""
-    names = [argument.rpartition("/")[2] for argument in command.split("\0", FIRST_ARGUMENTS)[:FIRST_ARGUMENTS]]
+    """Whether a process is a system emulator, by its name or by one of its first arguments (separated by NULs)."""
+    names = [arg.rpartition("/")[2] for arg in command.split("\0", EMULATOR_ARGUMENTS)[:EMULATOR_ARGUMENTS]]
     return EMULATOR.fullmatch(comm) is not None or any(map(EMULATOR.fullmatch, names))
 
 
-def settle(machines: list[VirtualMachine]) -> list[VirtualMachine]:
-    """Machines without links that are somebody else's.
+def without_foreign_links(machines: list[VirtualMachine]) -> list[VirtualMachine]:
+    """The machines without links that belong to another network namespace.
 
-    A descriptor says the link's name, not its namespace, and every container may have a ``tap0``. A process of another
-    namespace has one of our links only when nobody else claims it.
+    A descriptor has the name of its link without the namespace, and every container may have a ``tap0``. A process of
+    another namespace gets a link of this one only if no other process has it.
     """
-    claims = Counter(ifindex for machine in machines for ifindex in machine.links)
-    settled = []
+    users = Counter(ifindex for machine in machines for ifindex in machine.links)
+    result = []
     for machine in machines:
-        links = tuple(ifindex for ifindex in machine.links if machine.is_here or claims[ifindex] == 1)
-        unreadable = machine.unreadable if links == machine.links else {"links": Unreadable("missing", ELSEWHERE)}
-        settled.append(replace(machine, links=links, unreadable=unreadable))
-    return settled
+        links = tuple(ifindex for ifindex in machine.links if machine.is_here or users[ifindex] == 1)
+        complete = links == machine.links
+        unreadable = machine.unreadable if complete else {"links": Unreadable("missing", OTHER_NAMESPACE)}
+        result.append(replace(machine, links=links, unreadable=unreadable))
+    return result
 
 
 def parse_name(command: str) -> str | None:
     """Name of the machine from a command line with NULs: ``-name NAME,…`` or ``-name guest=NAME,…``, else ``-id N``.
 
-    Of two names the last one counts, as it does for QEMU.
+    The last name counts, as for QEMU.
     """
     arguments = command.split("\0")
     name = identifier = None
@@ -96,7 +97,7 @@ def parse_name(command: str) -> str | None:
 
 
 def guest_name(value: str) -> str | None:
-    """The value of ``guest`` in QEMU's option syntax: the first part may stand without its key, ``,,`` is a comma."""
+    """The value of ``guest`` in QEMU's option syntax: the first part may omit its key; ``,,`` is a comma."""
     name = None
     for number, part in enumerate(value.replace(",,", "\0").split(",")):
         key, separator, text = part.replace("\0", ",").partition("=")
@@ -121,34 +122,34 @@ class Taps:
         """The machine with its links."""
         path = f"{self._proc}/{machine.pid}/fd"
         try:
-            descriptors = [name for name in os.listdir(path) if NUMBER.fullmatch(name)]
+            descriptors = [name for name in os.listdir(path) if DESCRIPTOR.fullmatch(name)]
         except OSError as error:
             return replace(machine, unreadable={"links": why_unreadable(error, printable(path))})
-        found, elsewhere = set(), set()
+        found, foreign = set(), set()
         for name, ifindex in self._open_links(machine.pid, descriptors):
             if ifindex is None:
-                elsewhere.add(name)
+                foreign.add(name)
             else:
                 found.add(ifindex)
-        unreadable = {"links": Unreadable("missing", f"{', '.join(sorted(elsewhere))}: {ELSEWHERE}")}
+        unreadable = {"links": Unreadable("missing", f"{', '.join(sorted(foreign))}: {OTHER_NAMESPACE}")}
         return replace(
             machine,
             links=tuple(sorted(found)),
             is_here=namespace_of(machine.pid, self._proc) in (None, self._namespace),
-            unreadable=unreadable if elsewhere else {},
+            unreadable=unreadable if foreign else {},
         )
 
     def _open_links(self, pid: int, descriptors: list[str]) -> Iterator[tuple[str, int | None]]:
-        """(name, ifindex or None when it is none of this namespace's) of each open tap."""
+        """(name, ifindex or None when it is not in this namespace) of each open tap."""
         for number in descriptors:
             target = ""
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # closed in between
                 target = printable(os.readlink(f"{self._proc}/{pid}/fd/{number}"))
-            match = MACVTAP.fullmatch(target)
+            match = MACVTAP_DEVICE.fullmatch(target)
             if match:
                 ifindex = int(match[1])
                 yield f"tap{ifindex}", ifindex if ifindex in self._macvtaps else None
-            elif target.endswith(TUN):
+            elif target.endswith(TUN_DEVICE):
                 content = read_text(f"{self._proc}/{pid}/fdinfo/{number}")
                 name = parse_tap(content) if isinstance(content, str) else None
                 if name is not None:
@@ -156,7 +157,7 @@ class Taps:
 
 
 def namespace_of(process: int | str, proc: str) -> str | None:
-    """``net:[4026531833]``; None when it may not be asked."""
+    """``net:[4026531833]``; None when it may not be read."""
     try:
         return os.readlink(f"{proc}/{process}/ns/net")
     except OSError:
@@ -164,6 +165,6 @@ def namespace_of(process: int | str, proc: str) -> str | None:
 
 
 def parse_tap(content: str) -> str | None:
-    """Name of the link that a descriptor of /dev/net/tun is attached to: ``iff:`` in fdinfo; None: to none."""
-    match = IFF.search(content)
+    """Name of the link of a descriptor of /dev/net/tun (``iff:`` in fdinfo); None: not attached."""
+    match = FDINFO_IFF.search(content)
     return match[1] if match else None

@@ -1,8 +1,7 @@
-"""Kernel settings around networking: sysctl, command line, processor frequencies, policy rules.
+"""Kernel settings that affect networking → `Settings`: sysctls, command line, CPU frequencies, policy rules.
 
 Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp and netstat, /proc/cmdline, /sys/devices/system/cpu/cpufreq/ and
-the dump of RTM_GETRULE. Yields one `Settings`. Nothing needs root. What this kernel or network namespace does not have
-is absent.
+the dump of RTM_GETRULE. Root is not needed. What this kernel or network namespace does not have is left out.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from nictop.probe.kernel.rtnetlink import RTM_GETRULE
 from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
 from nictop.probe.records import Link, Settings, Unreadable
 
-NAMES = (
+SYSCTL_NAMES = (
     "kernel.dmesg_restrict",
     "net.core.netdev_budget",
     "net.core.netdev_budget_usecs",
@@ -35,28 +34,28 @@ NAMES = (
     "net.ipv4.ip_forward",
     "net.ipv4.tcp_timestamps",
 )
-LINK_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
-"""Of each link with an IPv4 address, below net.ipv4.conf."""
-POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
-LARGEST_LIST = 4096
-"""Bytes of affected_cpus that are looked at."""
-WORD = pattern(r"""(?:"[^"]*"?|[^\s"])+""")
-"""Of the kernel's command line: double quotes keep blanks together."""
+LINK_SYSCTL_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
+"""Below net.ipv4.conf, for each link with an IPv4 address."""
+CPUFREQ_POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
+MAX_CPUS_BYTES = 4096
+"""Of affected_cpus."""
+COMMAND_LINE_WORD = pattern(r"""(?:"[^"]*"?|[^\s"])+""")
+"""Of the kernel command line; spaces in double quotes are part of a word."""
 SECRET = pattern(r"passw|passphrase|pwd|secret|token|credential|setenv|key=|psk|auth=|@", re.IGNORECASE)
-"""``@`` stands before the host in ``netroot=iscsi:user:password@host`` and in URLs."""
-LARGEST_COUNTERS = 16 * 1024
-"""Bytes of /proc/net/snmp and netstat: a few hundred names and numbers of at most 20 digits."""
-LARGEST_COMMAND_LINE = 16 * 1024
-"""Bytes; the kernel's own bound is 2048 on x86 and at most 4096 elsewhere, a boot configuration may add to it."""
+"""``@``: before the host in ``netroot=iscsi:user:password@host`` and in URLs."""
+MAX_PROTOCOL_BYTES = 16 * 1024
+"""Of /proc/net/snmp and netstat: a few hundred names and numbers of at most 20 digits."""
+MAX_COMMAND_LINE_BYTES = 16 * 1024
+"""The kernel's limit is 2048 on x86 and at most 4096 elsewhere; a boot configuration may add to it."""
 
 
 def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc") -> Settings:
-    """The settings of this machine and network namespace; `links` are those of the same. Never raises OSError."""
+    """The settings of this machine and network namespace; `links`: of the same namespace. Never raises OSError."""
     unreadable: dict[str, Unreadable] = {}
-    switches = Folder(os.path.join(proc, "sys"))
-    congestion = switches.text("congestion_control", "net/ipv4/tcp_congestion_control")
-    sysctl = read_sysctl(links, switches)
-    command = read_text(os.path.join(proc, "cmdline"), LARGEST_COMMAND_LINE)
+    sysctls = Folder(os.path.join(proc, "sys"))
+    congestion = sysctls.text("congestion_control", "net/ipv4/tcp_congestion_control")
+    sysctl = read_sysctl(links, sysctls)
+    command = read_text(os.path.join(proc, "cmdline"), MAX_COMMAND_LINE_BYTES)
     if isinstance(command, Unreadable):
         if command.reason != "missing":
             unreadable["command_line"] = command
@@ -64,22 +63,22 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
     rules = read_policy_rules()
     if isinstance(rules, Unreadable) and rules.reason != "not_offered":
         unreadable["policy_rules"] = rules
-    counted = read_text(os.path.join(proc, "net/snmp"), LARGEST_COUNTERS)
-    dropped = read_text(os.path.join(proc, "net/netstat"), LARGEST_COUNTERS)
+    snmp = read_text(os.path.join(proc, "net/snmp"), MAX_PROTOCOL_BYTES)
+    netstat = read_text(os.path.join(proc, "net/netstat"), MAX_PROTOCOL_BYTES)
     settings = Settings(
         sysctl=sysctl,
-        reassembly=parse_reassembly(counted) if isinstance(counted, str) else {},
-        reverse_path_drops=parse_reverse_path_drops(dropped) if isinstance(dropped, str) else None,
+        reassembly=parse_reassembly(snmp) if isinstance(snmp, str) else {},
+        reverse_path_drops=parse_reverse_path_drops(netstat) if isinstance(netstat, str) else None,
         congestion_control=congestion,
         command_line=parse_command_line(command) or None,
         policy_rules=rules if isinstance(rules, int) else None,
-        unreadable={**unreadable, **switches.unreadable},
+        unreadable={**unreadable, **sysctls.unreadable},
     )
     return with_frequencies(settings, sys)
 
 
 def parse_reassembly(text: str) -> dict[str, int]:
-    """The numbers of IPv4 reassembly in /proc/net/snmp."""
+    """Counters of IPv4 reassembly in /proc/net/snmp."""
     return parse_protocol(text, "Ip:", ("ReasmReqds", "ReasmOKs", "ReasmFails"))
 
 
@@ -89,35 +88,38 @@ def parse_reverse_path_drops(text: str) -> int | None:
 
 
 def parse_protocol(text: str, protocol: str, wanted: tuple[str, ...]) -> dict[str, int]:
-    """Numbers of one protocol in a file of counters: a line of names, then one of values, both behind ``Ip:``."""
+    """Counters of one protocol: a line of names, then one of values, both with the prefix `protocol`."""
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith(protocol)]
     if len(lines) != 2 or len(lines[0]) != len(lines[1]):
         return {}
     return {name: int(value) for name, value in zip(*lines) if name in wanted and value.isascii() and value.isdecimal()}
 
 
-def read_sysctl(links: Iterable[Link], switches: Folder) -> dict[str, int]:
-    """Dotted name → value; `switches`: /proc/sys. A link's name is one directory there, whatever dots it has."""
-    paths = {name: name.replace(".", "/") for name in NAMES}
+def read_sysctl(links: Iterable[Link], sysctls: Folder) -> dict[str, int]:
+    """Dotted name → value; `sysctls`: /proc/sys. The name of a link is one directory there, even if it has dots."""
+    paths = {name: name.replace(".", "/") for name in SYSCTL_NAMES}
     for link in links:
         if any(address.family == "ipv4" for address in link.addresses):
             folder = directory_of(link)
             if folder is not None:
                 paths.update(
-                    {f"net.ipv4.conf.{link.name}.{name}": f"net/ipv4/conf/{folder}/{name}" for name in LINK_NAMES}
+                    {
+                        f"net.ipv4.conf.{link.name}.{name}": f"net/ipv4/conf/{folder}/{name}"
+                        for name in LINK_SYSCTL_NAMES
+                    }
                 )
     found = {}
     for name, path in paths.items():
-        value = switches.integer("sysctl", path)
+        value = sysctls.integer("sysctl", path)
         if value is not None:
             found[name] = value
     return found
 
 
 def directory_of(link: Link) -> str | None:
-    """Name of the link's directory below net/ipv4/conf; None when it has none that could be told from another."""
+    """Name of the link's directory below net/ipv4/conf; None when it has none, or none that is unambiguous."""
     name = link.name
-    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the true name
+    if "\ufffd" in name:  # bytes that are not UTF-8: the kernel has the real name
         try:
             name = socket.if_indextoname(link.ifindex)
         except OSError:
@@ -126,8 +128,8 @@ def directory_of(link: Link) -> str | None:
 
 
 def parse_command_line(text: str) -> str:
-    """The kernel's command line without the words that may hold a secret; blanks between words become one."""
-    return " ".join(word for word in WORD.findall(text) if not SECRET.search(word))
+    """The kernel command line without words that may contain a secret, separated by single spaces."""
+    return " ".join(word for word in COMMAND_LINE_WORD.findall(text) if not SECRET.search(word))
 
 
 def with_frequencies(settings: Settings, sys: str) -> Settings:
@@ -135,7 +137,7 @@ def with_frequencies(settings: Settings, sys: str) -> Settings:
     folder = Folder(os.path.join(sys, "devices/system/cpu/cpufreq"))
     governors: dict[int, str] = {}
     frequencies: dict[int, tuple[int, int]] = {}
-    for policy in filter(POLICY.fullmatch, folder.names("governors")):
+    for policy in filter(CPUFREQ_POLICY.fullmatch, folder.names("governors")):
         cpus = parse_cpus(folder.text("governors", f"{policy}/affected_cpus") or "")
         governor = folder.text("governors", f"{policy}/scaling_governor")
         current = folder.integer("frequencies", f"{policy}/scaling_cur_freq")
@@ -153,13 +155,13 @@ def with_frequencies(settings: Settings, sys: str) -> Settings:
 
 
 def parse_cpus(text: str) -> list[int]:
-    """Numbers of ``0 1 2 3``; what is none is left out."""
-    numbers = [parse_integer(word) for word in text[:LARGEST_LIST].split()]
+    """Numbers of ``0 1 2 3``; other words are ignored."""
+    numbers = [parse_integer(word) for word in text[:MAX_CPUS_BYTES].split()]
     return [number for number in numbers if number is not None and number >= 0]
 
 
 def read_policy_rules() -> int | Unreadable:
-    """How many IPv4 routing rules there are beyond the kernel's own (RTM_GETRULE); "not_offered" without
+    """Number of IPv4 routing rules (RTM_GETRULE) that are not the kernel's own; Unreadable "not_offered" without
     CONFIG_IP_MULTIPLE_TABLES."""
     try:
         with NetlinkSocket(NETLINK_ROUTE) as netlink:

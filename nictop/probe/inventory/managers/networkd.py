@@ -1,7 +1,7 @@
-"""systemd-networkd's view of the links: /run/systemd/netif/links/IFINDEX → `NetworkdLink`.
+"""State of the links in systemd-networkd: /run/systemd/netif/links/IFINDEX → `NetworkdLink`.
 
-State files of the running service (``networkctl`` shows the same); readable by everybody. They stay behind when the
-service has been stopped: whether it runs, `Services.networkd` says.
+State files of the service (``networkctl`` shows the same), readable by every user. They remain after the service has
+been stopped; `Services.networkd` has whether it runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nictop.probe.records import NetworkdLink, Unreadable
 
 
 def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadable | None]:
-    """(Links by ifindex, why they could not be read). Empty and None: it has never run here."""
+    """(Links by ifindex, why some could not be read). Empty and None: the service has never run."""
     directory = os.path.join(run, "systemd/netif/links")
     try:
         names = os.listdir(directory)
@@ -28,13 +28,13 @@ def read_networkd(run: str = "/run") -> tuple[dict[int, NetworkdLink], Unreadabl
             link = parse_networkd_link(content)
             if link is not None:
                 found[ifindex] = link
-        elif content.reason != "missing":  # it has gone meanwhile
+        elif content.reason != "missing":  # missing: removed in between
             trouble = content
     return found, trouble
 
 
 def parse_networkd_link(text: str) -> NetworkdLink | None:
-    """``KEY=value`` lines; None when they do not say how far the setup is."""
+    """``KEY=value`` lines; None without ADMIN_STATE."""
     values = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
     state = values.get("ADMIN_STATE")
     if not state:

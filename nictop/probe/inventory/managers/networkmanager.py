@@ -1,8 +1,8 @@
-"""NetworkManager: its devices and profiles, asked for over the system bus.
+"""Devices and profiles of NetworkManager over the system bus → `NetworkManager`.
 
-One call gets all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on /org/freedesktop), then GetSettings
-of every profile, many at a time; secrets are never asked for, and NetworkManager is not started by being asked. Yields
-`NetworkManager`. It is waited for as long as it is at work (`bus_calls`).
+One call returns all objects (org.freedesktop.DBus.ObjectManager.GetManagedObjects on /org/freedesktop); then
+GetSettings of every profile, many calls at a time. Secrets are not requested, and the service is not started by the
+calls. The timeout is extended while NetworkManager uses CPU (`dbus_calls`).
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ from nictop.probe.kernel.sysfs import why_unreadable
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile, Unreadable
 
 LIMIT = 2.0
-"""Seconds without an answer and without any work of NetworkManager: one that hangs must not hold up the rest."""
-LONGEST = 20.0
-"""Seconds for the whole conversation, however much NetworkManager works."""
+"""Seconds without a reply and without CPU use of NetworkManager: one that hangs must not delay the inventory."""
+NETWORKMANAGER_TIMEOUT = 20.0
+"""Seconds for the whole connection, however busy NetworkManager is."""
 AT_ONCE = 64
-"""Calls on their way: a system bus refuses more than 128 that have no answer yet."""
+"""Calls without reply: a system bus refuses more than 128."""
 MOST_PROFILES = 2000
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
 PROFILE = f"{SERVICE}.Settings.Connection"
 NOT_RUNNING = {f"{bus.BUS}.Error.{name}" for name in ("ServiceUnknown", "NameHasNoOwner", "NoReply", "Disconnected")}
-"""NoReply comes from the bus when the service ends before it has answered; our own limit is another matter."""
+"""NoReply is sent by the bus when the service ends before it has replied."""
 NO_SUCH_OBJECT = {f"{bus.BUS}.Error.{name}" for name in ("UnknownMethod", "UnknownObject", "UnknownInterface")}
 
 Objects = dict[str, dict[str, Part]]
-"""Object path → interface → property → value without its D-Bus type."""
+"""Object path → interface → property → value without D-Bus types."""
 
 
 def read_networkmanager(
     links: tuple[Link, ...], *, etc: str = "/etc", run: str = "/run", usr: str = "/usr", var: str = "/var"
 ) -> tuple[NetworkManager | None, Unreadable | None]:
-    """(What NetworkManager says, why it could not be asked). Both None: there is no bus, or it does not run.
+    """(NetworkManager's state, why it could not be read). Both None: there is no bus, or it does not run.
 
-    `links`: those of the same inventory. Never raises for what the bus or NetworkManager does.
+    `links`: of the same inventory. Never raises for failures of the bus or of NetworkManager.
     """
-    where = bus.bus_address(run)
-    if not where:
+    address = bus.bus_address(run)
+    if not address:
         return None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")
     try:
-        conversation = Conversation(where, LIMIT, longest=LONGEST)
+        connection = Conversation(address, LIMIT, longest=NETWORKMANAGER_TIMEOUT)
     except FileNotFoundError:
         return None, None
     except ImportError:
         return None, Unreadable("missing", "jeepney, the library that speaks D-Bus, is not there")
     except (OSError, ValueError, EOFError) as error:
-        return None, why_silent(error, f"the system bus at {where.lstrip(chr(0))}")
-    with conversation:
+        return None, why_failed(error, f"the system bus at {address.lstrip(chr(0))}")
+    with connection:
         try:
-            found, trouble = ask(conversation, links)
+            found, trouble = request_all(connection, links)
         except (OSError, ValueError, EOFError) as error:
-            return None, why_silent(error, "NetworkManager")
+            return None, why_failed(error, "NetworkManager")
     if found is None:
         return None, trouble
     return replace(found, configuration=read_networkmanager_configuration(etc=etc, run=run, usr=usr, var=var)), None
 
 
-def why_silent(error: Exception, who: str) -> Unreadable:
-    """The reason behind a conversation that broke off."""
+def why_failed(error: Exception, who: str) -> Unreadable:
+    """`Unreadable` for an exception of the connection; `who`: the bus or the service."""
     if isinstance(error, TimeoutError) and not error.errno:
         return Unreadable("failed", f"{who} did not answer: {str(error) or f'nothing came for {LIMIT:g} s'}")
     if isinstance(error, OSError) and error.errno:
@@ -75,10 +75,10 @@ def why_silent(error: Exception, who: str) -> Unreadable:
     return Unreadable("failed", f"{who}: {error or type(error).__name__}")
 
 
-def ask(conversation: Conversation, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
-    """Objects, then settings. What is late among the settings is noted in `NetworkManager.unreadable`."""
-    conversation.wait_for(SERVICE)
-    (managed,) = conversation.call(SERVICE, [("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")])
+def request_all(connection: Conversation, links: tuple[Link, ...]) -> tuple[NetworkManager | None, Unreadable | None]:
+    """Objects, then settings. If some settings are missing the reason is in `NetworkManager.unreadable`."""
+    connection.wait_for(SERVICE)
+    (managed,) = connection.call(SERVICE, [("/org/freedesktop", f"{bus.BUS}.ObjectManager", "GetManagedObjects")])
     if managed.error in NOT_RUNNING:
         return None, None
     if managed.error is not None:
@@ -89,22 +89,22 @@ def ask(conversation: Conversation, links: tuple[Link, ...]) -> tuple[NetworkMan
         return None, Unreadable("malformed", f"GetManagedObjects: no {ROOT}")
     paths = profile_paths(objects)
     unreadable = {}
-    answers: dict[str, DbusReply] = {}
+    replies: dict[str, DbusReply] = {}
     try:
         for first in range(0, min(len(paths), MOST_PROFILES), AT_ONCE):
-            part = paths[first : min(first + AT_ONCE, MOST_PROFILES)]
-            for number, answer in conversation.each(SERVICE, ((path, PROFILE, "GetSettings") for path in part)):
-                answers[part[number]] = answer
+            batch = paths[first : min(first + AT_ONCE, MOST_PROFILES)]
+            for number, reply in connection.each(SERVICE, ((path, PROFILE, "GetSettings") for path in batch)):
+                replies[batch[number]] = reply
     except (OSError, ValueError, EOFError) as error:
-        unreadable["profiles"] = why_silent(error, f"after {len(answers)} of {len(paths)} profiles NetworkManager")
+        unreadable["profiles"] = why_failed(error, f"after {len(replies)} of {len(paths)} profiles NetworkManager")
     if len(paths) > MOST_PROFILES:
         unreadable["profiles"] = Unreadable("failed", f"{len(paths)} profiles: only {MOST_PROFILES} were read")
-    settings = {path: answers[path] for path in paths if path in answers}
+    settings = {path: replies[path] for path in paths if path in replies}
     return replace(parse_objects(objects, settings, links), unreadable=unreadable), None
 
 
 def plain_objects(tree: object) -> Objects:
-    """The answer of GetManagedObjects, without types; what has another shape is left out."""
+    """The reply to GetManagedObjects without types; malformed parts are left out."""
     if not isinstance(tree, dict):
         return {}
     return {
@@ -115,63 +115,63 @@ def plain_objects(tree: object) -> Objects:
 
 
 def profile_paths(objects: Objects) -> list[str]:
-    """Paths of the profiles, in the order of their numbers."""
+    """Paths of the profiles, by number."""
     paths = [path for path, interfaces in objects.items() if PROFILE in interfaces]
     return sorted(paths, key=lambda path: (len(path), path))
 
 
 def parse_objects(objects: Objects, settings: dict[str, DbusReply], links: Iterable[Link]) -> NetworkManager:
-    """The record, from all objects and, by path, the answers to GetSettings."""
-    about = objects.get(ROOT, {}).get(SERVICE, {})
+    """The record, from all objects and the replies to GetSettings by path."""
+    manager = objects.get(ROOT, {}).get(SERVICE, {})
     parsed = {path: profile_of(path, objects.get(path, {}).get(PROFILE, {}), settings[path]) for path in settings}
     profiles = {path: profile for path, profile in parsed.items() if profile is not None}
     uuids = {path: profile.uuid for path, profile in profiles.items()}
     numbers = {link.name: link.ifindex for link in links}
     devices: dict[int, ManagedDevice] = {}
     for interfaces in objects.values():
-        facts = interfaces.get(f"{SERVICE}.Device", {})
-        names = (text(facts, "Interface"), os.path.basename(text(facts, "Udi") or ""))
+        properties = interfaces.get(f"{SERVICE}.Device", {})
+        names = (text(properties, "Interface"), os.path.basename(text(properties, "Udi") or ""))
         ifindex = next((numbers[name] for name in names if name in numbers), None)
         if ifindex is not None:
             devices[ifindex] = parse_device(interfaces, objects, uuids)
     return NetworkManager(
-        version=text(about, "Version") or "",
-        startup=about.get("Startup") is True,
-        networking_enabled=about.get("NetworkingEnabled") is not False,
+        version=text(manager, "Version") or "",
+        startup=manager.get("Startup") is True,
+        networking_enabled=manager.get("NetworkingEnabled") is not False,
         devices=dict(sorted(devices.items())),
         profiles=tuple(profiles.values()),
     )
 
 
-def profile_of(path: str, facts: Part, answer: DbusReply) -> Profile | None:
-    """One profile; None: it has gone meanwhile. `facts`: the properties of its object."""
-    if answer.error in NO_SUCH_OBJECT:
+def profile_of(path: str, properties: Part, reply: DbusReply) -> Profile | None:
+    """One profile; None: it has been removed. `properties`: of its object."""
+    if reply.error in NO_SUCH_OBJECT:
         return None
     settings: Settings = {}
     unreadable = {}
-    if answer.error is not None:  # a profile that belongs to other users
-        refused = "PermissionDenied" in answer.error or "AccessDenied" in answer.error
-        unreadable["settings"] = Unreadable("needs_root" if refused else "failed", answer.complaint())
-    elif answer.body and isinstance(answer.body[0], dict):
-        settings = {name: plain(part) for name, part in answer.body[0].items() if isinstance(part, dict)}
-    return parse_profile(path, facts, settings, unreadable)
+    if reply.error is not None:  # a profile of other users
+        refused = "PermissionDenied" in reply.error or "AccessDenied" in reply.error
+        unreadable["settings"] = Unreadable("needs_root" if refused else "failed", reply.complaint())
+    elif reply.body and isinstance(reply.body[0], dict):
+        settings = {name: plain(part) for name, part in reply.body[0].items() if isinstance(part, dict)}
+    return parse_profile(path, properties, settings, unreadable)
 
 
 def parse_device(interfaces: dict[str, Part], objects: Objects, uuids: dict[str, str]) -> ManagedDevice:
     """One device. `interfaces`: of its object. `uuids`: path of a profile → UUID."""
-    facts = interfaces[f"{SERVICE}.Device"]
-    active = objects.get(text(facts, "ActiveConnection") or "/", {}).get(f"{SERVICE}.Connection.Active")
-    reason: Any = facts.get("StateReason")
+    properties = interfaces[f"{SERVICE}.Device"]
+    active = objects.get(text(properties, "ActiveConnection") or "/", {}).get(f"{SERVICE}.Connection.Active")
+    reason: Any = properties.get("StateReason")
     permanent = next(filter(None, (text(part, "PermHwAddress") for part in interfaces.values())), None)
     return ManagedDevice(
-        interface=text(facts, "Interface") or "",
-        type=number(facts, "DeviceType"),
-        state=number(facts, "State"),
+        interface=text(properties, "Interface") or "",
+        type=number(properties, "DeviceType"),
+        state=number(properties, "State"),
         reason=reason[1] if isinstance(reason, tuple) and reason[1:] and isinstance(reason[1], int) else 0,
-        managed=facts.get("Managed") is True,
-        autoconnect=facts.get("Autoconnect") is True,
+        managed=properties.get("Managed") is True,
+        autoconnect=properties.get("Autoconnect") is True,
         active_profile=None if active is None else text(active, "Uuid"),
         active_state=None if active is None else number(active, "State"),
-        available_profiles=tuple(uuids[path] for path in texts(facts, "AvailableConnections") if uuids.get(path)),
+        available_profiles=tuple(uuids[path] for path in texts(properties, "AvailableConnections") if uuids.get(path)),
         permanent_address=None if permanent is None else permanent.lower(),
     )

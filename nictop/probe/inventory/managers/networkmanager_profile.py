@@ -1,7 +1,7 @@
 """One connection profile of NetworkManager: D-Bus settings → `Profile`. Pure.
 
-The input is what GetSettings and the properties of org.freedesktop.NetworkManager.Settings.Connection say, without
-D-Bus types (nm-settings-dbus(5)); what has another type than the manual page promises counts as not set.
+Input: the reply to GetSettings and the properties of org.freedesktop.NetworkManager.Settings.Connection without D-Bus
+types (nm-settings-dbus(5)); a value of another type than documented counts as not set.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from nictop.probe.records import IpSettings, Profile, Unreadable
 UNSAVED, GENERATED, VOLATILE, EXTERNAL = 0x1, 0x2, 0x4, 0x8
 """NMSettingsConnectionFlags."""
 MAC_BYTES = (6, 8, 20)
-"""Ethernet, EUI-64, InfiniBand."""
+"""Length of an address: Ethernet, EUI-64, InfiniBand."""
 
 Part = dict[str, Any]
 Settings = dict[str, Part]
 """Setting → property → value."""
 
 
-def parse_profile(path: str, facts: Part, settings: Settings, unreadable: dict[str, Unreadable]) -> Profile:
-    """`facts`: properties of the object at `path`. `unreadable`: what its settings could not be read for, or {}."""
-    about = settings.get("connection", {})
-    kind = text(about, "type") or ""
+def parse_profile(path: str, properties: Part, settings: Settings, unreadable: dict[str, Unreadable]) -> Profile:
+    """`properties`: of the object at `path`. `unreadable`: why the settings could not be read, or {}."""
+    connection = settings.get("connection", {})
+    kind = text(connection, "type") or ""
     hardware = settings.get(kind, {})
     match, vlan, sriov = settings.get("match", {}), settings.get("vlan", {}), settings.get("sriov")
-    flags = number(facts, "Flags")
+    flags = number(properties, "Flags")
     denylist = texts(hardware, "mac-address-denylist") or texts(hardware, "mac-address-blacklist")
     return Profile(
         path=path,
-        uuid=text(about, "uuid") or "",
-        id=text(about, "id") or "",
+        uuid=text(connection, "uuid") or "",
+        id=text(connection, "id") or "",
         type=kind,
-        filename=text(facts, "Filename"),
-        unsaved=facts.get("Unsaved") is True or bool(flags & UNSAVED),
+        filename=text(properties, "Filename"),
+        unsaved=properties.get("Unsaved") is True or bool(flags & UNSAVED),
         generated=bool(flags & GENERATED),
         volatile=bool(flags & VOLATILE),
         external=bool(flags & EXTERNAL),
         nm_generated_default=flags & (GENERATED | VOLATILE | EXTERNAL) == GENERATED,
-        interface_name=text(about, "interface-name"),
+        interface_name=text(connection, "interface-name"),
         mac_address=mac_address(hardware.get("mac-address")),
         mac_address_denylist=tuple(address.lower() for address in denylist),
         cloned_mac_address=text(hardware, "assigned-mac-address") or mac_address(hardware.get("cloned-mac-address")),
@@ -49,14 +49,14 @@ def parse_profile(path: str, facts: Part, settings: Settings, unreadable: dict[s
         match_drivers=texts(match, "driver"),
         match_paths=texts(match, "path"),
         match_kernel_command_line=texts(match, "kernel-command-line"),
-        autoconnect=about.get("autoconnect") is not False,
-        autoconnect_priority=number(about, "autoconnect-priority"),
-        autoconnect_retries=number(about, "autoconnect-retries", -1),
-        multi_connect=number(about, "multi-connect"),
-        timestamp=number(about, "timestamp"),
-        permissions=tuple(users(texts(about, "permissions"))),
-        controller=text(about, "controller") or text(about, "master"),
-        port_type=text(about, "port-type") or text(about, "slave-type"),
+        autoconnect=connection.get("autoconnect") is not False,
+        autoconnect_priority=number(connection, "autoconnect-priority"),
+        autoconnect_retries=number(connection, "autoconnect-retries", -1),
+        multi_connect=number(connection, "multi-connect"),
+        timestamp=number(connection, "timestamp"),
+        permissions=tuple(users(texts(connection, "permissions"))),
+        controller=text(connection, "controller") or text(connection, "master"),
+        port_type=text(connection, "port-type") or text(connection, "slave-type"),
         ipv4=parse_ip(settings.get("ipv4", {})),
         ipv6=parse_ip(settings.get("ipv6", {})),
         vlan_id=number(vlan, "id") if vlan or kind == "vlan" else None,
@@ -68,7 +68,7 @@ def parse_profile(path: str, facts: Part, settings: Settings, unreadable: dict[s
 
 
 def parse_ip(part: Part) -> IpSettings:
-    """The ``ipv4`` or ``ipv6`` setting; a profile of a port has none, which is the method "disabled"."""
+    """The ``ipv4`` or ``ipv6`` setting; the profile of a port has none: method "disabled"."""
     metric = number(part, "route-metric", -1)
     return IpSettings(
         method=text(part, "method") or "disabled",
@@ -93,7 +93,7 @@ def with_prefix(entry: Part, key: str) -> str:
 
 
 def mac_address(value: object) -> str | None:
-    """Bytes → ``00:50:56:aa:bb:cc``; older releases give a special word such as ``stable`` as text."""
+    """Bytes → ``00:50:56:aa:bb:cc``; older versions return a keyword such as ``stable`` as text."""
     if isinstance(value, str):
         return value.lower() or None
     if isinstance(value, (bytes, bytearray, list)) and len(value) in MAC_BYTES:
@@ -105,12 +105,12 @@ def mac_address(value: object) -> str | None:
 
 
 def users(permissions: Iterable[str]) -> list[str]:
-    """``user:bob:`` → bob; any other form is kept as it is, since it restricts the profile as well."""
+    """``user:bob:`` → bob; any other form is returned unchanged, because it restricts the profile as well."""
     return [entry.split(":")[1] if entry.startswith("user:") else entry for entry in permissions]
 
 
 def text(part: Part, key: str) -> str | None:
-    """A text that is not empty."""
+    """The value if it is a text that is not empty."""
     value = part.get(key)
     return value if isinstance(value, str) and value else None
 

@@ -48,14 +48,14 @@ def state_files(inventory: Inventory, sys: str = "/sys", proc: str = "/proc", et
 
 
 def _paths(inventory: Inventory, sys: str, proc: str, etc: str) -> Iterator[str]:
-    from nictop.probe.inventory.machine.sysctl import LINK_NAMES, NAMES, directory_of
+    from nictop.probe.inventory.machine.sysctl import LINK_SYSCTL_NAMES, SYSCTL_NAMES, directory_of
 
-    for name in NAMES:
+    for name in SYSCTL_NAMES:
         yield os.path.join(proc, "sys", name.replace(".", "/"))
     for link in inventory.links:
         folder = directory_of(link) if link.addresses else None
         if folder is not None:
-            for name in LINK_NAMES:
+            for name in LINK_SYSCTL_NAMES:
                 yield os.path.join(proc, "sys/net/ipv4/conf", folder, name)
     for entry in inventory.configuration:
         yield entry.file

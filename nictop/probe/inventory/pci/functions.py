@@ -1,7 +1,7 @@
-"""PCI network functions: driver, PCIe link, NUMA node, IOMMU group, and the tree of physical and virtual functions.
+"""PCI network functions → `PciFunction`: driver, PCIe link, NUMA node, IOMMU group, physical and virtual functions.
 
-Reads /sys/bus/pci/devices/ADDRESS/ of every function of class 0x02xxxx (network) and 0x0c06xx (InfiniBand); bridges are
-left out. Yields `PciFunction` records; names come from a lookup (see `pci_names`), asked once for all.
+Reads /sys/bus/pci/devices/ADDRESS/ of every function of class 0x02xxxx (network) or 0x0c06xx (InfiniBand). Names come
+from a lookup (`names`), called once for all.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import Folder, parse_integer, read_text, why_unreadable
 from nictop.probe.records import PcieLink, PciFunction, Sriov, Unreadable
 
-ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
-VIRTUAL_FUNCTION = pattern(r"virtfn([0-9]{1,5})", re.ASCII)
-SPEED = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
-CONVENTIONAL = 256
-"""Bytes of configuration space of every PCI function; PCI Express has 4096. Only root reads beyond the first 64."""
-EXTENDED = 4096
-LARGEST_CHAIN = (EXTENDED - CONVENTIONAL) // 8
-"""Extended capabilities are 8 bytes at least: a longer chain runs in a circle."""
-SRIOV_CAPABILITY = 0x0010
-"""PCI_EXT_CAP_ID_SRIOV, linux/pci_regs.h."""
-UNKNOWN_WIDTH = (0, 63, 255)
-"""0: no link. 63 and 255: all ones, read from a function that does not answer."""
+PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+VIRTFN_LINK = pattern(r"virtfn([0-9]{1,5})", re.ASCII)
+LINK_SPEED = pattern(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s", re.ASCII)
+PCI_CFG_SPACE_SIZE = 256
+"""Configuration space of every PCI function in bytes; only root can read more than the first 64."""
+PCI_CFG_SPACE_EXP_SIZE = 4096
+"""Of a PCI Express function."""
+MAX_CAPABILITIES = (PCI_CFG_SPACE_EXP_SIZE - PCI_CFG_SPACE_SIZE) // 8
+"""An extended capability has at least 8 bytes, so a longer chain is a loop."""
+PCI_EXT_CAP_ID_SRIOV = 0x0010
+UNKNOWN_WIDTHS = (0, 63, 255)
+"""0: no link. 63 and 255: all bits set, read from a function that does not respond."""
 
 
 def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciFunction, ...], Unreadable | None]:
-    """All PCI network functions by address, and why there are none when the bus cannot be read.
+    """All PCI network functions by address, and why the bus could not be read.
 
-    A kernel without PCI has no such directory: then there are simply none.
+    On a kernel without PCI the directory is missing, which is no failure.
     """
     devices = os.path.join(sys, "bus/pci/devices")
     try:
         addresses = sorted(os.listdir(devices))
     except OSError as error:
         return (), None if isinstance(error, FileNotFoundError) else why_unreadable(error, devices)
-    found = [read_function(devices, address) for address in addresses if ADDRESS.fullmatch(address)]
+    found = [read_function(devices, address) for address in addresses if PCI_ADDRESS.fullmatch(address)]
     functions = [function for function in found if function is not None]
     names = lookup({function.address: (function.vendor_id, function.device_id) for function in functions})
     numbers = {
@@ -58,7 +58,7 @@ def read_pci(sys: str = "/sys", lookup: Lookup = read_names) -> tuple[tuple[PciF
 
 
 def read_function(devices: str, address: str) -> PciFunction | None:
-    """One function below `devices` (/sys/bus/pci/devices); None when it is no network function or has just gone."""
+    """One function in `devices` (/sys/bus/pci/devices); None when it is no network function or has been removed."""
     path = os.path.join(devices, address)
     content = read_text(os.path.join(path, "class"))
     class_code = parse_integer(content, 16) if isinstance(content, str) else None
@@ -70,7 +70,7 @@ def read_function(devices: str, address: str) -> PciFunction | None:
         return None
     physical = folder.link("physical_function", "physfn")
     parent = os.path.basename(os.path.dirname(os.path.realpath(path)))
-    is_bridge = ADDRESS.fullmatch(parent) is not None
+    is_bridge = PCI_ADDRESS.fullmatch(parent) is not None
     enable, numa = folder.integer("enabled", "enable"), folder.integer("numa_node", "numa_node")
     override = folder.text("driver_override", "driver_override")
     sriov = read_sriov(folder)
@@ -100,12 +100,12 @@ def read_function(devices: str, address: str) -> PciFunction | None:
 
 
 def is_network_class(class_code: int) -> bool:
-    """Base class 0x02, or sub class 0x0c06: InfiniBand as a serial bus."""
+    """Whether the base class is 0x02, or base class and sub class 0x0c06 (InfiniBand)."""
     return class_code >> 16 == 0x02 or class_code >> 8 == 0x0C06
 
 
 def read_iommu_group(folder: Folder) -> int | None:
-    """Number behind the link ``iommu_group``."""
+    """Number of the group, from the link ``iommu_group``."""
     group = folder.link("iommu_group", "iommu_group")
     if group is None:
         return None
@@ -116,32 +116,32 @@ def read_iommu_group(folder: Folder) -> int | None:
 
 
 def read_parent_link(devices: str, parent: str, folder: Folder) -> PcieLink | None:
-    """The bridge's side of the link; what fails is noted in the function's folder."""
-    above = Folder(os.path.join(devices, parent))
-    link = read_pcie_link(above, "parent_link")
-    folder.unreadable.update(above.unreadable)
+    """The bridge's end of the PCIe link; failures are recorded in the function's `folder`."""
+    bridge = Folder(os.path.join(devices, parent))
+    link = read_pcie_link(bridge, "parent_link")
+    folder.unreadable.update(bridge.unreadable)
     return link
 
 
 def read_pcie_link(folder: Folder, field: str) -> PcieLink | None:
-    """current_link_speed, current_link_width, max_…; None when the function shows none of the four."""
+    """current_link_speed, current_link_width and their maxima; None when the function has none of the four."""
     speeds = [folder.text(field, name) for name in ("current_link_speed", "max_link_speed")]
     widths = [folder.integer(field, name) for name in ("current_link_width", "max_link_width")]
     if speeds == [None, None] and widths == [None, None]:
         return None
     current, maximum = (parse_speed(text or "") for text in speeds)
-    lanes, max_lanes = (None if width in UNKNOWN_WIDTH else width for width in widths)
+    lanes, max_lanes = (None if width in UNKNOWN_WIDTHS else width for width in widths)
     return PcieLink(current, lanes, maximum, max_lanes)
 
 
 def parse_speed(text: str) -> float | None:
     """GT/s of ``8.0 GT/s PCIe``; None for ``Unknown``."""
-    match = SPEED.match(text)
+    match = LINK_SPEED.match(text)
     return float(match.group(1)) if match else None
 
 
 def read_sriov(folder: Folder) -> Sriov | None:
-    """The SR-IOV capability: None without sriov_totalvfs, or when a number of it could not be read."""
+    """The SR-IOV capability; None without sriov_totalvfs, or when one of its files could not be read."""
     total = folder.integer("sriov", "sriov_totalvfs")
     if total is None:
         return None
@@ -151,11 +151,11 @@ def read_sriov(folder: Folder) -> Sriov | None:
     autoprobe = folder.integer("sriov", "sriov_drivers_autoprobe")
     by_number = {}
     for name in folder.names("sriov"):
-        match = VIRTUAL_FUNCTION.fullmatch(name)
+        match = VIRTFN_LINK.fullmatch(name)
         address = folder.link("sriov", name) if match else None
         if match and address:
             by_number[int(match.group(1))] = address
-    # the kernel numbers them without a gap; it removes the first one first, and what is left then has no right number
+    # the kernel numbers them without a gap, and removes them from 0 on: after a gap the numbers would be wrong
     functions: list[str] = []
     while len(functions) in by_number:
         functions.append(by_number[len(functions)])
@@ -163,9 +163,9 @@ def read_sriov(folder: Folder) -> Sriov | None:
 
 
 def read_sriov_capable(path: str) -> bool | None:
-    """Whether the extended capabilities of the function at `path` name SR-IOV; None when that cannot be read now.
+    """Whether the function at `path` has the SR-IOV extended capability; None when that cannot be read now.
 
-    A function that sleeps is not woken up for it.
+    A function in runtime suspend is not woken up for it.
     """
     if read_text(os.path.join(path, "power/runtime_status")) == "suspended":
         return None
@@ -174,9 +174,9 @@ def read_sriov_capable(path: str) -> bool | None:
     except OSError:
         return None
     try:
-        if os.fstat(descriptor).st_size == CONVENTIONAL:
+        if os.fstat(descriptor).st_size == PCI_CFG_SPACE_SIZE:
             return False
-        return parse_sriov_capable(os.pread(descriptor, EXTENDED, 0))
+        return parse_sriov_capable(os.pread(descriptor, PCI_CFG_SPACE_EXP_SIZE, 0))
     except OSError:
         return None
     finally:
@@ -184,22 +184,22 @@ def read_sriov_capable(path: str) -> bool | None:
 
 
 def parse_sriov_capable(config: bytes) -> bool | None:
-    """Whether the extended capabilities, chained from byte 0x100 on, name SR-IOV; None when they are cut off or loop.
+    """Whether SR-IOV is among the extended capabilities, a chain from offset 0x100 on; None: truncated, or a loop.
 
-    Each begins with 16 bits of id, 4 of version and 12 of the next one's offset; 0 is the end, all ones no answer.
+    Each begins with 16 bits of id, 4 of version and 12 of the next offset; 0: end of the chain, all ones: no response.
     """
-    if len(config) == CONVENTIONAL:
+    if len(config) == PCI_CFG_SPACE_SIZE:
         return False
-    offset = CONVENTIONAL
-    for _ in range(LARGEST_CHAIN):
+    offset = PCI_CFG_SPACE_SIZE
+    for _ in range(MAX_CAPABILITIES):
         if offset + 4 > len(config):
             return None
         header: int = struct.unpack_from("<I", config, offset)[0]
         if header == 0xFFFFFFFF:
             return None
-        if header & 0xFFFF == SRIOV_CAPABILITY:
+        if header & 0xFFFF == PCI_EXT_CAP_ID_SRIOV:
             return True
         offset = header >> 20 & 0xFFC
-        if offset < CONVENTIONAL:
+        if offset < PCI_CFG_SPACE_SIZE:
             return False
     return None

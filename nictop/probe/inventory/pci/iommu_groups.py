@@ -1,7 +1,6 @@
-"""IOMMU groups with a network function in them: who has to move together when one of them is passed to a guest.
+"""IOMMU groups with a network function → `IommuGroup`: the devices that can only be passed to a guest together.
 
-Reads /sys/kernel/iommu_groups/N/ (type, devices/) and class and driver of those members that are no network functions.
-Yields `IommuGroup` records.
+Reads /sys/kernel/iommu_groups/N/ (type, devices/), and class and driver of the members that are no network functions.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from nictop.probe.inventory.pci.functions import ADDRESS
+from nictop.probe.inventory.pci.functions import PCI_ADDRESS
 from nictop.probe.kernel.sysfs import Folder
 from nictop.probe.records import IommuGroup, PciFunction, Unreadable
 
 
 def read_iommu(functions: Iterable[PciFunction], sys: str = "/sys") -> tuple[tuple[IommuGroup, ...], Unreadable | None]:
-    """Groups of `functions` by number, and why one may be missing or incomplete. Never raises OSError."""
+    """Groups of `functions` by number, and why some may be missing or incomplete. Never raises OSError."""
     known = {function.address: function for function in functions}
     numbers = sorted({function.iommu_group for function in known.values() if function.iommu_group is not None})
     groups, trouble = [], None
@@ -30,11 +29,11 @@ def read_iommu(functions: Iterable[PciFunction], sys: str = "/sys") -> tuple[tup
 
 
 def read_member(folder: Folder, address: str, known: dict[str, PciFunction]) -> tuple[str, int, str | None] | None:
-    """(address, class code, driver) of a member; None for a device that is none of PCI or has just gone."""
+    """(address, class code, driver) of a member; None: not a PCI device, or it has been removed."""
     function = known.get(address)
     if function is not None:
         return address, function.class_code, function.driver
-    if not ADDRESS.fullmatch(address):
+    if not PCI_ADDRESS.fullmatch(address):
         return None
     class_code = folder.integer("iommu", f"devices/{address}/class", 16)
     if class_code is None:

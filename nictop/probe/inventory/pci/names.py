@@ -1,7 +1,7 @@
-"""Vendor and device names of PCI functions: from the udev database, else from pci.ids, else none.
+"""Vendor and device names of PCI functions by address: from the udev database, else from pci.ids.
 
 Reads the properties ID_VENDOR_FROM_DATABASE and ID_MODEL_FROM_DATABASE in /run/udev/data, and the file pci.ids of the
-hwdata or pciutils packages, streamed and only as far as the wanted ids. Yields names by address.
+hwdata or pciutils packages, line by line up to the last wanted id.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Callable, Optional
 
 from nictop.probe.kernel.sysfs import read_text
 
-PCI_IDS = (
+PCI_IDS_FILES = (
     "/usr/share/misc/pci.ids",
     "/usr/share/hwdata/pci.ids",
     "/usr/share/pci.ids",
@@ -24,11 +24,11 @@ Ids = tuple[int, int]
 Names = tuple[Optional[str], Optional[str]]
 """Vendor name, device name."""
 Lookup = Callable[[Mapping[str, Ids]], dict[str, Names]]
-"""PCI address → ids in; PCI address → names out, addresses without any name left out."""
+"""PCI address → ids in, PCI address → names out; addresses without names are left out."""
 
 
-def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS) -> dict[str, Names]:
-    """Names from udev, what it does not know from the first pci.ids there is. Never raises."""
+def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS_FILES) -> dict[str, Names]:
+    """Names from udev; those that it does not have from the first readable pci.ids. Never raises."""
     names = read_udev_names(wanted)
     missing = {address: ids for address, ids in wanted.items() if None in names.get(address, (None, None))}
     if missing:
@@ -41,13 +41,13 @@ def read_names(wanted: Mapping[str, Ids], files: Iterable[str] = PCI_IDS) -> dic
 
 
 def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/sys") -> dict[str, Names]:
-    """Names in this machine's udev database; empty without udevd."""
+    """Names in the udev database of this machine; empty without udevd."""
     folder = os.path.join(run, "udev/data")
     names: dict[str, Names] = {}
     for address, ids in wanted.items() if os.path.isdir(folder) else ():
         event = read_text(os.path.join(sys, "bus/pci/devices", address, "uevent"))
         if not isinstance(event, str) or "PCI_ID={:04X}:{:04X}".format(*ids) not in event.splitlines():
-            continue  # the addresses are those of another tree than this machine's
+            continue  # `sys` is the sysfs of another machine
         record = read_text(os.path.join(folder, f"+pci:{address}"))
         pair = parse_udev_names(record) if isinstance(record, str) else (None, None)
         if pair != (None, None):
@@ -56,14 +56,14 @@ def read_udev_names(wanted: Mapping[str, Ids], run: str = "/run", sys: str = "/s
 
 
 def parse_udev_names(record: str) -> Names:
-    """Of a record of udev's database, whose properties are lines like ``E:ID_VENDOR_FROM_DATABASE=Intel Corporation``
+    """Names in a record of udev's database, with lines such as ``E:ID_VENDOR_FROM_DATABASE=Intel Corporation``
     (systemd, src/libsystemd/sd-device/device-private.c)."""
     found = dict(line[2:].partition("=")[::2] for line in record.splitlines() if line.startswith("E:"))
     return found.get("ID_VENDOR_FROM_DATABASE") or None, found.get("ID_MODEL_FROM_DATABASE") or None
 
 
-def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS) -> dict[Ids, Names]:
-    """Names of the wanted ids from the first of the files that can be read; empty when there is none."""
+def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS_FILES) -> dict[Ids, Names]:
+    """Names of the wanted ids from the first file that can be read; empty without one."""
     for path in files:
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
@@ -74,9 +74,9 @@ def read_pci_ids(wanted: set[Ids], files: Iterable[str] = PCI_IDS) -> dict[Ids, 
 
 
 def parse_pci_ids(lines: Iterable[str], wanted: set[Ids]) -> dict[Ids, Names]:
-    """Names of the wanted ids. ``vvvv  Vendor``, below it ``<tab>dddd  Device``, below that subsystems.
+    """Names of the wanted ids. ``vvvv  Vendor``, followed by ``<tab>dddd  Device`` and subsystems with two tabs.
 
-    Stops reading when all are found or when the device classes begin, which end the list of vendors.
+    Stops when all are found, or at the device classes, which follow the vendors.
     """
     vendors: dict[str, list[Ids]] = {}
     for ids in wanted:

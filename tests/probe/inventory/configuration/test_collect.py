@@ -1,4 +1,4 @@
-"""Who else names a link in a file: literal files of each kind, what hides what, and any text at all."""
+"""Configuration files that name links: literal files of each kind, their priority, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -137,8 +137,8 @@ def test_structures(text: str, structure: object) -> None:
     ["\n".join(" " * depth + "a:" for depth in range(1500)), "[" * 100_000, "- " * 50_000 + "a", "{a: " * 50_000],
     ids=["blocks", "lists", "items", "maps"],
 )
-def test_a_deep_file_does_not_end_the_reader(text: str) -> None:
-    """Deeper than Python lets functions call one another."""
+def test_deeply_nested_files(text: str) -> None:
+    """Deeper than the recursion limit of Python."""
     parse_yaml(text)
 
 
@@ -255,7 +255,7 @@ def test_udev_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "asked"),
+    ("line", "expected"),
     [
         ("echo 4 > /sys/class/net/ens1f0/device/sriov_numvfs", VfRequest("ens1f0", "", 4)),
         ("ExecStart=sh -c 'echo 8 > /sys/bus/pci/devices/0000:3B:00.1/sriov_numvfs'", VfRequest("", "0000:3b:00.1", 8)),
@@ -269,8 +269,8 @@ def test_udev_rules() -> None:
         ("echo 4 > /sys/class/net/ens1f0/mtu", None),
     ],
 )  # fmt: skip
-def test_who_writes_sriov_numvfs(line: str, asked: VfRequest | None) -> None:
-    assert parse_numvfs_line(line) == asked
+def test_lines_that_write_sriov_numvfs(line: str, expected: VfRequest | None) -> None:
+    assert parse_numvfs_line(line) == expected
 
 
 def test_virtual_functions_at_boot() -> None:
@@ -303,8 +303,8 @@ PARSERS: dict[str, tuple[Parse, str]] = {
 
 @pytest.mark.parametrize("kind", PARSERS)
 @given(data=st.data())
-def test_any_text_is_survived(kind: str, data: st.DataObject) -> None:
-    """Any text at all, and real files with something wrong in the middle."""
+def test_any_text_can_be_parsed(kind: str, data: st.DataObject) -> None:
+    """Arbitrary text, and real files with an error in the middle."""
     parse, real = PARSERS[kind]
     position = data.draw(st.integers(0, len(real)))
     text = data.draw(ANY)
@@ -316,16 +316,16 @@ def test_any_text_is_survived(kind: str, data: st.DataObject) -> None:
 # ------------------------------------------------------------------------------------ the files
 
 
-def lay(root: Path, files: dict[str, str]) -> dict[str, str]:
-    """Write files below a root; the keywords that make the reader look there."""
+def write_files(root: Path, files: dict[str, str]) -> dict[str, str]:
+    """Write files below a root; the keyword arguments for reading there."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     return {part: str(root / part) for part in ("etc", "run", "usr", "var")}
 
 
-def test_a_host_with_everything(tmp_path: Path) -> None:
-    roots = lay(
+def test_a_host_with_files_of_each_kind(tmp_path: Path) -> None:
+    roots = write_files(
         tmp_path,
         {
             "etc/netplan/50-cloud-init.yaml": "network: {ethernets: {ens3: {dhcp4: true}}}\n",
@@ -354,8 +354,8 @@ def test_a_host_with_everything(tmp_path: Path) -> None:
     found, trouble = read_link_configuration(**roots)
     assert trouble is None
     assert list(found) == sorted(found, key=lambda one: (one.file, one.line))
-    told = {os.path.relpath(one.file, tmp_path): one for one in found}
-    assert {path: (one.owner, one.names or one.addresses or one.drivers) for path, one in told.items()} == {
+    by_path = {os.path.relpath(one.file, tmp_path): one for one in found}
+    assert {path: (one.owner, one.names or one.addresses or one.drivers) for path, one in by_path.items()} == {
         "etc/cloud/cloud.cfg.d/99-off.cfg": ("cloud-init", ("*",)),
         "etc/modprobe.d/igb.conf": ("sriov", ("igb",)),
         "etc/netplan/50-cloud-init.yaml": ("netplan", ("ens3",)),
@@ -370,23 +370,23 @@ def test_a_host_with_everything(tmp_path: Path) -> None:
         "run/systemd/network/10-c.link": ("link", ("00:00:00:00:00:01",)),
         "var/lib/cloud/seed/nocloud/network-config": ("cloud-init", ("eth9",)),
     }
-    assert told["etc/systemd/network/10-a.network"].ignores, "by its drop-in"
-    assert len(found) == len(told)
+    assert by_path["etc/systemd/network/10-a.network"].ignores, "set in its drop-in"
+    assert len(found) == len(by_path)
 
 
-def test_nothing_of_a_file_but_entries_is_kept(tmp_path: Path) -> None:
+def test_only_entries_of_a_file_are_returned(tmp_path: Path) -> None:
     secret = "network:\n  wifis:\n    wlan0:\n      access-points: {home: {password: hunter2}}\n      dhcp4: true\n"
-    found, _ = read_link_configuration(**lay(tmp_path, {"etc/netplan/w.yaml": secret}))
+    found, _ = read_link_configuration(**write_files(tmp_path, {"etc/netplan/w.yaml": secret}))
     assert found[0].names == ("wlan0",) and "hunter2" not in json.dumps(found, default=vars)
 
 
 def test_an_empty_host(tmp_path: Path) -> None:
-    assert read_link_configuration(**lay(tmp_path, {})) == ((), None)
+    assert read_link_configuration(**write_files(tmp_path, {})) == ((), None)
 
 
-def test_what_is_no_file_is_not_opened_for_long(tmp_path: Path) -> None:
-    """A pipe that nobody writes to, a directory, and links to nowhere and to each other."""
-    roots = lay(tmp_path, {"etc/netplan/50.yaml": "network: {ethernets: {ens3: {}}}\n"})
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """Not a FIFO without writer, a directory, a broken symbolic link or a loop of them."""
+    roots = write_files(tmp_path, {"etc/netplan/50.yaml": "network: {ethernets: {ens3: {}}}\n"})
     os.mkfifo(tmp_path / "etc/netplan/10.yaml")
     (tmp_path / "etc/netplan/20.yaml").mkdir()
     os.symlink("nowhere", tmp_path / "etc/netplan/30.yaml")
@@ -398,36 +398,36 @@ def test_what_is_no_file_is_not_opened_for_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
-def test_an_unreadable_file_is_said(tmp_path: Path) -> None:
-    roots = lay(tmp_path, {"etc/netplan/50.yaml": "network: {}\n"})
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
+    roots = write_files(tmp_path, {"etc/netplan/50.yaml": "network: {}\n"})
     (tmp_path / "etc/netplan/50.yaml").chmod(0)
     assert read_link_configuration(**roots)[1] == Unreadable("needs_root", f"{tmp_path}/etc/netplan/50.yaml: EACCES")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes rights away, which only root has")
-def test_an_unreadable_file_is_said_to_a_plain_user(tmp_path: Path) -> None:
-    """In a fork, because rights that are given away do not come back."""
-    roots = lay(tmp_path, {"etc/netplan/50.yaml": "network: {}\n", "etc/netplan/60.yaml": "network: {}\n"})
+def test_unreadable_files_are_reported_to_a_plain_user(tmp_path: Path) -> None:
+    """In a fork, because dropped privileges cannot be regained."""
+    roots = write_files(tmp_path, {"etc/netplan/50.yaml": "network: {}\n", "etc/netplan/60.yaml": "network: {}\n"})
     for path in [tmp_path, *tmp_path.rglob("*")]:
         path.chmod(0o600 if path.is_file() else 0o755)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.chdir(tmp_path)  # the way there may be closed to others
+        os.chdir(tmp_path)  # the user may have no access to the parent directories
         os.setresuid(65534, 65534, 65534)
         relative = {part: part for part in roots}
         os.write(writer, repr(read_link_configuration(**relative)).encode())
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        said = pipe.read()
+        result = pipe.read()
     assert os.waitpid(child, 0)[1] == 0
-    assert said == repr(((), Unreadable("needs_root", "etc/netplan/50.yaml: EACCES and 1 more")))
+    assert result == repr(((), Unreadable("needs_root", "etc/netplan/50.yaml: EACCES and 1 more")))
 
 
-def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     many = "\n".join(f"iface e{number} inet dhcp" for number in range(50))
-    roots = lay(tmp_path, {f"etc/network/interfaces.d/{n:03}": many for n in range(20)})
+    roots = write_files(tmp_path, {f"etc/network/interfaces.d/{n:03}": many for n in range(20)})
     (tmp_path / "etc/network/interfaces").write_text("source interfaces.d/*\n")
     assert len(read_link_configuration(**roots)[0]) == 1000
     monkeypatch.setattr(link_configuration, "MOST_ENTRIES", 30)
@@ -436,5 +436,5 @@ def test_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration_files, "MOST_FILES", 5)
     found, trouble = read_link_configuration(**roots)
     assert len(found) == 4 * 50 and trouble is not None and "more than 5 files" in trouble.detail
-    monkeypatch.setattr(configuration_files, "LARGEST", 200)
+    monkeypatch.setattr(configuration_files, "MAX_CONFIGURATION_FILE_BYTES", 200)
     assert len(read_link_configuration(**roots)[0]) < 4 * 12

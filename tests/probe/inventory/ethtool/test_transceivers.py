@@ -185,7 +185,7 @@ def test_a_qsfp_dd_with_paged_memory() -> None:
     assert len(module.lanes) == 8
 
 
-def test_a_flat_cmis_cable_measures_nothing() -> None:
+def test_a_flat_cmis_cable_has_no_measurements() -> None:
     lower = image({0: 0x18, 2: 0x80, 85: 3})
     upper = bytearray(CMIS_UPPER)
     upper[202 - 128], upper[203 - 128], upper[212 - 128] = 0x05, 0x23, 0x0A
@@ -196,11 +196,11 @@ def test_a_flat_cmis_cable_measures_nothing() -> None:
 
 
 @pytest.mark.parametrize("first", [b"", bytes(128), b"\xff" * 128, SFP_SR[:100], QSFP_LOWER])
-def test_what_is_no_module_or_lacks_a_page_is_none(first: bytes) -> None:
+def test_invalid_and_incomplete_pages(first: bytes) -> None:
     assert parse_module({LOWER: first}) is None
 
 
-def test_names_never_carry_control_characters() -> None:
+def test_control_characters_in_names_are_replaced() -> None:
     module = parse_module({LOWER: image({0: 0x03, 20: b"Evil\x1b[31m\xe9\0", 40: b"\xff" * 16})})
     assert module is not None
     assert (module.vendor, module.part) == ("Evil\ufffd[31m\ufffd", "")

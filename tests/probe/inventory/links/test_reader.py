@@ -19,7 +19,7 @@ from nictop.probe.inventory.ethtool.reader import read_ethtool
 from nictop.probe.inventory.links import messages
 from nictop.probe.inventory.links import routes as route_messages
 from nictop.probe.inventory.links.reader import dump, pci_ancestor, read_from_sysfs, read_links
-from nictop.probe.kernel import rtnetlink
+from nictop.probe.kernel import if_link, rtnetlink
 from nictop.probe.kernel.netlink import DumpInterrupted, pack, pack_text, pack_u32
 from nictop.probe.records import DefaultRoute, Link, Unreadable
 from tests.support.namespaces import Namespace
@@ -42,9 +42,9 @@ def by_name(links: list[Link]) -> dict[str, Link]:
 
 @pytest.mark.parametrize(("total", "unreadable"), [(1, set()), (256, {"virtual_functions"})])
 def test_an_incomplete_list_of_virtual_functions_is_reported(total: int, unreadable: set[str]) -> None:
-    number = pack_u32(rtnetlink.IFLA_NUM_VF, total)
+    number = pack_u32(if_link.IFLA_NUM_VF, total)
     entry = vf_entry(0, bytes(6))
-    link = messages.parse_link(link_message(number, pack(rtnetlink.IFLA_VFINFO_LIST, entry)))
+    link = messages.parse_link(link_message(number, pack(if_link.IFLA_VFINFO_LIST, entry)))
     assert link is not None
     assert len(link.virtual_functions) == 1
     assert set(link.unreadable) == unreadable
@@ -304,21 +304,21 @@ def test_links_added_and_removed_during_the_dump(namespace: Namespace) -> None:
 
 def link_message(*attributes: bytes, flags: int = 1, ifindex: int = 5) -> bytes:
     """An RTM_NEWLINK payload with name and MTU."""
-    body = pack_text(rtnetlink.IFLA_IFNAME, "x") + pack_u32(rtnetlink.IFLA_MTU, 1500) + b"".join(attributes)
+    body = pack_text(if_link.IFLA_IFNAME, "x") + pack_u32(if_link.IFLA_MTU, 1500) + b"".join(attributes)
     return rtnetlink.IFINFOMSG.pack(0, 1, ifindex, flags, 0) + body
 
 
 def vf_entry(number: int, address: bytes, *attributes: bytes) -> bytes:
     return pack(
-        1, pack(rtnetlink.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0")) + b"".join(attributes)
+        1, pack(if_link.IFLA_VF_MAC, struct.pack("=I", number) + address.ljust(32, b"\0")) + b"".join(attributes)
     )
 
 
 def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
     guid = bytes(range(20))
     payload = link_message(
-        pack(rtnetlink.IFLA_ADDRESS, bytes(20)),
-        pack(rtnetlink.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(rtnetlink.IFLA_VF_STATS, b""))),
+        pack(if_link.IFLA_ADDRESS, bytes(20)),
+        pack(if_link.IFLA_VFINFO_LIST, vf_entry(3, guid, pack(if_link.IFLA_VF_STATS, b""))),
     )
     link = messages.parse_link(payload)
     assert link is not None
@@ -328,16 +328,16 @@ def test_an_infiniband_vf_address_has_twenty_bytes() -> None:
 
 
 def test_vf_counters_are_in_the_order_of_the_record() -> None:
-    stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in rtnetlink.VF_STATS_ATTRIBUTES)
-    entry = vf_entry(0, bytes(6), pack(rtnetlink.IFLA_VF_STATS, stats))
-    payload = link_message(pack(rtnetlink.IFLA_ADDRESS, bytes(6)), pack(rtnetlink.IFLA_VFINFO_LIST, entry))
+    stats = b"".join(pack(kind, struct.pack("=Q", 100 + kind)) for kind in if_link.VF_STATS_ATTRIBUTES)
+    entry = vf_entry(0, bytes(6), pack(if_link.IFLA_VF_STATS, stats))
+    payload = link_message(pack(if_link.IFLA_ADDRESS, bytes(6)), pack(if_link.IFLA_VFINFO_LIST, entry))
     link = messages.parse_link(payload)
     assert link is not None
     assert link.virtual_functions[0].counters == (100, 101, 102, 103, 104, 105, 107, 108)
 
 
 def test_carrier_of_a_link_that_is_down_is_none() -> None:
-    carrier = pack(rtnetlink.IFLA_CARRIER, b"\1")
+    carrier = pack(if_link.IFLA_CARRIER, b"\1")
     up, down = messages.parse_link(link_message(carrier)), messages.parse_link(link_message(carrier, flags=0))
     assert up is not None
     assert down is not None
@@ -387,7 +387,7 @@ def test_pci_ancestor(path: str, address: str | None) -> None:
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_link_or_none(data: bytes) -> None:
-    for payload in (data, link_message(data), link_message(pack(rtnetlink.IFLA_VFINFO_LIST, data))):
+    for payload in (data, link_message(data), link_message(pack(if_link.IFLA_VFINFO_LIST, data))):
         link = messages.parse_link(payload)
         if link is not None:
             assert isinstance(link.mtu, int)

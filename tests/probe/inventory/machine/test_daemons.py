@@ -1,4 +1,4 @@
-"""Daemons: real processes with their names, containers that must not count, command lines and statuses of any kind."""
+"""Daemons: real processes with their names, containers, which must be ignored, arbitrary command lines and statuses."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.machine.daemons import nesting, program, read_services
+from nictop.probe.inventory.machine.daemons import namespace_depth, program, read_services
 from nictop.probe.inventory.machine.processes import read_processes
 from nictop.probe.records import Services, Unreadable
 from tests.support.namespaces import Namespace
 
 HERE, THERE = 1, 2
-"""Network namespaces of a made-up procfs."""
+"""Network namespaces in the test's procfs directory."""
 
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """A made-up procfs; its reader is in network namespace HERE."""
+    """A directory in place of procfs; its reader is in network namespace HERE."""
     root = tmp_path / "proc"
     process(root, 1, "systemd")
     (root / "self/ns").mkdir(parents=True)
@@ -54,7 +54,7 @@ def services(root: Path) -> Services:
 
 @contextmanager
 def running(*argv: str) -> Iterator[int]:
-    """Pid of a copy of cat, which has its name once it answers; it waits until its input ends."""
+    """Pid of a copy of cat, which has its name after its first output; it runs until the end of its input."""
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as started:
         assert started.stdin is not None
         assert started.stdout is not None
@@ -87,7 +87,7 @@ def named(tmp_path: Path, name: str) -> Path:
     ],
 )
 def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: str) -> None:
-    """In the kernel's own words: cut at 15 bytes, with namespaces that can be read."""
+    """With the comm of the kernel, truncated to 15 bytes, and readable namespaces."""
     before = read_services(read_processes()[0])
     if getattr(before, field) is not None:
         pytest.skip(f"{name} runs here")
@@ -96,17 +96,19 @@ def test_a_real_process_of_that_name_is_found(tmp_path: Path, name: str, field: 
         assert {key: value for key, value in vars(found).items() if value != vars(before)[key]} == {field: pid}
 
 
-def test_something_else_that_begins_like_networkd_is_not_it(tmp_path: Path) -> None:
+def test_another_program_with_the_same_truncated_name(tmp_path: Path) -> None:
     before = read_services(read_processes()[0]).networkd
     with running(str(named(tmp_path, "systemd-networkd-wait-online"))) as pid:
         assert Path(f"/proc/{pid}/comm").read_text() == "systemd-network\n"
         assert read_services(read_processes()[0]).networkd == before
 
 
-def test_a_manager_in_another_network_namespace_is_not_ours(namespace: Namespace, tmp_path: Path) -> None:
+def test_a_manager_in_another_network_namespace_is_ignored(namespace: Namespace, tmp_path: Path) -> None:
     program = str(named(tmp_path, "NetworkManager"))
     with running("ip", "netns", "exec", namespace.name, program) as pid:
-        assert read_services(read_processes()[0]).networkmanager != pid  # somebody else's may come and go meanwhile
+        assert (
+            read_services(read_processes()[0]).networkmanager != pid
+        )  # another one may be started or stopped in between
         inside = namespace.python(
             "from nictop.probe.inventory.machine.processes import read_processes\n"
             "from nictop.probe.inventory.machine.daemons import read_services\n"
@@ -115,7 +117,7 @@ def test_a_manager_in_another_network_namespace_is_not_ours(namespace: Namespace
         assert int(inside) == pid
 
 
-def test_daemons_of_containers_are_theirs(proc: Path) -> None:
+def test_daemons_of_containers_are_ignored(proc: Path) -> None:
     process(proc, 20, "irqbalance", namespaces="\t7")
     process(proc, 21, "irqbalance")
     process(proc, 22, "tuned", namespaces="\t8\t1")
@@ -124,14 +126,14 @@ def test_daemons_of_containers_are_theirs(proc: Path) -> None:
     assert services(proc) == Services(irqbalance=21, openvswitch=31)
 
 
-def test_an_ordinary_user_tells_containers_by_their_process_namespace(proc: Path) -> None:
+def test_containers_are_detected_by_process_namespace_without_root(proc: Path) -> None:
     process(proc, 20, "NetworkManager", namespaces="\t7", network=None)
     assert services(proc) == Services()
     process(proc, 21, "NetworkManager", network=None)
     assert services(proc) == Services(networkmanager=21)
 
 
-def test_the_lowest_pid_counts_and_vanished_ones_do_not_matter(proc: Path) -> None:
+def test_the_lowest_pid_is_used_and_ended_processes_are_ignored(proc: Path) -> None:
     process(proc, 50, "pvedaemon", "pvedaemon")
     process(proc, 51, "pmxcfs")
     process(proc, 40, "systemd-network", "/usr/lib/systemd/systemd-networkd\0")
@@ -158,13 +160,13 @@ def test_names_of_the_processes_of_this_machine() -> None:
 
 
 @given(st.text(), st.text())
-def test_any_text_is_a_command_line_and_a_status(command: str, status: str) -> None:
+def test_any_command_line_and_status_can_be_parsed(command: str, status: str) -> None:
     assert "/" not in program(command)
     assert "\0" not in program(command)
-    assert nesting(status) >= 1
+    assert namespace_depth(status) >= 1
 
 
 @given(st.lists(st.integers(min_value=0, max_value=4194304), min_size=1, max_size=32))
-def test_as_many_namespaces_as_numbers(numbers: list[int]) -> None:
+def test_namespace_depth(numbers: list[int]) -> None:
     line = "NSpid:" + "".join(f"\t{number}" for number in numbers)
-    assert nesting(f"NStgid:\t1\n{line}\nNSpgid:\t1\t2\t3\n") == len(numbers)
+    assert namespace_depth(f"NStgid:\t1\n{line}\nNSpgid:\t1\t2\t3\n") == len(numbers)

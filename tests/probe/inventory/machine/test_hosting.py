@@ -1,4 +1,4 @@
-"""Whose hypervisor: firmware strings as real guests show them, what a host runs itself, containers."""
+"""Hosting: firmware strings of real guests, products of hypervisor hosts, containers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MICROSOFT = "Microsoft Corporation"
 
 
 @pytest.mark.parametrize(
-    ("signs", "hypervisor", "expected"),
+    ("hints", "hypervisor", "expected"),
     [
         (HostingHints("VMware, Inc.", "VMware20,1", "No Asset Tag", "VMware, Inc."), "vmware", "esxi"),
         (HostingHints("VMware, Inc.", "VMware Virtual Platform", "", "Phoenix Technologies LTD"), "vmware", "esxi"),
@@ -64,13 +64,13 @@ MICROSOFT = "Microsoft Corporation"
         (HostingHints(), None, None),
     ],
 )
-def test_the_product_around_a_guest(signs: HostingHints, hypervisor: str | None, expected: str | None) -> None:
-    assert environment(signs, hypervisor) == expected
+def test_environment_of_a_guest(hints: HostingHints, hypervisor: str | None, expected: str | None) -> None:
+    assert environment(hints, hypervisor) == expected
 
 
 @given(st.builds(HostingHints, st.text(), st.text(), st.text(), st.text(), st.text()), st.none() | st.text())
-def test_any_strings_are_signs(signs: HostingHints, hypervisor: str | None) -> None:
-    found = environment(signs, hypervisor)
+def test_any_strings_are_hints(hints: HostingHints, hypervisor: str | None) -> None:
+    found = environment(hints, hypervisor)
     assert found is None or (found.isascii() and found.islower())
 
 
@@ -86,7 +86,7 @@ def test_any_strings_are_signs(signs: HostingHints, hypervisor: str | None) -> N
         (Hosting(), Services(), None),
     ],
 )
-def test_what_a_host_runs_itself(hosting: Hosting, services: Services, expected: str | None) -> None:
+def test_own_environment_of_a_host(hosting: Hosting, services: Services, expected: str | None) -> None:
     assert own_environment(hosting, services) == expected
 
 
@@ -113,7 +113,7 @@ def test_signs_of_a_host(tmp_path: Path) -> None:
     assert read_hosting(root, root, root, root, machines=False) == Hosting(proxmox=True, hyperv=True)
 
 
-def test_a_container_has_a_process_namespace_of_its_own(tmp_path: Path) -> None:
+def test_a_container_is_detected_by_its_process_namespace(tmp_path: Path) -> None:
     assert is_container(str(tmp_path)) is False
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare")
@@ -122,11 +122,11 @@ def test_a_container_has_a_process_namespace_of_its_own(tmp_path: Path) -> None:
     argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", code + "print(is_container('/proc'))"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
-        pytest.skip(f"no process namespace can be made here: {done.stderr}")
+        pytest.skip(f"no process namespace can be created here: {done.stderr}")
     assert done.stdout == "True\n"
 
 
-def test_this_machine_is_a_container_or_shows_the_kernels_threads() -> None:
-    """The kernel's first thread after init has number 2 wherever its own process namespace is seen."""
+def test_this_machine_is_a_container_or_has_kernel_threads() -> None:
+    """In the initial process namespace pid 2 is kthreadd."""
     sees_kernel = Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n"
     assert is_container("/proc") is not sees_kernel

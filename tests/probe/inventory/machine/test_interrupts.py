@@ -1,4 +1,4 @@
-"""Interrupts of network devices: a captured guest vector by vector, this machine, xen, mmio and legacy lines."""
+"""Interrupts of network devices: each vector of a captured guest, this machine, xen, mmio and legacy interrupts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_vector_of_a_captured_guest(capture: Callable[[str], Path]) -> Non
 def test_one_queue_of_each_driver(
     capture: Callable[[str], Path], number: int, name: str, allowed: str, effective: str
 ) -> None:
-    """In plain figures, as `cat` in the guest said them."""
+    """The values in the files of the guest."""
     root = capture("queues")
     links = [link("x", "pci", address, address) for address in GUEST]
     found = {one.number: one for one in only(read_interrupts(links, (), str(root / "sys"), str(root / "proc")))}
@@ -117,7 +117,7 @@ def test_both_sources_of_names_agree(tmp_path: Path) -> None:
 
 
 class Host:
-    """A made-up machine below a directory."""
+    """A directory with sysfs and procfs files of a machine."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -151,7 +151,7 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-def test_node_chip_and_lists_come_from_their_files(host: Host) -> None:
+def test_node_chip_and_cpu_lists(host: Host) -> None:
     lists = {"smp_affinity_list": "0-3,8", "effective_affinity_list": "8", "node": "1"}
     host.interrupt(57, "mlx5_comp3@pci:0000:5e:00.0", "IR-PCI-MSIX-0000:5e:00.0", **lists)
     host.device("0000:5e:00.0", 16, (57,))
@@ -162,7 +162,7 @@ def test_node_chip_and_lists_come_from_their_files(host: Host) -> None:
     )
 
 
-def test_a_vector_that_nobody_handles_is_listed_and_a_garbled_node_is_named(host: Host) -> None:
+def test_a_vector_without_handler_and_a_garbled_node(host: Host) -> None:
     host.interrupt(60, "", "", node="elephant")
     host.device("0000:5e:00.0", 16, (60, 61))
     first, second = host.read(functions=(function("0000:5e:00.0"),))
@@ -171,7 +171,7 @@ def test_a_vector_that_nobody_handles_is_listed_and_a_garbled_node_is_named(host
     assert second == Interrupt(61, (), "0000:5e:00.0")
 
 
-def test_a_legacy_line_counts_only_with_driver_handler_and_without_vectors(host: Host) -> None:
+def test_a_legacy_interrupt_needs_a_driver_and_a_handler_and_no_vectors(host: Host) -> None:
     host.interrupt(11, "uhci_hcd:usb1,eth0", "IO-APIC", smp_affinity_list="0-1")
     host.interrupt(16, "", "IO-APIC")
     host.interrupt(40, "eth1-TxRx-0", "PCI-MSIX")
@@ -222,7 +222,7 @@ def test_xen_on_a_kernel_without_sys_kernel_irq(host: Host) -> None:
     assert found == Interrupt(72, ("vif0-q0-tx",), None, "xen-dyn")
 
 
-def test_a_device_off_pci_is_found_by_its_own_name_only(host: Host) -> None:
+def test_interrupts_of_other_buses_are_found_by_device_name(host: Host) -> None:
     host.interrupt(5, "virtio1", "IO-APIC")
     host.interrupt(6, "virtio10", "IO-APIC")
     host.interrupt(7, "30be0000.ethernet,other", "GICv3")
@@ -238,7 +238,7 @@ def test_a_virtio_link_has_the_vectors_of_its_function(host: Host) -> None:
     assert (found.number, found.actions, found.pci_address) == (50, ("virtio2-input.0",), "0000:03:00.0")
 
 
-def test_unreadable_sources_are_said(host: Host, tmp_path: Path) -> None:
+def test_unreadable_sources_are_reported(host: Host, tmp_path: Path) -> None:
     host.device("0000:03:00.0", 16)
     (tmp_path / "sys/bus/pci/devices/0000:03:00.0/msi_irqs").write_text("a file")
     found, trouble = read_interrupts((), (function("0000:03:00.0"),), str(tmp_path / "sys"), str(tmp_path / "proc"))
@@ -253,7 +253,7 @@ def test_unreadable_sources_are_said(host: Host, tmp_path: Path) -> None:
     )
 
 
-def test_a_machine_without_anything_has_none(tmp_path: Path) -> None:
+def test_a_machine_without_sysfs_and_procfs(tmp_path: Path) -> None:
     links = (link("eth0", "xen", "vif-0"), link("eth1", "pci", "0000:00:03.0", "0000:00:03.0"))
     assert read_interrupts(links, (), str(tmp_path), str(tmp_path)) == ((), None)
 
@@ -286,13 +286,13 @@ def test_a_machine_without_anything_has_none(tmp_path: Path) -> None:
         (" 14: 9", 14, None, ()),
     ],
 )
-def test_lines_of_many_kernels(line: str, number: int, chip: str | None, actions: tuple[str, ...]) -> None:
+def test_lines_of_different_kernels(line: str, number: int, chip: str | None, actions: tuple[str, ...]) -> None:
     found = parse_names(f"           CPU0       CPU5\nNMI: 1 2  Non-maskable interrupts\n{line}\nERR:          0\n")
     assert found == {number: (chip, actions)}
 
 
 @given(st.text(), st.lists(st.text(alphabet=" :0123456789CPUx-,\t\u0663")))
-def test_any_text_is_a_list_of_names(header: str, lines: list[str]) -> None:
+def test_any_text_can_be_parsed_as_names(header: str, lines: list[str]) -> None:
     for number, (chip, actions) in parse_names("\n".join([header, *lines])).items():
         assert number >= 0
         assert chip != ""

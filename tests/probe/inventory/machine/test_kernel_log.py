@@ -1,4 +1,4 @@
-"""The kernel's messages: lines as drivers write them, the ring buffer of this machine, and records of any bytes."""
+"""Kernel messages: messages of drivers, the ring buffer of this machine, and arbitrary records."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.inventory.machine import kernel_log as kernel_messages
+from nictop.probe.inventory.machine import kernel_log
 from nictop.probe.inventory.machine.kernel_log import parse_record, read_kernel_messages, read_records, select
 from nictop.probe.records import KernelMessage
 
 PF = "0000:03:00.0"
 
-TROUBLE = [
+RELEVANT = [
     f"ixgbe {PF}: not enough MMIO resources for SR-IOV",
     f"igb {PF}: setting MAC 02:00:00:00:00:aa on VF 1",
     f"ice {PF} ens1f0: Setting MAC 02:00:00:00:00:aa on VF 1. VF driver will be reinitialized",
@@ -60,9 +60,9 @@ TROUBLE = [
     "br0: received packet on eth1 with own address as source address (addr:52:54:00:00:aa:01, vlan:0)",
     "IPv6: eth0: IPv6 duplicate address fe80::1 used by 52:54:00:00:aa:01 detected!",
 ]
-"""As the sources of the kernel and reports of users have them."""
+"""From the kernel's source code and from reports of users."""
 
-INNOCENT = [
+IRRELEVANT = [
     "igb 0000:02:00.0: 4 VFs allocated",
     "igb 0000:02:00.0 ens224: igb: ens224 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX",
     "ixgbe 0000:03:00.0: PCI INT A: no GSI",
@@ -82,24 +82,24 @@ def record(text: str, *, number: int = 1, priority: int = 4, time: int = 5_000_0
     return f"{priority},{number},{time},-;{text}\n SUBSYSTEM=pci\n DEVICE=+pci:{PF}\n".encode()
 
 
-@pytest.mark.parametrize("text", TROUBLE)
-def test_trouble_of_a_nic_is_kept(text: str) -> None:
+@pytest.mark.parametrize("text", RELEVANT)
+def test_relevant_messages(text: str) -> None:
     (message,) = select([record(text)], [PF])
     assert message == KernelMessage(5.0, 4, " ".join(text.replace("\\x0a", " ").split()))
 
 
-@pytest.mark.parametrize("text", INNOCENT)
-def test_everything_else_is_not(text: str) -> None:
+@pytest.mark.parametrize("text", IRRELEVANT)
+def test_irrelevant_messages(text: str) -> None:
     assert select([record(text)], [PF]) == ()
 
 
-def test_what_a_process_wrote_is_not_the_kernels() -> None:
+def test_messages_of_processes_are_ignored() -> None:
     text = "NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out"
     assert len(select([record(text, priority=4)], [])) == 1
     assert select([record(text, priority=12)], []) == ()
 
 
-def test_a_flood_of_one_kind_leaves_room_for_others() -> None:
+def test_the_number_of_messages_per_hint_is_limited() -> None:
     flood = [record(f"IPv4: martian source 10.0.0.{number} from 10.0.0.1, on dev eth1") for number in range(250)]
     other = record("nf_conntrack: nf_conntrack: table full, dropping packet", time=1)
     kept = select([other, *flood], [])
@@ -107,12 +107,12 @@ def test_a_flood_of_one_kind_leaves_room_for_others() -> None:
         "nf_conntrack: nf_conntrack: table full, dropping packet",
         "IPv4: martian source 10.0.0.210 from 10.0.0.1, on dev eth1",
     ]
-    assert len(kept) == 1 + kernel_messages.MOST_OF_A_KIND
+    assert len(kept) == 1 + kernel_log.MAX_MESSAGES_PER_HINT
     assert kept[-1].text.startswith("IPv4: martian source 10.0.0.249 ")
 
 
-def test_no_more_than_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_messages, "NEWEST", 3)
+def test_the_number_of_messages_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_log, "MAX_MESSAGES", 3)
     texts = ["IPv4: martian source 1", *(f"nf_conntrack: table full, dropping packet {n}" for n in range(3))]
     assert [message.text for message in select(map(record, texts), [])] == texts[1:]
 
@@ -124,8 +124,8 @@ def test_escaped_bytes_and_length() -> None:
     assert len(message.text) == 500
 
 
-def test_records_end_where_the_buffer_ends() -> None:
-    """A packet socket gives one record per read and EAGAIN at its end, as /dev/kmsg does."""
+def test_reading_ends_at_the_end_of_the_buffer() -> None:
+    """A datagram socket returns one record per read and EAGAIN at the end, as /dev/kmsg does."""
     reader, writer = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with reader, writer:
         reader.setblocking(False)
@@ -135,7 +135,7 @@ def test_records_end_where_the_buffer_ends() -> None:
         assert list(read_records(reader.fileno())) == []
 
 
-def test_a_buffer_that_may_not_be_read_or_is_not_there(tmp_path: Path) -> None:
+def test_an_unreadable_or_missing_buffer(tmp_path: Path) -> None:
     found, trouble = read_kernel_messages([], str(tmp_path))
     assert found is None
     assert trouble is not None
@@ -149,9 +149,9 @@ def test_a_buffer_that_may_not_be_read_or_is_not_there(tmp_path: Path) -> None:
 
 def test_an_ordinary_user_may_need_root() -> None:
     if os.geteuid() != 0:
-        pytest.skip("takes rights away, which only root has")
+        pytest.skip("only root can drop privileges")
     if Path("/proc/sys/kernel/dmesg_restrict").read_text() != "1\n" or not os.path.exists("/dev/kmsg"):
-        pytest.skip("everybody may read the kernel's messages here")
+        pytest.skip("every user may read the kernel's messages here")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -167,7 +167,7 @@ def test_an_ordinary_user_may_need_root() -> None:
 
 
 def test_the_buffer_of_this_machine_agrees_with_dmesg() -> None:
-    """Every record is understood, whatever it says."""
+    """Every record of the kernel can be parsed."""
     if shutil.which("dmesg") is None:
         pytest.skip("no dmesg")
     try:
@@ -182,7 +182,7 @@ def test_the_buffer_of_this_machine_agrees_with_dmesg() -> None:
     done = subprocess.run(["dmesg", "--kernel", "--notime"], capture_output=True, text=True, check=True)
     said = {line for line in (" ".join(line.split())[:500] for line in done.stdout.splitlines()) if line}
     assert len(said) > 0
-    whole = "\n".join(found)  # dmesg breaks a text of several lines again
+    whole = "\n".join(found)  # dmesg prints a text of several lines in several lines
     assert {line for line in said if line not in whole} == set()
 
 
@@ -193,13 +193,13 @@ def test_any_bytes_are_a_record(data: bytes, addresses: list[str]) -> None:
     assert len(select([data], addresses)) <= 1
 
 
-@given(st.sampled_from(TROUBLE), st.binary(max_size=40))
-def test_whatever_follows_a_line_does_not_hide_it(text: str, tail: bytes) -> None:
+@given(st.sampled_from(RELEVANT), st.binary(max_size=40))
+def test_a_hint_is_found_whatever_follows(text: str, tail: bytes) -> None:
     assert len(select([record(text)[:-1] + b"\n" + tail], [PF])) == 1
 
 
 @given(st.integers(min_value=0, max_value=7), st.integers(min_value=0, max_value=10**15), st.text())
-def test_level_and_time_come_back(level: int, time: int, text: str) -> None:
+def test_level_and_time_are_parsed(level: int, time: int, text: str) -> None:
     escaped = "".join(
         character if 32 <= byte < 127 and (character := chr(byte)) != "\\" else f"\\x{byte:02x}"
         for byte in text.encode("utf-8", "replace")

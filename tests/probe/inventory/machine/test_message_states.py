@@ -1,4 +1,4 @@
-"""What contradicts the kernel's messages: ages of devices from udev's records, fill of tables from /proc."""
+"""Whether kernel messages still apply: age of devices from udev's records, usage of tables from /proc."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_links_and_virtual_functions_bear_the_time_at_which_udev_saw_them_first(tmp_path: Path) -> None:
+def test_creation_time_of_links_and_virtual_functions(tmp_path: Path) -> None:
     write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
     write(tmp_path / "udev/data/+pci:0000:02:10.1", RECORD.format(800_000_000))
     write(tmp_path / "udev/data/+pci:0000:02:00.0", RECORD.format(800_000_000))
@@ -51,13 +51,13 @@ def test_links_and_virtual_functions_bear_the_time_at_which_udev_saw_them_first(
     assert [one.created for one in functions] == [None, 800.0]
 
 
-def test_a_device_that_udev_found_at_boot_may_be_older_than_that(tmp_path: Path) -> None:
+def test_devices_found_at_boot_have_no_creation_time(tmp_path: Path) -> None:
     write(tmp_path / "udev/data/n7", RECORD.format(int(BOOT_SECONDS * 1e6)))
     nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
     assert with_ages((nic,), (), [message(FULL)], str(tmp_path)) == ((nic,), ())
 
 
-def test_nothing_is_read_where_the_kernel_does_not_complain(tmp_path: Path) -> None:
+def test_nothing_is_read_without_messages(tmp_path: Path) -> None:
     write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
     nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
     assert with_ages((nic,), (), [], str(tmp_path)) == ((nic,), ())
@@ -69,7 +69,7 @@ def test_a_record_without_a_time(text: str) -> None:
     assert parse_first_seen(text) is None
 
 
-def test_tables_that_were_called_full(tmp_path: Path) -> None:
+def test_usage_of_full_tables(tmp_path: Path) -> None:
     write(tmp_path / "sys/net/netfilter/nf_conntrack_count", "65540\n")
     write(tmp_path / "sys/net/netfilter/nf_conntrack_max", "131072\n")
     write(tmp_path / "net/stat/arp_cache", ARP_CACHE)
@@ -78,17 +78,17 @@ def test_tables_that_were_called_full(tmp_path: Path) -> None:
     assert read_tables([message(OVERFLOW)], str(tmp_path)) == {"ipv4": (1023, 1024)}
 
 
-def test_in_a_namespace_the_neighbours_of_the_machine_are_not_known(tmp_path: Path) -> None:
+def test_tables_that_are_not_readable_are_left_out(tmp_path: Path) -> None:
     write(tmp_path / "sys/net/ipv4/neigh/default/gc_thresh3", "1024\n")
     assert read_tables([message(OVERFLOW)], str(tmp_path)) == {}
 
 
 @pytest.mark.parametrize("text", ["", "entries\n", "entries\n\n", "allocs\n12\n", "entries allocs\nzz 1\n"])
-def test_statistics_that_are_none(text: str) -> None:
+def test_malformed_statistics(text: str) -> None:
     assert parse_entries(text) is None
 
 
-def test_the_inventory_has_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inventory_with_ages_and_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "udev/data/n1", RECORD.format(812_345_678))
     monkeypatch.setattr(
         "nictop.probe.inventory.machine.kernel_log.read_kernel_messages",

@@ -1,4 +1,4 @@
-"""The machine: a captured guest, this one, and every way a hypervisor shows itself or hides."""
+"""Platform: a captured guest, this machine, and the signs of each hypervisor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine.platform import (
     has_hypervisor_flag,
-    hash_of,
     hypervisor,
+    machine_id_hash,
     parse_os_release,
     parse_session,
     read_platform,
@@ -55,12 +55,12 @@ def test_this_machine() -> None:
     assert found.distribution_id == release.get("ID")
 
 
-def test_a_machine_that_shows_nothing_is_no_guest(tmp_path: Path) -> None:
+def test_a_machine_without_signs_is_not_a_guest(tmp_path: Path) -> None:
     found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"), str(tmp_path), variables={})
     assert found == Platform(None, None, None, None, None, None, None, None, 0)
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "class/dmi/id/sys_vendor").mkdir(parents=True)
     found = read_platform(str(tmp_path), str(tmp_path), str(tmp_path / "etc"))
     assert found.system_vendor is None
@@ -88,21 +88,19 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         (("", "", None, ["tsc"], True, ()), "unknown"),
     ],
 )
-def test_every_hypervisor_shows_itself_in_its_way(signs: Signs, expected: str | None) -> None:
-    vendor, product, announced, clocks, has_flag, buses = signs
-    found = hypervisor(
-        vendor=vendor, product=product, announced=announced, clocks=clocks, has_flag=has_flag, buses=buses
-    )
+def test_signs_of_each_hypervisor(signs: Signs, expected: str | None) -> None:
+    vendor, product, xen_type, clocks, has_flag, buses = signs
+    found = hypervisor(vendor=vendor, product=product, xen_type=xen_type, clocks=clocks, has_flag=has_flag, buses=buses)
     assert found == expected
 
 
-def test_the_flag_is_a_word_of_the_flags_line() -> None:
+def test_hypervisor_flag() -> None:
     assert has_hypervisor_flag("processor\t: 0\nflags\t\t: fpu vme hypervisor lahf_lm\n")
     assert not has_hypervisor_flag("model name\t: hypervisor\nflags\t\t: fpu hypervisors\n")
     assert not has_hypervisor_flag("")
 
 
-def test_os_release_as_shells_read_it() -> None:
+def test_os_release_with_quotes_and_escapes() -> None:
     text = """# comment
 NAME='Single "quoted"'
 PRETTY_NAME="Say \\"hi\\" for \\$5 \\\\ \\`x\\`"
@@ -119,13 +117,13 @@ broken line
 
 
 @given(st.text())
-def test_any_text_is_an_os_release(text: str) -> None:
+def test_any_os_release_can_be_parsed(text: str) -> None:
     assert all(isinstance(value, str) and value for value in parse_os_release(text).values())
     assert has_hypervisor_flag(text) in (True, False)
 
 
 def test_nodes_and_their_cpus(tmp_path: Path) -> None:
-    """Node 10 stands before node 2 in the directory; node 3 is memory only."""
+    """In numerical order; node 3 has no CPUs."""
     for name, cpus in (
         ("node0", "0-3,8"),
         ("node10", "9"),
@@ -152,7 +150,7 @@ def test_nodes_of_a_captured_guest(capture: Callable[[str], Path]) -> None:
 
 
 def machine(root: Path, vendor: str, product: str, *, is_guest: bool) -> None:
-    """Firmware strings and the CPU flag of a machine below `root`, which serves as /sys, /proc, /etc and /dev."""
+    """Files with firmware strings and the CPU flag below `root`, used as /sys, /proc, /etc and /dev."""
     folder = root / "class/dmi/id"
     folder.mkdir(parents=True)
     (folder / "sys_vendor").write_text(vendor + "\n")
@@ -160,7 +158,7 @@ def machine(root: Path, vendor: str, product: str, *, is_guest: bool) -> None:
     (root / "cpuinfo").write_text(f"flags\t\t: fpu {'hypervisor' if is_guest else 'vme'}\n")
 
 
-def test_a_host_is_known_by_what_it_runs_a_guest_by_what_runs_it(tmp_path: Path) -> None:
+def test_environment_of_hosts_and_guests(tmp_path: Path) -> None:
     real, nested = tmp_path / "real", tmp_path / "nested"
     machine(real, "Dell Inc.", "PowerEdge R740", is_guest=False)
     machine(nested, "VMware, Inc.", "VMware20,1", is_guest=True)
@@ -170,7 +168,7 @@ def test_a_host_is_known_by_what_it_runs_a_guest_by_what_runs_it(tmp_path: Path)
         assert (found.hypervisor, found.environment, found.roles) == (hypervisor_name, environment, ("hypervisor",))
 
 
-def test_the_first_domain_of_xen_is_a_host(tmp_path: Path) -> None:
+def test_the_control_domain_of_xen_is_a_host(tmp_path: Path) -> None:
     machine(tmp_path, "Dell Inc.", "PowerEdge R740", is_guest=True)
     (tmp_path / "hypervisor").mkdir()
     (tmp_path / "hypervisor/type").write_text("xen\n")
@@ -180,13 +178,13 @@ def test_the_first_domain_of_xen_is_a_host(tmp_path: Path) -> None:
     assert (found.hypervisor, found.environment, found.roles) == ("xen", "xen", ("hypervisor",))
 
 
-def test_daemons_and_machines_of_a_real_host(tmp_path: Path) -> None:
+def test_environment_from_daemons_and_machines(tmp_path: Path) -> None:
     machine(tmp_path, "Dell Inc.", "PowerEdge R740", is_guest=False)
     found = read_platform(*[str(tmp_path)] * 4, services=Services(libvirt=7), runs_machines=True, variables={})
     assert (found.environment, found.roles) == ("libvirt", ("hypervisor",))
 
 
-def test_related_distributions_and_the_hash_of_the_machine_id(tmp_path: Path) -> None:
+def test_related_distributions_and_the_machine_id_hash_the_machine_id(tmp_path: Path) -> None:
     (tmp_path / "os-release").write_text('ID="almalinux"\nID_LIKE="rhel centos fedora"\n')
     (tmp_path / "machine-id").write_text("0123456789abcdef0123456789abcdef\n")
     found = read_platform(*[str(tmp_path)] * 4, variables={"SSH_CONNECTION": "192.0.2.9 50000 192.0.2.1 22"})
@@ -196,8 +194,8 @@ def test_related_distributions_and_the_hash_of_the_machine_id(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", ["", "uninitialized", "0123", "g" * 32, "0" * 33])
-def test_no_machine_id_has_no_hash(content: str) -> None:
-    assert hash_of(content) is None
+def test_an_invalid_machine_id_has_no_hash(content: str) -> None:
+    assert machine_id_hash(content) is None
 
 
 @pytest.mark.parametrize(
@@ -212,12 +210,12 @@ def test_no_machine_id_has_no_hash(content: str) -> None:
         ("192.0.2.9 50000 192.0.2.1\0 22", None),
     ],
 )
-def test_where_a_session_arrived(connection: str, address: str | None) -> None:
+def test_session_address(connection: str, address: str | None) -> None:
     assert parse_session(connection) == address
 
 
 @given(st.text())
-def test_any_text_is_a_session_and_a_machine_id(text: str) -> None:
+def test_any_session_and_machine_id_can_be_parsed(text: str) -> None:
     address = parse_session(text)
     assert address is None or set(address) <= set("0123456789abcdef.:")
-    assert hash_of(text) is None or len(text) == 32
+    assert machine_id_hash(text) is None or len(text) == 32

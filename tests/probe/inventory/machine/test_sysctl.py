@@ -1,4 +1,4 @@
-"""Settings: this machine against sysctl and ip, names with dots, policy rules in a namespace, secrets that stay."""
+"""Settings: this machine against sysctl and ip, names with dots, policy rules in a namespace, removed secrets."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def inside(namespace: Namespace) -> Settings:
     return Settings(**json.loads(namespace.python(READ)))
 
 
-def said_by(*argv: str) -> str:
+def output_of(*argv: str) -> str:
     return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
 
 
@@ -61,10 +61,10 @@ def test_this_machine_agrees_with_sysctl_and_ip() -> None:
     assert found.unreadable == {}
     for name, value in found.sysctl.items():
         said = subprocess.run(["sysctl", "-n", name], capture_output=True, text=True, check=False)
-        if said.returncode == 0:  # a link whose name has a dot is another path to sysctl
+        if said.returncode == 0:  # sysctl reads another path for a link with a dot in its name
             assert str(value) == said.stdout.strip()
-    assert found.congestion_control == said_by("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
-    rules = json.loads(said_by("ip", "-j", "-4", "rule"))
+    assert found.congestion_control == output_of("sysctl", "-n", "net.ipv4.tcp_congestion_control").strip()
+    rules = json.loads(output_of("ip", "-j", "-4", "rule"))
     assert found.policy_rules == len([rule for rule in rules if rule["priority"] not in (0, 32766, 32767)])
     assert set((found.command_line or "").split()) <= set(Path("/proc/cmdline").read_text().split())
 
@@ -84,7 +84,7 @@ def test_links_with_addresses_and_dots_in_a_namespace(namespace: Namespace) -> N
     assert not any("bare0" in name for name in found.sysctl)
 
 
-def test_what_strict_rp_filter_drops_is_counted(namespace: Namespace, other: Namespace) -> None:
+def test_packets_dropped_by_strict_rp_filter_are_counted(namespace: Namespace, other: Namespace) -> None:
     for end in (namespace, other):
         end.silence()
     for number, wire in enumerate(("one", "two")):
@@ -94,7 +94,7 @@ def test_what_strict_rp_filter_drops_is_counted(namespace: Namespace, other: Nam
     namespace.run(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/two/rp_filter"])
     namespace.run(["ip", "route", "add", "198.51.1.2/32", "dev", "one"])
     assert inside(namespace).reverse_path_drops == 0
-    # the kernel does not answer ARP, either, where it would drop what comes next
+    # the kernel does not reply to ARP requests that rp_filter rejects either
     address = json.loads(namespace.run(["ip", "-j", "link", "show", "dev", "two"]))[0]["address"]
     other.run(["ip", "neighbour", "add", "198.51.1.1", "lladdr", address, "dev", "two"])
     send = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'', ('198.51.1.1', 9))"
@@ -113,7 +113,7 @@ def test_policy_rules_in_a_namespace(namespace: Namespace) -> None:
     assert inside(namespace).policy_rules == 0
 
 
-def test_rules_that_look_like_the_kernels() -> None:
+def test_rules_that_differ_slightly_from_the_kernels() -> None:
     def rule(priority: int, table: int, *attributes: bytes, action: int = 1, source: int = 0) -> bytes:
         named = pack_u32(FRA_TABLE, table) + (pack_u32(FRA_PRIORITY, priority) if priority else b"")
         return RTMSG.pack(socket.AF_INET, 0, source, 0, table & 0xFF, 0, 0, action, 0) + named + b"".join(attributes)
@@ -135,7 +135,7 @@ def test_any_bytes_are_a_rule(payload: bytes) -> None:
     assert is_policy_rule(payload) is (len(payload) >= RTMSG.size and is_policy_rule(payload))
 
 
-def test_only_links_with_ipv4_are_asked_and_every_name_is_one_directory(tmp_path: Path) -> None:
+def test_sysctls_of_links_with_ipv4_and_names_with_dots(tmp_path: Path) -> None:
     for folder in ("all", "eth0.100", "eth0", "wan"):
         (tmp_path / "sys/net/ipv4/conf" / folder).mkdir(parents=True)
         (tmp_path / "sys/net/ipv4/conf" / folder / "arp_filter").write_text("1\n")
@@ -158,11 +158,11 @@ def test_only_links_with_ipv4_are_asked_and_every_name_is_one_directory(tmp_path
 
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "all", "default", "gone\ufffd"])
-def test_names_that_lead_elsewhere_are_not_followed(name: str) -> None:
+def test_names_that_are_no_directory_are_ignored(name: str) -> None:
     assert directory_of(link(2_000_000_000, name, "ipv4")) is None
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "sys/net/core/rmem_max").mkdir(parents=True)
     (tmp_path / "cmdline").mkdir()
     found = read_settings([], str(tmp_path), str(tmp_path))
@@ -174,7 +174,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_frequencies_of_each_cpu(tmp_path: Path) -> None:
-    """Policies of one and of two CPUs; one whose current frequency is busy, and one without CPUs."""
+    """Policies of one and of two CPUs; one with EBUSY for the current frequency, and one without CPUs."""
     for policy, cpus, governor, current in (
         ("policy0", "0 1", "powersave", "1200000"),
         ("policy2", "2", "performance", "<unknown>"),
@@ -199,7 +199,7 @@ def test_this_machine_has_frequencies_or_no_cpufreq() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "expected"),
     [
         ("quiet intel_iommu=on iommu=pt\n", "quiet intel_iommu=on iommu=pt"),
         ("a  password=x b", "a b"),
@@ -212,23 +212,23 @@ def test_this_machine_has_frequencies_or_no_cpufreq() -> None:
         ("", ""),
     ],
 )
-def test_secrets_stay_on_the_machine(text: str, kept: str) -> None:
-    assert parse_command_line(text) == kept
+def test_secrets_are_removed(text: str, expected: str) -> None:
+    assert parse_command_line(text) == expected
 
 
 @given(st.text(), st.text(alphabet=st.characters(exclude_characters='"')))
-def test_a_quoted_secret_is_never_kept(before: str, secret: str) -> None:
+def test_a_quoted_secret_is_removed(before: str, secret: str) -> None:
     kept = parse_command_line(before.replace('"', "") + f' password="{secret}zebra5417"')
     assert "zebra5417" not in kept
 
 
 @given(st.text())
-def test_any_text_is_a_list_of_cpus(text: str) -> None:
+def test_any_list_of_cpus_can_be_parsed(text: str) -> None:
     assert all(number >= 0 for number in parse_cpus(text))
     assert "password" not in parse_command_line(text).lower()
 
 
-def test_without_descriptors_the_rules_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policy_rules_report_missing_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     def none_left(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
@@ -262,5 +262,5 @@ def test_drops_of_rp_filter() -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_numbers_or_nothing(text: str) -> None:
+def test_any_counters_can_be_parsed(text: str) -> None:
     assert all(value >= 0 for value in parse_reassembly("Ip: ReasmFails\nIp:" + text).values())

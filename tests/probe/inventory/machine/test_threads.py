@@ -1,4 +1,4 @@
-"""Threads: a process that looks like QEMU with a real tap, trees for what cannot be started here, bad bytes."""
+"""Threads: a process with the properties of QEMU and a real tap, directories in place of procfs, arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.machine import threads
 from nictop.probe.inventory.machine.qemu import is_emulator, parse_name, parse_tap
-from nictop.probe.inventory.machine.threads import kind_of, parse_flags, read_threads
+from nictop.probe.inventory.machine.threads import parse_flags, read_threads, thread_kind
 from nictop.probe.kernel.sysfs import read_text
 from nictop.probe.records import Link, Thread, Unreadable
 from tests.support.namespaces import Namespace
@@ -61,7 +61,7 @@ def link(ifindex: int, name: str, kind: str | None) -> Link:
 
 
 class Proc:
-    """A made-up procfs."""
+    """A directory in place of procfs."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -105,7 +105,7 @@ def proc(tmp_path: Path) -> Proc:
 
 @pytest.fixture
 def machine(namespace: Namespace) -> Iterator[int]:
-    """Pid of a process in `namespace` that has the name, arguments, threads and tap of a QEMU; ended afterwards."""
+    """Pid of a process in `namespace` with the name, arguments, threads and tap of QEMU; ended afterwards."""
     if not os.path.exists("/dev/net/tun"):
         pytest.skip("no /dev/net/tun here")
     namespace.run(["ip", "tuntap", "add", "t0", "mode", "tap", "multi_queue"])
@@ -129,7 +129,7 @@ def machine(namespace: Namespace) -> Iterator[int]:
             process.stdin.close()
 
 
-def test_a_process_like_qemu_with_a_real_tap(namespace: Namespace, machine: int) -> None:
+def test_a_process_with_the_properties_of_qemu(namespace: Namespace, machine: int) -> None:
     index = json.loads(namespace.run(["ip", "-j", "link", "show", "t0"]))[0]["ifindex"]
     every = msgspec.json.decode(namespace.python(READ), type=list[Thread])
     found = [thread for thread in every if thread.pid == machine]
@@ -142,7 +142,7 @@ def test_a_process_like_qemu_with_a_real_tap(namespace: Namespace, machine: int)
     assert {thread.tid for thread in found} == {int(name) for name in os.listdir(f"/proc/{machine}/task")}
 
 
-def test_from_outside_its_tap_is_elsewhere(machine: int) -> None:
+def test_its_tap_seen_from_another_namespace(machine: int) -> None:
     found = [thread for thread in read_threads([link(7, "t1", "tun")])[0] if thread.pid == machine]
     assert len(found) == 3
     assert {thread.links for thread in found} == {()}
@@ -174,7 +174,7 @@ def test_kernel_threads_by_name_and_flag(proc: Proc) -> None:
     )
 
 
-def test_a_vhost_thread_before_linux_6_4_belongs_to_the_process_in_its_name(proc: Proc) -> None:
+def test_vhost_threads_before_linux_6_4(proc: Proc) -> None:
     proc.process(4000, "kvm", ("/usr/bin/kvm", "-id", "101", "-name", "web,debug-threads=on"))
     proc.thread(4000, 4005, "CPU 0/KVM")
     proc.descriptor(4000, 30, "/dev/net/tun", "iff:\ttap101i0\n")
@@ -188,7 +188,7 @@ def test_a_vhost_thread_before_linux_6_4_belongs_to_the_process_in_its_name(proc
     assert found[4012] == Thread(4012, 4012, "vhost-77", "vhost")
 
 
-def test_a_vhost_thread_since_linux_6_4_is_one_of_the_process(proc: Proc) -> None:
+def test_vhost_threads_since_linux_6_4(proc: Proc) -> None:
     proc.process(4000, "qemu-kvm", ("/usr/libexec/qemu-kvm", "-name", "guest=db,debug-threads=on"))
     proc.thread(4000, 4010, "vhost-4000")
     proc.thread(4000, 4011, "IO iothread1")
@@ -214,7 +214,7 @@ def test_macvtap_links_by_ifindex_and_taps_by_name_and_kind(proc: Proc) -> None:
     assert other.unreadable == {"links": Unreadable("missing", "t0, tap12: in another network namespace")}
 
 
-def test_one_name_in_many_namespaces_is_matched_to_its_own_process(proc: Proc) -> None:
+def test_the_same_tap_name_in_several_namespaces(proc: Proc) -> None:
     for pid, number in ((50, 1), (60, 2), (70, 3)):
         proc.process(pid, "qemu-system-x86", ("qemu-system-x86_64", "-name", f"m{pid}"))
         proc.namespace(pid, number)
@@ -224,7 +224,7 @@ def test_one_name_in_many_namespaces_is_matched_to_its_own_process(proc: Proc) -
     assert found["m60"].unreadable["links"].detail == "in another network namespace"
 
 
-def test_a_link_handed_into_this_namespace_belongs_to_its_only_claimant(proc: Proc) -> None:
+def test_a_tap_of_this_namespace_used_by_a_process_of_another_one(proc: Proc) -> None:
     proc.process(60, "qemu-system-x86", ("qemu-system-x86_64",))
     proc.namespace(60, 2)
     proc.descriptor(60, 5, "/dev/net/tun", "iff:\ttap0\n")
@@ -248,7 +248,7 @@ def test_a_link_handed_into_this_namespace_belongs_to_its_only_claimant(proc: Pr
         ("kvm", (), False),
     ],
 )
-def test_which_processes_are_machines(proc: Proc, comm: str, command: tuple[str, ...], is_one: bool) -> None:
+def test_processes_that_are_emulators(proc: Proc, comm: str, command: tuple[str, ...], is_one: bool) -> None:
     proc.process(90, comm, command)
     assert bool(proc.read()) is is_one
 
@@ -287,11 +287,11 @@ def test_names_of_machines(arguments: tuple[str, ...], name: str | None) -> None
         ("vhost-web", "vm"),
     ],
 )
-def test_kinds_of_threads(comm: str, kind: str) -> None:
-    assert kind_of(comm) == kind
+def test_thread_kinds(comm: str, kind: str) -> None:
+    assert thread_kind(comm) == kind
 
 
-def test_processes_that_vanish_at_any_moment(proc: Proc) -> None:
+def test_processes_that_end_while_they_are_read(proc: Proc) -> None:
     proc.process(20, "bash")
     (proc.root / "20/comm").unlink()
     proc.process(21, "ksoftirqd/0", stat=KTHREAD_STAT)
@@ -309,7 +309,7 @@ def test_processes_that_vanish_at_any_moment(proc: Proc) -> None:
     assert proc.read(link(5, "t0", "tun")) == (Thread(24, 24, "kvm", "vm", "m24"),)
 
 
-def test_hidepid_is_said(proc: Proc, tmp_path: Path) -> None:
+def test_hidepid_is_reported(proc: Proc, tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     (hidden / "4242").mkdir(parents=True)
     (hidden / "4242/comm").write_text("bash\n")
@@ -332,7 +332,7 @@ def test_descriptors_of_another_user_need_root(proc: Proc, monkeypatch: pytest.M
     assert found.unreadable["links"].reason == "needs_root"
 
 
-def test_more_threads_than_can_be_watched_are_left_out_and_said(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_is_limited(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "MOST_THREADS", 3)
     for pid in (50, 60):
         proc.process(pid, "kvm", ("kvm", "-name", f"m{pid}"))
@@ -343,7 +343,7 @@ def test_more_threads_than_can_be_watched_are_left_out_and_said(proc: Proc, monk
     assert trouble.detail == "more than 3 threads of virtual machines"
 
 
-def test_one_file_is_opened_per_process_that_does_not_matter(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_file_is_opened_per_irrelevant_process(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
     for pid in range(100, 300):
         proc.process(pid, "kworker/0:1" if pid % 2 else "nginx")
     opened: list[str] = []
@@ -360,15 +360,15 @@ def test_one_file_is_opened_per_process_that_does_not_matter(proc: Proc, monkeyp
 
 
 @given(st.text(), st.text())
-def test_any_text_is_a_command_line(comm: str, command: str) -> None:
+def test_any_command_line_can_be_parsed(comm: str, command: str) -> None:
     name = parse_name(command)
     assert name is None or ("\0" not in name and name != "")
     assert is_emulator(comm, command) in (True, False)
 
 
 @given(st.text())
-def test_any_text_is_a_name_a_stat_and_an_fdinfo(text: str) -> None:
-    assert kind_of(text) in ("vcpu", "vhost", "vm")
+def test_any_name_stat_and_fdinfo_can_be_parsed(text: str) -> None:
+    assert thread_kind(text) in ("vcpu", "vhost", "vm")
     flags = parse_flags(text)
     assert flags is None or isinstance(flags, int)
     tap = parse_tap(text)
@@ -376,12 +376,12 @@ def test_any_text_is_a_name_a_stat_and_an_fdinfo(text: str) -> None:
 
 
 @given(st.binary(max_size=16))
-def test_a_name_with_blanks_and_parentheses_does_not_move_the_flags(comm: bytes) -> None:
+def test_flags_after_a_name_with_spaces_and_parentheses(comm: bytes) -> None:
     name = comm.decode("utf-8", "replace")
     assert parse_flags(f"14 ({name}) S 2 0 0 0 -1 69238848 0 0 0") == 69238848
 
 
-def test_the_flags_field_of_this_process() -> None:
+def test_flags_of_this_process() -> None:
     flags = parse_flags(Path("/proc/self/stat").read_text())
     assert flags is not None
     assert not flags & threads.PF_KTHREAD

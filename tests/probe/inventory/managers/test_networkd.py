@@ -1,4 +1,4 @@
-"""systemd-networkd's state files: as they are written, missing, and any text."""
+"""State files of systemd-networkd: real ones, missing ones, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_link() -> None:
 
 
 @given(st.text())
-def test_any_text_is_survived(text: str) -> None:
+def test_any_text_can_be_parsed(text: str) -> None:
     found = parse_networkd_link(text)
     assert found is None or found.setup_state
 

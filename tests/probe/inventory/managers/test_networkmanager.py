@@ -1,5 +1,5 @@
-"""NetworkManager's profiles and devices, read from a real NetworkManager: all states of a generated profile, any name,
-and a service or bus that ends, hangs or refuses."""
+"""Profiles and devices of a real NetworkManager: all states of a generated profile, arbitrary names, and a service or
+bus that ends, hangs or refuses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE = ["Wired 'x' \"y\"", "[red]ens37[/]", "zwei  Wörter ", "名前", "a:b\
 
 @pytest.fixture
 def manager() -> Iterator[PrivateNetworkManager]:
-    """One with ens37, whose other end is up, setting it up."""
+    """A NetworkManager that activates ens37, whose peer is up."""
     require_networkmanager()
     with private_networkmanager("ens37") as made:
         made.wait_for(lambda: made.device_state("ens37") >= ACTIVATING)
@@ -100,8 +100,8 @@ def test_a_new_nic_gets_a_generated_profile(manager: PrivateNetworkManager) -> N
     assert found.configuration.origins["unmanaged_devices"] == "/etc/NetworkManager/NetworkManager.conf"
 
 
-def test_what_others_set_up_is_no_default_profile(manager: PrivateNetworkManager) -> None:
-    """lo, and a bridge with an address that somebody made: generated as well, but only descriptions."""
+def test_profiles_of_external_configuration(manager: PrivateNetworkManager) -> None:
+    """lo, and a bridge with an address created by another program: generated, but not as a default."""
     manager.namespace.run(["ip", "link", "add", "name", "br7", "type", "bridge"])
     manager.namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "br7"])
     manager.namespace.run(["ip", "link", "set", "dev", "br7", "up"])
@@ -114,7 +114,7 @@ def test_what_others_set_up_is_no_default_profile(manager: PrivateNetworkManager
     assert by_type[ETHERNET].nm_generated_default
 
 
-def test_an_edited_profile_is_saved_and_keeps_its_name(manager: PrivateNetworkManager) -> None:
+def test_an_edited_profile_is_saved(manager: PrivateNetworkManager) -> None:
     manager.nmcli("con", "mod", "Wired connection 1", "ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
     (profile,) = ethernet(networkmanager(manager))
     assert profile.id == "Wired connection 1"
@@ -123,7 +123,7 @@ def test_an_edited_profile_is_saved_and_keeps_its_name(manager: PrivateNetworkMa
     assert profile.ipv4 == IpSettings("manual", addresses=("192.0.2.9/24",))
 
 
-def test_renamed_and_up_it_is_the_same_profile(manager: PrivateNetworkManager) -> None:
+def test_a_renamed_active_profile(manager: PrivateNetworkManager) -> None:
     (before,) = ethernet(networkmanager(manager))
     manager.shell(f"nmcli con mod uuid {before.uuid} con-name ens37 connection.interface-name ens37")
     manager.shell("nmcli con mod ens37 ipv4.method manual ipv4.addresses 192.0.2.9/24 && nmcli con up ens37")
@@ -166,12 +166,12 @@ def test_a_disconnected_and_an_unmanaged_device(manager: PrivateNetworkManager) 
     assert (device.state, device.managed) == (10, False)
 
 
-def test_a_deleted_default_profile_does_not_come_back(manager: PrivateNetworkManager) -> None:
+def test_a_deleted_default_profile_is_not_created_again(manager: PrivateNetworkManager) -> None:
     manager.nmcli("con", "delete", "Wired connection 1")
     manager.wait_for(lambda: not manager.profiles())
     found = networkmanager(manager)
     assert ethernet(found) == []
-    # a veth has no permanent address, by which a real NIC would be remembered
+    # a veth has no permanent address, which is stored for a real NIC
     assert found.configuration.no_auto_default_state == ("interface-name:=ens37",)
 
 
@@ -187,7 +187,7 @@ def test_forbidden_default_profiles() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_any_name_arrives_as_it_is_and_can_be_pasted(manager: PrivateNetworkManager, name: str) -> None:
+def test_any_name_is_read_unchanged_and_can_be_pasted(manager: PrivateNetworkManager, name: str) -> None:
     uuid = ethernet(networkmanager(manager))[0].uuid
     manager.shell(f"nmcli con mod uuid {uuid} con-name {shlex.quote(name)}")
     (profile,) = ethernet(networkmanager(manager))
@@ -197,7 +197,7 @@ def test_any_name_arrives_as_it_is_and_can_be_pasted(manager: PrivateNetworkMana
 
 
 def test_names_with_control_characters(manager: PrivateNetworkManager) -> None:
-    """A keyfile may say what nmcli would not: escapes of GLib for newline, tab and escape."""
+    """Which nmcli refuses, but a keyfile may contain as GLib escapes."""
     text = "[connection]\nid=two\\nlines\\t\x1b[2J\nuuid=11111111-1111-4111-8111-111111111111\ntype=ethernet\n"
     manager.write("/etc/NetworkManager/system-connections/odd.nmconnection", text)
     manager.nmcli("con", "reload")
@@ -286,12 +286,12 @@ def test_every_field_of_a_profile(manager: PrivateNetworkManager) -> None:
     assert not full.ipv4.has_routing_rules
 
 
-def shown(manager: PrivateNetworkManager, *words: str) -> list[str]:
-    """Values of nmcli, one per line, nothing escaped."""
-    return manager.run(["nmcli", "--escape", "no", "--get-values", *words]).splitlines()
+def nmcli_values(manager: PrivateNetworkManager, *arguments: str) -> list[str]:
+    """Values printed by nmcli, without escapes."""
+    return manager.run(["nmcli", "--escape", "no", "--get-values", *arguments]).splitlines()
 
 
-def test_it_agrees_with_nmcli_field_by_field(manager: PrivateNetworkManager) -> None:
+def test_every_field_agrees_with_nmcli(manager: PrivateNetworkManager) -> None:
     manager.nmcli("con", "add", "type", "ethernet", "ifname", "ens99", "con-name", "a b", "mtu", "1400")
     manager.nmcli(
         "con", "mod", "a b", "ipv4.never-default", "yes", "ipv4.method", "manual", "ipv4.addr", "192.0.2.3/24"
@@ -299,11 +299,11 @@ def test_it_agrees_with_nmcli_field_by_field(manager: PrivateNetworkManager) -> 
     taken = inventory_inside(manager)
     found = taken.networkmanager
     assert found is not None
-    listed = shown(manager, "UUID", "connection", "show")
+    listed = nmcli_values(manager, "UUID", "connection", "show")
     assert sorted(listed) == sorted(profile.uuid for profile in found.profiles)
-    yes_no: Callable[[bool], str] = lambda fact: "yes" if fact else "no"  # noqa: E731
+    yes_no: Callable[[bool], str] = lambda value: "yes" if value else "no"  # noqa: E731
     for profile in found.profiles:
-        facts = {
+        expected = {
             "connection.id": profile.id,
             "connection.type": profile.type,
             "connection.interface-name": profile.interface_name or "",
@@ -316,22 +316,22 @@ def test_it_agrees_with_nmcli_field_by_field(manager: PrivateNetworkManager) -> 
             "ipv4.may-fail": yes_no(profile.ipv4.may_fail),
             "ipv6.method": profile.ipv6.method,
         }
-        for field, ours in facts.items():
-            theirs = shown(manager, field, "connection", "show", "uuid", profile.uuid)
+        for field, ours in expected.items():
+            theirs = nmcli_values(manager, field, "connection", "show", "uuid", profile.uuid)
             if field == "connection.timestamp" and profile.type == "loopback":
-                continue  # moves on by itself
+                continue  # changes continuously
             assert "\n".join(theirs) == ours, (profile.id, field)
     for device in found.devices.values():
         fields = "GENERAL.STATE,GENERAL.REASON,GENERAL.CON-UUID,GENERAL.AUTOCONNECT,GENERAL.NM-MANAGED"
-        state, reason, uuid, autoconnect, managed = shown(manager, fields, "device", "show", device.interface)
+        state, reason, uuid, autoconnect, managed = nmcli_values(manager, fields, "device", "show", device.interface)
         assert [state.split()[0], reason.split()[0]] == [str(device.state), str(device.reason)], device.interface
         assert (uuid, autoconnect) == (device.active_profile or "", yes_no(device.autoconnect)), device.interface
         assert managed == yes_no(device.managed), device.interface
-    assert found.version == shown(manager, "VERSION", "general")[0]
+    assert found.version == nmcli_values(manager, "VERSION", "general")[0]
 
 
-def test_more_profiles_than_a_bus_takes_calls_at_once(manager: PrivateNetworkManager) -> None:
-    """The bus refuses the 129th call that is still without an answer."""
+def test_more_profiles_than_pending_calls_of_the_bus(manager: PrivateNetworkManager) -> None:
+    """The bus refuses the 129th call without reply."""
     code = "import sys, os\nos.umask(0o77)\nfor n in range(300):\n"
     code += "    with open(f'/etc/NetworkManager/system-connections/{n}.nmconnection', 'w') as file:\n"
     code += "        file.write(f'[connection]\\nid=number {n}\\ntype=ethernet\\ninterface-name=none{n}\\n"
@@ -345,7 +345,7 @@ def test_more_profiles_than_a_bus_takes_calls_at_once(manager: PrivateNetworkMan
     assert numbers == sorted(numbers)
 
 
-def test_a_plain_user_reads_the_same_but_for_what_belongs_to_others(manager: PrivateNetworkManager) -> None:
+def test_a_plain_user_reads_all_but_profiles_of_other_users(manager: PrivateNetworkManager) -> None:
     manager.nmcli(
         "con", "add", "type", "ethernet", "ifname", "x", "con-name", "roots", "connection.permissions", "root"
     )
@@ -364,7 +364,7 @@ def test_a_plain_user_reads_the_same_but_for_what_belongs_to_others(manager: Pri
 # ------------------------------------------------------------------------------------ a service or bus in trouble
 
 
-def test_it_ends_and_comes_back(manager: PrivateNetworkManager) -> None:
+def test_a_service_that_stops_and_starts_again(manager: PrivateNetworkManager) -> None:
     manager.stop()
     taken = inventory_inside(manager)
     assert taken.networkmanager is None and taken.unreadable == {}
@@ -374,15 +374,15 @@ def test_it_ends_and_comes_back(manager: PrivateNetworkManager) -> None:
     assert profile.nm_generated_default, "read again from /run after the restart"
 
 
-def test_a_service_that_hangs_leaves_the_rest(manager: PrivateNetworkManager) -> None:
+def test_a_hanging_service_does_not_affect_other_sources(manager: PrivateNetworkManager) -> None:
     os.kill(manager.pid, signal.SIGSTOP)
     taken = inventory_inside(manager, patience=None)
     os.kill(manager.pid, signal.SIGCONT)
     assert taken.networkmanager is None
     assert set(taken.unreadable) == {"networkmanager"}
     assert taken.unreadable["networkmanager"].reason == "failed"
-    said = taken.unreadable["networkmanager"].detail
-    assert said == f"NetworkManager did not answer: its process {manager.pid} is stopped"
+    detail = taken.unreadable["networkmanager"].detail
+    assert detail == f"NetworkManager did not answer: its process {manager.pid} is stopped"
     assert {link.name for link in taken.links} == {"lo", "ens37", "farens37"}
     assert all(link.ethtool.features for link in taken.links)
 
@@ -409,13 +409,13 @@ with DBusConnection(prep_socket(sys.argv[1])) as bus:
             objects = {ROOT: {SERVICE: {"Version": ("s", "1.42")}}}
             objects.update({one: {f"{SERVICE}.Settings.Connection": {}} for one in profiles})
             bus.send(new_method_return(call, "a{oa{sa{sv}}}", (objects,)))
-        elif path != profiles[2]:  # to the last one it owes the answer
+        elif path != profiles[2]:  # no reply for the last one
             settings = {"connection": {"id": ("s", path[-1]), "uuid": ("s", path[-1]), "type": ("s", "vlan")}}
             bus.send(new_method_return(call, "a{sa{sv}}", (settings,)))
 """
 
 
-def test_a_service_at_work_is_waited_for_and_what_has_come_is_kept(
+def test_a_busy_service_gets_more_time_and_its_replies_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_networkmanager()
@@ -437,8 +437,8 @@ def test_a_service_at_work_is_waited_for_and_what_has_come_is_kept(
     )
 
 
-def test_being_asked_does_not_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A service file that would start it on the bus is there; reading must not use it."""
+def test_reading_does_not_start_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although the bus has a service file for it."""
     require_networkmanager()
     started = tmp_path / "started"
     (tmp_path / "nm.service").write_text(f"[D-BUS Service]\nName={SERVICE}\nExec=/bin/touch {started}\nUser=root\n")
@@ -451,7 +451,7 @@ def test_being_asked_does_not_start_it(tmp_path: Path, monkeypatch: pytest.Monke
     assert not started.exists()
 
 
-def asked_at(path: object, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
+def trouble_at(path: object, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={path}")
     found, trouble = read_networkmanager(())
     assert found is None and trouble is not None
@@ -460,7 +460,7 @@ def asked_at(path: object, monkeypatch: pytest.MonkeyPatch) -> Unreadable:
 
 @contextmanager
 def owner(made: Bus, name: str) -> Iterator[None]:
-    """Somebody who owns a name on the bus."""
+    """A connection that owns a name on the bus."""
     with DBusConnection(prep_socket(str(made.socket))) as connection:
         connection.send_and_get_reply(message_bus.RequestName(name), timeout=LIMIT)
         yield
@@ -476,24 +476,24 @@ def test_a_bus_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made = Bus(tmp_path / directory, rules)
         try:
             with owner(made, SERVICE) if reason == "needs_root" else nullcontext():
-                trouble = asked_at(made.socket, monkeypatch)
+                trouble = trouble_at(made.socket, monkeypatch)
         finally:
             made.end()
         assert trouble.reason == reason and trouble.detail, directory
 
 
-def test_no_bus_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DBUS_SYSTEM_BUS_ADDRESS", raising=False)
     assert read_networkmanager((), run=str(tmp_path)) == (None, None)
     (tmp_path / "dbus").mkdir()
-    with socket.socket(socket.AF_UNIX) as nobody:  # its file stays when the bus has ended
-        nobody.bind(str(tmp_path / "dbus/system_bus_socket"))
+    with socket.socket(socket.AF_UNIX) as unused:  # the socket file remains when the bus has ended
+        unused.bind(str(tmp_path / "dbus/system_bus_socket"))
     found, trouble = read_networkmanager((), run=str(tmp_path))
     assert found is None and trouble is not None and trouble.detail.endswith("ECONNREFUSED")
 
 
 @pytest.mark.parametrize("address", ["tcp:host=127.0.0.1,port=1", "nonsense", "unix:", "unix:path=/x%00y"])
-def test_an_address_that_is_none(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_bus_address(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", address)
     assert read_networkmanager(()) in (
         (None, Unreadable("failed", "DBUS_SYSTEM_BUS_ADDRESS names no Unix socket")),
@@ -501,7 +501,7 @@ def test_an_address_that_is_none(address: str, monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-ANSWERS = {
+REPLIES = {
     "nothing": (b"", "did not answer"),
     "rejected": (b"REJECTED EXTERNAL\r\n", "refused: REJECTED EXTERNAL"),
     "endless line": (b"O" * 5000, "no answer to the authentication"),
@@ -511,36 +511,36 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("way", ANSWERS)
-def test_a_bus_that_talks_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    answer, sentence = ANSWERS[way]
+@pytest.mark.parametrize("case", REPLIES)
+def test_malformed_replies_of_the_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    reply, sentence = REPLIES[case]
     monkeypatch.setattr(profiles, "LIMIT", 0.3)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
 
-        def speak() -> None:
+        def serve() -> None:
             connection, _ = listener.accept()
             with connection:
-                connection.sendall(answer)
+                connection.sendall(reply)
                 while connection.recv(4096):
                     pass
 
-        speaker = threading.Thread(target=speak)
-        speaker.start()
+        server = threading.Thread(target=serve)
+        server.start()
         try:
-            trouble = asked_at(tmp_path / "bus", monkeypatch)
+            trouble = trouble_at(tmp_path / "bus", monkeypatch)
         finally:
-            speaker.join()
+            server.join()
     assert trouble.reason == "failed" and sentence in trouble.detail
 
 
-def test_without_jeepney_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_jeepney_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jeepney", None)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "bus"))
         listener.listen()
-        assert asked_at(tmp_path / "bus", monkeypatch).reason == "missing"
+        assert trouble_at(tmp_path / "bus", monkeypatch).reason == "missing"
 
 
 # ------------------------------------------------------------------------------------ pure
@@ -568,15 +568,15 @@ SETTINGS = st.dictionaries(
 )
 
 
-def survives_the_wire(record: object) -> bool:
-    """Whether a record is of the declared types, as its reader checks them."""
+def can_be_decoded(record: object) -> bool:
+    """Whether all fields of a record have the declared types."""
     text = json.dumps(record, default=vars, ensure_ascii=False).encode("utf-8", "replace")
     return isinstance(msgspec.json.decode(text, type=type(record)), type(record))
 
 
 @given(st.dictionaries(st.sampled_from(["Flags", "Unsaved", "Filename"]), VALUES), SETTINGS)
-def test_any_settings_make_a_profile(facts: dict[str, Any], settings: dict[str, dict[str, Any]]) -> None:
-    assert survives_the_wire(parse_profile("/p", facts, settings, {}))
+def test_any_settings_make_a_profile(properties: dict[str, Any], settings: dict[str, dict[str, Any]]) -> None:
+    assert can_be_decoded(parse_profile("/p", properties, settings, {}))
 
 
 DEVICE = st.dictionaries(
@@ -598,10 +598,10 @@ OBJECTS = st.dictionaries(
 def test_any_objects_make_a_record(tree: object, settings: object) -> None:
     links = (lines.link(7, "ens37"),)
     answers = {f"{ROOT}/Settings/1": DbusReply((settings,))}
-    assert survives_the_wire(parse_objects(plain_objects(tree), answers, links))
+    assert can_be_decoded(parse_objects(plain_objects(tree), answers, links))
 
 
-def test_a_device_is_found_by_name_or_by_its_place_in_sysfs() -> None:
+def test_a_device_is_matched_by_name_or_sysfs_path() -> None:
     device = f"{SERVICE}.Device"
     tree = {
         ROOT: {SERVICE: {"Version": ("s", "1.2")}},
@@ -614,7 +614,7 @@ def test_a_device_is_found_by_name_or_by_its_place_in_sysfs() -> None:
     assert found.devices[7].reason == 4
 
 
-def test_a_profile_that_has_gone_meanwhile_is_left_out() -> None:
+def test_a_removed_profile_is_left_out() -> None:
     objects: dict[str, dict[str, dict[str, Any]]] = {ROOT: {SERVICE: {}}, "/1": {PROFILE: {}}, "/2": {PROFILE: {}}}
     answers = {"/1": DbusReply((), f"{bus.BUS}.Error.UnknownMethod"), "/2": DbusReply((), "x.Failed", "why")}
     (profile,) = parse_objects(objects, answers, ()).profiles
@@ -624,11 +624,11 @@ def test_a_profile_that_has_gone_meanwhile_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("flags", "default"), [(3, True), (2, True), (0, False), (1, False), (15, False), (7, False), (10, False)]
 )
-def test_which_flags_are_a_default_profile(flags: int, default: bool) -> None:
+def test_flags_of_a_default_profile(flags: int, default: bool) -> None:
     assert parse_profile("/p", {"Flags": flags}, {}, {}).nm_generated_default is default
 
 
-def test_newer_releases_use_other_words() -> None:
+def test_property_names_of_newer_versions() -> None:
     settings: dict[str, dict[str, Any]] = {
         "connection": {"type": ETHERNET, "controller": "bond0", "port-type": "bond"},
         ETHERNET: {"mac-address-denylist": ["AA:BB:CC:DD:EE:FF"], "assigned-mac-address": "random"},
@@ -638,7 +638,7 @@ def test_newer_releases_use_other_words() -> None:
     assert (profile.mac_address_denylist, profile.cloned_mac_address) == (("aa:bb:cc:dd:ee:ff",), "random")
 
 
-def test_small_words() -> None:
+def test_helper_functions() -> None:
     assert mac_address(b"\x00\x50\x56\xaa\xbb\xcc") == "00:50:56:aa:bb:cc"
     assert mac_address(b"") is mac_address([1, 2, 3, 4, 5, 600]) is mac_address("") is None
     assert parse_ip({}) == IpSettings("disabled")

@@ -1,4 +1,4 @@
-"""NetworkManager.conf and its snippets: which one counts, what hides what, and any text."""
+"""NetworkManager.conf and conf.d: effective values, priority of files, and arbitrary text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_settings() -> None:
     assert specs("a, b;;c\\,d ;") == ["a", "b", "c,d"]
 
 
-def test_the_last_one_counts_and_plus_adds() -> None:
+def test_the_last_value_counts_and_plus_appends() -> None:
     texts = [
         ("1", SERVER),
         ("2", OWN),
@@ -56,32 +56,35 @@ def test_the_last_one_counts_and_plus_adds() -> None:
     )
 
 
-def lay(root: Path, files: dict[str, str]) -> NetworkManagerConfiguration:
+def write_files(root: Path, files: dict[str, str]) -> NetworkManagerConfiguration:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
     return read_networkmanager_configuration(**{part: str(root / part) for part in ("etc", "run", "usr", "var")})
 
 
-def test_the_order_of_the_files(tmp_path: Path) -> None:
-    assert lay(tmp_path, {}) == NetworkManagerConfiguration()
+def test_priority_of_files(tmp_path: Path) -> None:
+    assert write_files(tmp_path, {}) == NetworkManagerConfiguration()
     shipped, run, etc = (f"{place}/NetworkManager/conf.d" for place in ("usr/lib", "run", "etc"))
-    found = lay(tmp_path, {f"{shipped}/00-server.conf": SERVER})
+    found = write_files(tmp_path, {f"{shipped}/00-server.conf": SERVER})
     assert found.no_auto_default == ("*",)
     assert found.origins == {"no_auto_default": f"{tmp_path}/{shipped}/00-server.conf"}
-    assert lay(tmp_path, {f"{run}/00-server.conf": ""}).no_auto_default == (), "hidden by a file of its name"
-    assert lay(tmp_path, {f"{run}/50.conf": "[main]\nno-auto-default=r\n"}).no_auto_default == ("r",)
-    assert lay(tmp_path, {"etc/NetworkManager/NetworkManager.conf": OWN}).no_auto_default[1] == "interface-name:ens3"
+    assert write_files(tmp_path, {f"{run}/00-server.conf": ""}).no_auto_default == (), "hidden by a file of its name"
+    assert write_files(tmp_path, {f"{run}/50.conf": "[main]\nno-auto-default=r\n"}).no_auto_default == ("r",)
+    assert (
+        write_files(tmp_path, {"etc/NetworkManager/NetworkManager.conf": OWN}).no_auto_default[1]
+        == "interface-name:ens3"
+    )
     last = {f"{etc}/10.conf": "[main]\nno-auto-default=e\n", f"{etc}/20.conf.bak": SERVER, f"{etc}/50.conf": ""}
-    found = lay(tmp_path, last | {"var/lib/NetworkManager/no-auto-default.state": "00:00:00:00:00:AA\n"})
+    found = write_files(tmp_path, last | {"var/lib/NetworkManager/no-auto-default.state": "00:00:00:00:00:AA\n"})
     assert (found.no_auto_default, found.no_auto_default_state) == (("e",), ("00:00:00:00:00:aa",))
     assert found.unreadable == {}
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/NetworkManager").symlink_to("NetworkManager")
-    found = lay(tmp_path, {})
+    found = write_files(tmp_path, {})
     assert set(found.unreadable) == {
         f"{tmp_path}/etc/NetworkManager/conf.d",
         f"{tmp_path}/etc/NetworkManager/NetworkManager.conf",
@@ -91,7 +94,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("around", ["", OWN])
 @given(text=st.text(max_size=200), state=st.text(max_size=60))
-def test_any_text_is_survived(around: str, text: str, state: str) -> None:
+def test_any_text_can_be_parsed(around: str, text: str, state: str) -> None:
     found = parse_networkmanager_configuration([("a", around + text), ("b", text)], state)
-    said = json.dumps(found, default=vars, ensure_ascii=False).encode("utf-8", "replace")
-    assert isinstance(msgspec.json.decode(said, type=NetworkManagerConfiguration), NetworkManagerConfiguration)
+    encoded = json.dumps(found, default=vars, ensure_ascii=False).encode("utf-8", "replace")
+    assert isinstance(msgspec.json.decode(encoded, type=NetworkManagerConfiguration), NetworkManagerConfiguration)

@@ -1,4 +1,4 @@
-"""Managers that are installed and do not run: made-up unit files and profiles."""
+"""Managers that are installed but not running: unit files and profiles in a directory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(names: set[str], roots: dict[str, str]) -> tuple[StoppedManager, ...]:
     return found
 
 
-def test_what_runs_or_is_not_installed_is_not_stopped(roots: dict[str, str], tmp_path: Path) -> None:
+def test_running_and_missing_managers_are_not_stopped(roots: dict[str, str], tmp_path: Path) -> None:
     assert read({"NetworkManager"}, roots) == ()
     assert read(set(), roots) == (StoppedManager("NetworkManager", "disabled"),)
     (tmp_path / "run/systemd/system").rmdir()
@@ -80,7 +80,7 @@ def test_profiles_on_disk(roots: dict[str, str], tmp_path: Path) -> None:
     assert "secret" not in repr(manager)
 
 
-def test_a_profile_that_cannot_be_read_is_named(roots: dict[str, str], tmp_path: Path) -> None:
+def test_an_unreadable_profile_is_reported(roots: dict[str, str], tmp_path: Path) -> None:
     loop = tmp_path / "etc/NetworkManager/system-connections/loop.nmconnection"
     loop.parent.mkdir(parents=True)
     loop.symlink_to(loop)
@@ -103,6 +103,6 @@ def test_keyfiles(text: str, names: tuple[str, ...] | None) -> None:
     assert (None if found is None else found.names) == names
 
 
-def test_ifcfg_files_that_are_left_alone() -> None:
+def test_ignored_ifcfg_files() -> None:
     assert parse_ifcfg_on_boot("DEVICE=a\nBOOTPROTO=dhcp\nNM_CONTROLLED=no\n", "ifcfg-a") is None
     assert parse_ifcfg_on_boot("", "ifcfg-a") is None

@@ -1,4 +1,4 @@
-"""PCI functions: a captured guest against lspci, this machine against lspci, and trees that lie."""
+"""PCI functions: a captured guest and this machine against lspci, and malformed files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ C 02  Network controller
 
 
 def blocks(text: str) -> dict[str, str]:
-    """Address → what ``lspci -D`` says of it."""
+    """Address → its block in the output of ``lspci -D``."""
     return {
         part.split(" ", 1)[0]: part
         for part in re.split(r"\n(?=[0-9a-f]{4}:)", "\n" + text)
@@ -98,7 +98,7 @@ def test_a_captured_guest_agrees_with_lspci(capture: Capture) -> None:
         assert function.unreadable == {}
 
 
-def test_virtual_functions_know_their_physical_function_and_number(capture: Capture) -> None:
+def test_physical_function_and_number_of_virtual_functions(capture: Capture) -> None:
     functions = functions_of(capture("guest"))
     physical = functions["0000:02:00.0"]
     assert physical.sriov is not None
@@ -133,7 +133,7 @@ def test_this_machine_agrees_with_lspci() -> None:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A bus with one network function, good in every file."""
+    """A bus with one network function and valid files."""
     device = tmp_path / "bus/pci/devices/0000:05:00.0"
     device.mkdir(parents=True)
     good = {"class": "0x020000", "vendor": "0x15b3", "device": "0x1017", "numa_node": "1", "enable": "1"}
@@ -148,7 +148,7 @@ def read_tree(tree: Path) -> PciFunction:
     return function
 
 
-def test_a_function_without_driver_bridge_or_pcie_is_shown_bare(tree: Path) -> None:
+def test_a_function_without_driver_bridge_and_pcie(tree: Path) -> None:
     function = read_tree(tree)
     assert (function.driver, function.link, function.parent, function.sriov) == (None, None, None, None)
     assert (function.numa_node, function.enabled) == (1, True)
@@ -165,7 +165,7 @@ def test_a_function_without_driver_bridge_or_pcie_is_shown_bare(tree: Path) -> N
         ("enable", "٣", "enabled"),
     ],
 )
-def test_a_garbled_file_is_named_and_never_a_number(tree: Path, name: str, content: str, field: str) -> None:
+def test_a_garbled_file_is_reported(tree: Path, name: str, content: str, field: str) -> None:
     (tree / name).write_text(content)
     function = read_tree(tree)
     assert function.unreadable[field].reason == "malformed"
@@ -174,14 +174,14 @@ def test_a_garbled_file_is_named_and_never_a_number(tree: Path, name: str, conte
 
 
 @pytest.mark.parametrize(("content", "node"), [("0", 0), ("3", 3), ("-1", None)])
-def test_node_zero_is_a_node_and_minus_one_is_none(tree: Path, content: str, node: int | None) -> None:
+def test_numa_node(tree: Path, content: str, node: int | None) -> None:
     (tree / "numa_node").write_text(content)
     function = read_tree(tree)
     assert function.numa_node == node
     assert function.unreadable == {}
 
 
-def test_an_unreadable_file_is_named(tree: Path) -> None:
+def test_an_unreadable_file_is_reported(tree: Path) -> None:
     (tree / "numa_node").unlink()
     (tree / "numa_node").mkdir()
     assert read_tree(tree).unreadable["numa_node"].detail.endswith("EISDIR")
@@ -204,8 +204,8 @@ def test_only_network_functions_are_listed(tree: Path, code: str, listed: int) -
     assert len(read_pci(str(tree.parents[3]), lambda wanted: {})[0]) == listed
 
 
-def test_virtual_functions_that_are_being_removed_are_not_renumbered(tree: Path) -> None:
-    """The kernel removes virtfn0 first: what is then read as the first link is not VF 0."""
+def test_virtual_functions_during_their_removal(tree: Path) -> None:
+    """The kernel removes virtfn0 first: the first remaining link is not VF 0."""
     for name, content in (("sriov_totalvfs", "4\n"), ("sriov_numvfs", "4\n"), ("sriov_drivers_autoprobe", "1\n")):
         (tree / name).write_text(content)
     for number in (2, 3):
@@ -220,14 +220,14 @@ def test_virtual_functions_that_are_being_removed_are_not_renumbered(tree: Path)
     assert sriov.virtual_functions == tuple(f"0000:02:10.{number}" for number in range(4))
 
 
-def test_no_bus_is_no_trouble_and_a_bus_that_is_a_file_is(tmp_path: Path) -> None:
+def test_a_missing_bus_is_no_failure(tmp_path: Path) -> None:
     assert read_pci(str(tmp_path)) == ((), None)
     (tmp_path / "bus/pci").mkdir(parents=True)
     (tmp_path / "bus/pci/devices").write_text("")
     assert read_pci(str(tmp_path))[1] is not None
 
 
-def test_names_come_from_pci_ids_across_comments() -> None:
+def test_names_from_pci_ids() -> None:
     wanted = {(0x1AF4, 0x1041), (0x8086, 0x10CA), (0x1AF4, 0xBEEF), (0x02, 0x00)}
     assert parse_pci_ids(PCI_IDS.splitlines(keepends=True), wanted) == {
         (0x1AF4, 0x1041): ("Red Hat, Inc.", "Virtio 1.0 network device"),
@@ -236,7 +236,7 @@ def test_names_come_from_pci_ids_across_comments() -> None:
     }
 
 
-def test_pci_ids_is_read_no_further_than_needed() -> None:
+def test_reading_pci_ids_stops_at_the_last_wanted_id() -> None:
     lines = iter(PCI_IDS.splitlines(keepends=True))
     assert parse_pci_ids(lines, {(0x1AF4, 0x1000)}) == {(0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")}
     assert "1af4 1100" in next(lines)
@@ -252,7 +252,7 @@ V:1
 
 
 def test_names_of_the_udev_database(tmp_path: Path) -> None:
-    """Read where the device of that address is the one that is meant: a captured tree may have others."""
+    """Used only if the device at that address has the same ids: a captured sysfs may have others."""
     (tmp_path / "run/udev/data").mkdir(parents=True)
     (tmp_path / "run/udev/data/+pci:0000:02:10.0").write_text(UDEV_RECORD)
     device = tmp_path / "sys/bus/pci/devices/0000:02:10.0"
@@ -270,12 +270,12 @@ def test_a_record_without_names(record: str) -> None:
     assert parse_udev_names(record) == (None, None)
 
 
-def test_no_database_means_no_names(tmp_path: Path) -> None:
+def test_no_names_without_a_database(tmp_path: Path) -> None:
     assert read_names({"ffff:ff:1f.7": (0x8086, 0x10CA)}, [str(tmp_path / "none")]) == {}
 
 
 @given(st.lists(st.text()), st.sets(st.tuples(st.integers(0, 65535), st.integers(0, 65535))))
-def test_any_text_is_a_database(lines: list[str], wanted: set[tuple[int, int]]) -> None:
+def test_any_pci_ids_can_be_parsed(lines: list[str], wanted: set[tuple[int, int]]) -> None:
     assert set(parse_pci_ids(lines, wanted)) <= wanted
 
 
@@ -312,13 +312,13 @@ IGB = ((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x160), (0x160, 0x0010, 0))
         (configuration((0x100, 0x0001, 0x040)), False),
     ],
 )
-def test_the_capability_is_found_in_the_chain(config: bytes, capable: bool | None) -> None:
+def test_the_capability_in_the_chain(config: bytes, capable: bool | None) -> None:
     assert parse_sriov_capable(config) is capable
 
 
 @given(st.lists(st.integers(64, 1023).map(lambda word: 4 * word)), st.integers(0, 0xFFFF), st.integers(0, 0xFFF))
-def test_a_chain_that_leads_anywhere_ends(offsets: list[int], identifier: int, last: int) -> None:
-    """From one offset to the next one, round in circles, too."""
+def test_any_chain_ends(offsets: list[int], identifier: int, last: int) -> None:
+    """Also with loops."""
     chain = zip([0x100, *offsets], [identifier] * (len(offsets) + 1), [*offsets, last], strict=True)
     assert parse_sriov_capable(configuration(*chain)) in (True, False, None)
 
@@ -329,8 +329,8 @@ def test_any_bytes_are_a_configuration_space(config: bytes) -> None:
     assert parse_sriov_capable(config[:255]) is None
 
 
-def test_capable_of_what_no_driver_shows(tree: Path) -> None:
-    """No driver: sriov_totalvfs is there all the same, unless the firmware allows none; the capability stays."""
+def test_capability_without_driver(tree: Path) -> None:
+    """sriov_totalvfs exists without a driver, unless the firmware allows no VFs; the capability is always there."""
     assert read_tree(tree).sriov_capable is None
     (tree / "config").write_bytes(configuration(*IGB))
     (tree / "modalias").write_text("pci:v000015B3d00001017sv*\n")
@@ -347,14 +347,14 @@ def test_capable_of_what_no_driver_shows(tree: Path) -> None:
     assert read_tree(tree).sriov_capable is False
 
 
-def test_a_virtual_function_has_none_of_its_own(tree: Path) -> None:
+def test_a_virtual_function_has_no_capability(tree: Path) -> None:
     (tree / "physfn").symlink_to("../0000:05:00.1")
     (tree / "config").write_bytes(configuration(*IGB))
     assert read_tree(tree).sriov_capable is False
 
 
-def test_pyudev_reads_the_same_names() -> None:
-    """Of this machine's own devices; where no udevd runs, neither has any."""
+def test_names_agree_with_pyudev() -> None:
+    """For the devices of this machine; without udevd neither has names."""
     pyudev = pytest.importorskip("pyudev", reason="libudev is not installed", exc_type=ImportError)
     wanted = {}
     expected = {}

@@ -1,4 +1,4 @@
-"""IOMMU groups: a captured guest against lspci, members that are no network functions, and groups that vanish."""
+"""IOMMU groups: a captured guest against lspci, members that are no network functions, removed groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def function(address: str, group: int | None, driver: str | None = "ixgbe") -> P
 
 @pytest.fixture
 def group(tmp_path: Path) -> Path:
-    """Group 7: a bridge with its driver, a network function, a device without driver and one that is none of PCI."""
+    """Group 7: a bridge with its driver, a network function, a device without driver and one that is not on PCI."""
     folder = tmp_path / "kernel/iommu_groups/7"
     for name, content in (("0000:00:01.0", "0x060400"), ("0000:01:00.1", "0x030000"), ("acpi:00", None)):
         device = folder / "devices" / name
@@ -32,7 +32,7 @@ def group(tmp_path: Path) -> Path:
     return folder
 
 
-def test_everything_in_the_group_of_a_network_function(group: Path) -> None:
+def test_all_members_of_the_group_of_a_network_function(group: Path) -> None:
     functions = [function("0000:01:00.0", 7, "vfio-pci"), function("0000:09:00.0", None)]
     assert read_iommu(functions, str(group.parents[2])) == (
         (
@@ -50,7 +50,7 @@ def test_everything_in_the_group_of_a_network_function(group: Path) -> None:
     )
 
 
-def test_a_group_that_has_gone_or_lies(group: Path) -> None:
+def test_a_removed_group_and_a_malformed_member(group: Path) -> None:
     functions = [function("0000:01:00.0", 7), function("0000:02:00.0", 9)]
     (group / "devices/0000:01:00.1/class").write_text("elephant")
     (group / "type").unlink()
@@ -61,12 +61,12 @@ def test_a_group_that_has_gone_or_lies(group: Path) -> None:
     assert trouble.detail.endswith("class: 'elephant'")
 
 
-def test_without_an_iommu_there_is_nothing_to_read(tmp_path: Path) -> None:
+def test_nothing_is_read_without_an_iommu(tmp_path: Path) -> None:
     assert read_iommu([function("0000:01:00.0", None)], str(tmp_path)) == ((), None)
 
 
 def test_groups_of_a_captured_guest(capture: Callable[[str], Path]) -> None:
-    """lspci names the group of each function; what else is in the groups was not captured."""
+    """lspci prints the group of each function; other members of the groups were not captured."""
     root = capture("guest")
     functions, _ = read_pci(str(root / "sys"), lambda wanted: {})
     found, trouble = read_iommu(functions, str(root / "sys"))
