@@ -124,7 +124,7 @@ def send_own_frame() -> None:
     ],
     ids=["no port", "down", "another address"],
 )
-def test_a_finding_from_a_kernel_message_comes_and_goes(bridge: Namespace, repair: list[str]) -> None:
+def test_a_finding_from_a_kernel_message_disappears_after_the_repair(bridge: Namespace, repair: list[str]) -> None:
     """The message remains in the kernel log after the repair."""
     snapshot = with_state(Snapshot.empty("here"), "live", "")
 
