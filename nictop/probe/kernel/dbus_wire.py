@@ -12,7 +12,7 @@ import struct
 
 METHOD_CALL, SIGNAL = 1, 4
 NO_REPLY_EXPECTED = 0x1
-PATH, INTERFACE, MEMBER, DESTINATION, SIGNATURE, SENDER = 1, 2, 3, 6, 8, 7
+PATH, INTERFACE, MEMBER, DESTINATION, SIGNATURE = 1, 2, 3, 6, 8
 """Header field codes."""
 FIXED_HEADER_BYTES = 16
 """Header up to its fields: byte order, type, flags, version, body length, serial, length of the fields."""
