@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Fail = Callable[[Exception, str], None]
 
-USER, SYSTEM, STARTED, PROCESSOR = 14 - 3, 15 - 3, 22 - 3, 39 - 3
+STAT_UTIME, STAT_STIME, STAT_STARTTIME, STAT_PROCESSOR = 14 - 3, 15 - 3, 22 - 3, 39 - 3
 """Index after the name of utime, stime, starttime and processor, fields 14, 15, 22 and 39 of proc_pid_stat(5)."""
 
 
@@ -69,11 +69,11 @@ def parse_thread(text: bytes) -> tuple[int, int, int, int]:
     Raises ValueError when columns are missing or garbled, or when the line is truncated.
     """
     words = text.rpartition(b")")[2].split()
-    if len(words) <= PROCESSOR or text[-1:] != b"\n":
+    if len(words) <= STAT_PROCESSOR or text[-1:] != b"\n":
         raise ValueError(f"not a line of a thread: {text[:80]!r}")
     return (
-        parse_number(words[USER]),
-        parse_number(words[SYSTEM]),
-        parse_number(words[PROCESSOR]),
-        parse_number(words[STARTED]),
+        parse_number(words[STAT_UTIME]),
+        parse_number(words[STAT_STIME]),
+        parse_number(words[STAT_PROCESSOR]),
+        parse_number(words[STAT_STARTTIME]),
     )
