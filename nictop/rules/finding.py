@@ -63,7 +63,7 @@ class Finding:
     """Something that is wrong, or worth knowing, with one subject."""
 
     rule: str
-    """Name of the rule's function."""
+    """Name of the rule's function; "" as the function yields it, filled in by `nictop.rules.registry`."""
     severity: Severity
     host: str
     """Name of the watched host."""
@@ -90,6 +90,7 @@ class Skipped:
     """A check that could not be made, or not everywhere."""
 
     rule: str
+    """As that of a finding."""
     host: str
     subject: str
     reason: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from nictop.model.snapshot import Snapshot
@@ -176,7 +176,7 @@ def _asked(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostF
     try:
         for said in say(seen):
             if isinstance(said, Skipped) or (said.host, said.subject) not in hidden:
-                yield said
+                yield replace(said, rule=rule.name)
     except Exception as error:
         name = seen[0].name if len(seen) == 1 else ""
         yield Skipped(rule.name, name, "", f"the rule failed: {type(error).__name__}: {error}")

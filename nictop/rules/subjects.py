@@ -57,7 +57,6 @@ def receive_queues(link: Link) -> int:
 
 
 def about_link(
-    rule: str,
     severity: Severity,
     host: HostFacts,
     link: Link,
@@ -67,11 +66,11 @@ def about_link(
     why: str,
     fixes: tuple[Fix, ...] = (),
 ) -> Finding:
-    return Finding(rule, severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
+    """A finding with a link as its subject. Its `rule` is filled in by the registry."""
+    return Finding("", severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
 
 
 def about_host(
-    rule: str,
     severity: Severity,
     host: HostFacts,
     subject: str,
@@ -81,7 +80,8 @@ def about_host(
     why: str,
     fixes: tuple[Fix, ...] = (),
 ) -> Finding:
-    return Finding(rule, severity, host.name, subject, title, evidence, why, fixes)
+    """A finding with another subject. Its `rule` is filled in by the registry."""
+    return Finding("", severity, host.name, subject, title, evidence, why, fixes)
 
 
 def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:

@@ -108,7 +108,6 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
             share = f"{units.percentage(host.saturated_cpus[found.cpu])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {found.cpu}", share, "/proc/stat"))
         yield about_link(
-            "one_processor_takes_all_interrupts",
             "warning",
             host,
             link,
@@ -146,7 +145,6 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
             continue
         rate = packets(newest(host, link))
         yield about_link(
-            "nothing_spreads_interrupts",
             "warning" if rate >= BUSY else "info",
             host,
             link,
@@ -195,7 +193,6 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
             continue
         doubled = sorted({cpu for cpu in served if served.count(cpu) > 1})
         yield about_link(
-            "irqbalance_doubles_up_queues",
             "info",
             host,
             link,
@@ -239,7 +236,6 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
         if used >= possible:
             continue
         yield about_link(
-            "rss_table_leaves_queues_out",
             "warning",
             host,
             link,
@@ -278,7 +274,6 @@ def more_queues_than_the_load_needs(host: HostFacts) -> Outcomes:
         if len(shares) < MANY_QUEUES or max(one.softirq + one.irq for one in shares) > 0.05:
             continue
         yield about_link(
-            "more_queues_than_the_load_needs",
             "info",
             host,
             link,

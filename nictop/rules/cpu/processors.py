@@ -50,7 +50,6 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
         return
     share = sum(means) / SAMPLES
     yield about_host(
-        "hypervisor_takes_processor_time",
         "critical" if min(means) >= STOLEN_BADLY else "warning",
         host,
         "",
@@ -124,7 +123,6 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
         return
     busy = recent[-1].cpus[full[0]].busy
     yield about_host(
-        "steal_is_not_shown_by_esxi",
         "info",
         host,
         "",
@@ -166,7 +164,6 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
             continue
         machine = thread.machine or "a virtual machine"
         yield about_host(
-            "vhost_thread_is_saturated",
             "warning",
             host,
             thread.name,
@@ -226,7 +223,6 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
     cpu = min(slow)
     now, most = settings.frequencies[cpu]
     yield about_host(
-        "clock_is_held_back",
         "info",
         host,
         "",

@@ -70,7 +70,6 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
             evidence.append(Evidence(link.name, units.packets_per_second(rate), "RTM_GETSTATS"))
     several = len(busy) > 1
     yield about_host(
-        "processor_is_saturated_by_softirq",
         "warning",
         host,
         f"CPU {format_cpu_list(busy)}" if several else f"CPU {worst}",
@@ -127,7 +126,6 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
         evidence.append(Evidence("netdev_max_backlog", str(now), "sysctl net.core.netdev_max_backlog"))
     larger = min(2 * (now or 1000), MOST_BACKLOG)
     yield about_host(
-        "backlog_drops_packets",
         "warning",
         host,
         f"CPU {worst}",
@@ -162,7 +160,6 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     if budget is not None:
         evidence.append(Evidence("netdev_budget", f"{budget} packets, {time or '?'} µs", "sysctl net.core"))
     yield about_host(
-        "softirq_budget_runs_out",
         "warning" if total >= 100 else "info",
         host,
         f"CPU {worst}",
@@ -225,7 +222,6 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
                 note = "Not always the maximum: a ring that does not fit the caches costs more than it saves."
                 fixes = ethtool_fixes(host, link, ["-G", "rx", str(larger)], note=note)
         yield about_link(
-            "receive_ring_overflows",
             "warning",
             host,
             link,

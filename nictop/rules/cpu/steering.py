@@ -104,7 +104,6 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
         yield about_link(
-            "single_queue_without_rps",
             "info" if hot is None else "warning",
             host,
             link,
@@ -136,7 +135,6 @@ def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
         if len(steered) < 2:
             continue
         yield about_link(
-            "rps_repeats_what_rss_does",
             "info",
             host,
             link,
@@ -178,7 +176,6 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
             commands.append(f"echo {mask} > {word(f'/sys/class/net/{link.name}/queues/tx-{number}/xps_cpus')}")
         undo = tuple(f"echo 0 > {line.rpartition(' > ')[2]}" for line in commands)
         yield about_link(
-            "transmit_queues_have_no_processors",
             "info",
             host,
             link,

@@ -45,7 +45,6 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
         yield about_link(
-            "carrier_flaps",
             "warning",
             host,
             link,
@@ -75,7 +74,6 @@ def address_is_a_duplicate(host: HostFacts) -> Outcomes:
         configured = any(one.scope == "global" for one in failed)
         address = f"{first.address}/{first.prefix_length}"
         yield about_link(
-            "address_is_a_duplicate",
             "critical" if configured else "warning",
             host,
             link,
@@ -145,7 +143,6 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
         if has_address(link):
             evidence.append(address_evidence(link))
         yield about_link(
-            "configured_link_is_down",
             "warning",
             host,
             link,

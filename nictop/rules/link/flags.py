@@ -47,7 +47,6 @@ def arp_is_off(host: HostFacts) -> Outcomes:
         if not link.flags & IFF_NOARP or link.kind in WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
             continue
         yield about_link(
-            "arp_is_off",
             "critical",
             host,
             link,
@@ -74,7 +73,6 @@ def multicast_is_off(host: HostFacts) -> Outcomes:
         if link.flags & IFF_MULTICAST or link.kind in WITHOUT_ARP:
             continue
         yield about_link(
-            "multicast_is_off",
             "warning",
             host,
             link,

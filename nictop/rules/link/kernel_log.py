@@ -91,7 +91,6 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
             continue
         fresh = messages[-1].time >= host.inventory.time - NOW
         yield about_link(
-            "transmit_queue_timed_out",
             "critical" if fresh else "warning",
             host,
             link,
@@ -148,7 +147,6 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
     if not messages or has_room(host, "connections"):
         return
     yield about_host(
-        "connection_table_overflows",
         "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
         host,
         "",
@@ -193,7 +191,6 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     family = _families(messages[-1].text)[0]
     number = "ip -6 neigh | wc -l" if family == "ipv6" else "ip -4 neigh | wc -l"
     yield about_host(
-        "neighbour_table_overflows",
         "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
         host,
         "",
@@ -235,7 +232,6 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
     for name, messages in found.items():
         link = host.links_by_name[name]
         yield about_link(
-            "own_frames_come_back",
             "warning",
             host,
             link,

@@ -40,7 +40,6 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
                 continue
             done.add((host.name, link.ifindex))
             yield about_link(
-                "mtu_differs_in_one_subnet",
                 "warning",
                 host,
                 link,

@@ -48,7 +48,6 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
             continue
         values = [part for short in off for part in (short, "on")]
         yield about_link(
-            "offloads_are_off",
             "warning",
             host,
             link,

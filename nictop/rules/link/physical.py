@@ -43,7 +43,6 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
         if settings.autonegotiation is not None:
             evidence.append(Evidence("autonegotiation", _switch(settings.autonegotiation), f"ethtool {link.name}"))
         yield about_link(
-            "duplex_is_half",
             "warning",
             host,
             link,
@@ -82,7 +81,6 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
             continue
         limited = settings.advertised and max(map(mode_speed, settings.advertised)) < fastest
         yield about_link(
-            "speed_is_below_what_both_ends_can",
             "warning",
             host,
             link,
@@ -139,7 +137,6 @@ def autonegotiation_is_off(host: HostFacts) -> Outcomes:
         if not settings.speed or settings.speed > 100 or not any("000baseT/" in mode for mode in settings.supported):
             continue
         yield about_link(
-            "autonegotiation_is_off",
             "warning",
             host,
             link,
@@ -174,7 +171,6 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
         if rate < 0.1:
             continue
         yield about_link(
-            "frames_arrive_damaged",
             "warning",
             host,
             link,
@@ -222,7 +218,6 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         if len(totals) <= MISSED or totals[MISSED] or totals[FIFO] or link_driver(link) in ("vmxnet3", "virtio_net"):
             continue
         yield about_link(
-            "drops_are_no_loss",
             "info",
             host,
             link,
@@ -274,7 +269,6 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
             value = f"receive {_switch(pause.rx)}, transmit {_switch(pause.tx)}"
             evidence.append(Evidence("flow control", value, f"ethtool -a {link.name}"))
         yield about_link(
-            "flow_control_holds_it_back",
             "info",
             host,
             link,

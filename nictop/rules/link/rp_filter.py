@@ -78,7 +78,6 @@ def _dropping(host: HostFacts, link: Link, rp_filter: int, dropped: list[SubnetR
     severity: Severity = "critical" if not first.narrower else "warning" if count else "info"
     sources = {one.source for one in dropped}
     return about_link(
-        "rp_filter_drops_its_subnet",
         severity,
         host,
         link,

@@ -17,6 +17,7 @@ from nictop.rules.fixes.source_routing import ARP_FILTER, parsed_address, source
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
 MAX_SHOWN = 4
@@ -76,7 +77,7 @@ def _by_addresses(host: HostFacts) -> Outcomes:
     for one, other, _, _ in _overlaps(host, "ipv4"):
         if host.inventory.settings.policy_rules:
             why = "not recorded: the routes from its addresses, which policy rules decide"
-            yield Skipped("two_links_in_one_subnet", host.name, other.name, why, "not_watched")
+            yield Skipped("", host.name, other.name, why, "not_watched")
         else:
             yield _overlap(host, one, other)
 
@@ -153,19 +154,17 @@ def _leaves_by_another(host: HostFacts, link: Link, partner: Link, routes: list[
         )
         for route in routes[:MAX_SHOWN]
     ]
-    return Finding(
-        rule="two_links_in_one_subnet",
-        severity="warning",
-        host=host.name,
-        subject=link.name,
-        title=f"shares a subnet with {by.name}, by which its traffic leaves"
+    return about_link(
+        "warning",
+        host,
+        link,
+        f"shares a subnet with {by.name}, by which its traffic leaves"
         if by is not None
         else f"shares a subnet with {partner.name}, and has no route to it",
         evidence=(*_addresses(link, by or partner), *shown),
         why="Packets to this NIC are answered by the other one, and measurements show the wrong NIC. arp_filter alone "
         "does not change which way they leave.",
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
-        ifindex=link.ifindex,
     )
 
 
@@ -175,12 +174,11 @@ def _link_of(host: HostFacts, route: SubnetRoute) -> str:
 
 
 def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
-    return Finding(
-        rule="two_links_in_one_subnet",
-        severity="info",
-        host=host.name,
-        subject=link.name,
-        title=f"answers ARP requests for the address of {other.name}, too",
+    return about_link(
+        "info",
+        host,
+        link,
+        f"answers ARP requests for the address of {other.name}, too",
         evidence=(
             *_addresses(link, other),
             Evidence("arp_filter, arp_ignore", "0, 0", f"sysctl net.ipv4.conf.{link.name}.arp_filter"),
@@ -188,23 +186,20 @@ def _answers_arp(host: HostFacts, link: Link, other: Link) -> Finding:
         why="Packets leave by the right NIC, but those to the other one's address may arrive at this one, where both "
         "are in one Ethernet segment.",
         fixes=sysctl_fixes(host, ARP_FILTER, 1),
-        ifindex=link.ifindex,
     )
 
 
 def _overlap(host: HostFacts, one: Link, other: Link) -> Finding:
     first, second = sorted((one, other), key=lambda link: link.ifindex)
     spans = [{subnet(each.address, each.prefix_length) for each in global_addresses(link)} for link in (first, second)]
-    return Finding(
-        rule="two_links_in_one_subnet",
-        severity="warning",
-        host=host.name,
-        subject=second.name,
-        title=f"is in the same subnet as {first.name}: one of them carries it all"
+    return about_link(
+        "warning",
+        host,
+        second,
+        f"is in the same subnet as {first.name}: one of them carries it all"
         if spans[0] & spans[1]
         else f"has a subnet that overlaps that of {first.name}",
         evidence=tuple(_addresses(first, second)),
         why="Answers leave by the other NIC than the question came in, and measurements show the wrong NIC.",
         fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
-        ifindex=second.ifindex,
     )

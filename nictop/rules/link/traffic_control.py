@@ -45,7 +45,6 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
             continue
         first = max(acting, key=_weight)
         yield about_link(
-            "traffic_control_holds_back",
             "warning" if any(one.limits_all for one in acting) else "info",
             host,
             link,

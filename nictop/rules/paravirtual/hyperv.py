@@ -58,7 +58,6 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
             ),
         }
         yield about_link(
-            "hyperv_nic_has_no_virtual_function",
             "info",
             host,
             link,
@@ -98,7 +97,6 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
         evidence += [Evidence("kernel", text, "/dev/kmsg") for text in switched[-1:]]
         up = command("ip", "link", "set", "dev", function.name, "up")
         yield about_link(
-            "traffic_avoids_the_virtual_function",
             "warning",
             host,
             link,
@@ -139,7 +137,6 @@ def hyperv_channels_share_one_processor(host: HostFacts) -> Outcomes:
         elif link.device is not None:
             fixes.append(_spread(host, link))
         yield about_link(
-            "hyperv_channels_share_one_processor",
             "warning",
             host,
             link,
@@ -180,7 +177,6 @@ def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
             else ()
         )
         yield about_link(
-            "hyperv_ring_is_full",
             "warning",
             host,
             link,
@@ -210,7 +206,6 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
         spread = ", ".join(link.ethtool.udp_hash or ())
         change, undo = (command("ethtool", "-N", link.name, "rx-flow-hash", "udp4", bits) for bits in ("sd", "sdfn"))
         yield about_link(
-            "fragmented_udp_is_torn_apart",
             "info",
             host,
             link,

@@ -42,7 +42,6 @@ def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
             Evidence("online CPUs", str(host.online_cpus), "/sys/devices/system/cpu/online"),
         )
         yield about_link(
-            "multiqueue_is_not_used",
             "warning" if channels.combined == 1 else "info",
             host,
             link,
@@ -79,7 +78,6 @@ def hypervisor_offers_one_queue(host: HostFacts) -> Outcomes:
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
         queues = min(host.online_cpus, 8)
         yield about_link(
-            "hypervisor_offers_one_queue",
             "info" if hot is None else "warning",
             host,
             link,
@@ -104,7 +102,6 @@ def more_queues_than_processors(host: HostFacts) -> Outcomes:
         if combined is None or not is_used(link) or not 0 < host.online_cpus < combined:
             continue
         yield about_link(
-            "more_queues_than_processors",
             "info",
             host,
             link,
@@ -138,7 +135,6 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
             continue
         part = EMULATED.get(driver, "Intel 82574L")
         yield about_link(
-            "nic_is_emulated",
             "warning",
             host,
             link,
@@ -213,7 +209,6 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
             seen = Evidence("primary", "none", "RTM_GETLINK: IFLA_MASTER")
         up = (Fix("here", "switch the virtual function on", _up(primaries)),) if primaries else ()
         yield about_link(
-            "standby_runs_without_primary",
             "warning",
             host,
             master,

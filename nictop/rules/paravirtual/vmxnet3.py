@@ -41,7 +41,6 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
             continue
         rings = link.ethtool.rings
         yield about_link(
-            "vmxnet3_receive_ring_runs_dry",
             severity,
             host,
             link,
@@ -53,7 +52,7 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
             if rings is not None and rings.rx and rings.max_rx and rings.rx < rings.max_rx
             else (Fix("esxi", "give the guest processors", (), note="The ring is as large as it can be."),),
         )
-    yield from not_watched(host, "vmxnet3_receive_ring_runs_dry")
+    yield from _not_watched(host)
 
 
 @host_rule(
@@ -77,7 +76,6 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
         seen = tuple(counted(link, one) for one in (full, dropped) if one is not None)
         rings = link.ethtool.rings
         yield about_link(
-            "vmxnet3_transmit_ring_is_full",
             severity,
             host,
             link,
@@ -89,7 +87,7 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
             if rings is not None and rings.tx and rings.max_tx and rings.tx < rings.max_tx
             else (Fix("esxi", "look at the uplink", ("esxtop",), note="n: network view, %DRPTX of the port."),),
         )
-    yield from not_watched(host, "vmxnet3_transmit_ring_is_full")
+    yield from _not_watched(host)
 
 
 @host_rule(
@@ -111,7 +109,6 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
         if not (counter.rate or 0.0) > 0 and not (counter.rate is None and counter.total >= LEAST_TOTAL):
             continue
         yield about_link(
-            "vmxnet3_finds_no_memory",
             "warning" if counter.rate else "info",
             host,
             link,
@@ -123,7 +120,7 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
                 Fix("esxi", "give the guest memory, and see that none is ballooned", (), note="esxtop, m: MCTLSZ."),
             ),
         )
-    yield from not_watched(host, "vmxnet3_finds_no_memory")
+    yield from _not_watched(host)
 
 
 @host_rule("vmxnet3", "warning", uses=("ethtool.channels", "ethtool.driver", "platform.online_cpus"))
@@ -155,7 +152,6 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
         reload = ("modprobe -r vmxnet3 && modprobe vmxnet3",)
         yield about_link(
-            "vmxnet3_has_one_queue",
             "info" if hot is None else "warning",
             host,
             link,
@@ -216,9 +212,9 @@ def ring_evidence(link: Link, direction: str) -> tuple[Evidence, ...]:
     return (Evidence(what, f"{now} of {most}" if most else str(now), f"ethtool -g {link.name}"),)
 
 
-def not_watched(host: HostFacts, rule: str) -> Outcomes:
+def _not_watched(host: HostFacts) -> Outcomes:
     """Links whose driver counters only have totals: what goes on now nobody knows."""
     counters = host.snapshot.counters
     for link in vmxnet3_links(host):
         if counters is None or link.ifindex not in counters.driver:
-            yield Skipped(rule, host.name, link.name, "not watched: driver counters", "not_watched")
+            yield Skipped("", host.name, link.name, "not watched: driver counters", "not_watched")

@@ -9,10 +9,11 @@ from typing import Final
 
 from nictop.model.facts.hardware import ids_words, pci_name
 from nictop.probe.records import Link, PciFunction
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_host
 from nictop.rules.vf.facts import DEVICES, function_messages, message_source
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -45,19 +46,18 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
     for function in host.snapshot.pci:
         if not _lacks_driver(host, function):
             continue
-        yield Finding(
-            "function_has_no_driver",
+        yield about_host(
             "critical",
-            host.name,
+            host,
             function.address,
             f"has no driver: {pci_name(function)}",
-            (
+            evidence=(
                 Evidence("driver", "none", f"{DEVICES}/{function.address}/driver"),
                 Evidence("ids", ids_words(function), f"{DEVICES}/{function.address}/vendor, device"),
                 Evidence("kernel", host.snapshot.hello.kernel if host.snapshot.hello else "", "uname -r"),
             ),
-            "Without a driver the NIC does not exist for the system: no interface, no address, no traffic.",
-            _driver_fixes(host, function),
+            why="Without a driver the NIC does not exist for the system: no interface, no address, no traffic.",
+            fixes=_driver_fixes(host, function),
         )
 
 
@@ -129,16 +129,15 @@ def firmware_was_not_loaded(host: HostFacts) -> Outcomes:
         reduced = any("DDP package" in one.text for one in messages) and any(map(_has_one_queue, links))
         if links and not reduced:
             continue
-        yield Finding(
-            "firmware_was_not_loaded",
+        yield about_host(
             "warning" if links else "critical",
-            host.name,
+            host,
             address,
             "runs in safe mode, without its firmware package" if links else "did not start: its firmware is missing",
-            (Evidence("message", messages[-1].text, message_source(host, messages[-1])),),
-            "A NIC of this kind loads part of its software from /lib/firmware. Without it the driver gives up, or "
+            evidence=(Evidence("message", messages[-1].text, message_source(host, messages[-1])),),
+            why="A NIC of this kind loads part of its software from /lib/firmware. Without it the driver gives up, or "
             "offers one queue and no SR-IOV.",
-            (_firmware_fix(host, function),),
+            fixes=(_firmware_fix(host, function),),
         )
 
 

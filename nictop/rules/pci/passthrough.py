@@ -11,10 +11,11 @@ from typing import Final
 
 from nictop.model.devices.tree import ON_A_LOWER_LINK
 from nictop.probe.records import IommuGroup, Link, PciFunction
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import DEVICES, PREPARED
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -46,19 +47,18 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
     line = host.inventory.settings.command_line or ""
     asked = [one for one in line.split() if one in PREPARED]
     shown = ", ".join(wanted[:4]) + (f" and {len(wanted) - 4} more" if len(wanted) > 4 else "")
-    yield Finding(
-        "iommu_is_off",
+    yield about_host(
         "critical",
-        host.name,
+        host,
         "",
         "has no IOMMU in use: no NIC can be passed to a guest",
-        (
+        evidence=(
             Evidence("IOMMU groups", "0", "/sys/kernel/iommu_groups"),
             Evidence("kernel was asked for it", ", ".join(asked) or "no", "/proc/cmdline"),
             Evidence("meant for guests", shown, DEVICES),
         ),
-        "vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
-        (
+        why="vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
+        fixes=(
             Fix(
                 "firmware", "switch on VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the set-up of the BIOS."
             ),
@@ -109,20 +109,19 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
         if function.driver not in VFIO_DRIVERS or function.enabled is not False or function.physical_function:
             continue
         path = f"{DEVICES}/{function.address}"
-        yield Finding(
-            "function_is_reserved_for_passthrough",
+        yield about_host(
             "info",
-            host.name,
+            host,
             function.address,
             f"is kept by {function.driver}, and nobody uses it",
-            (
+            evidence=(
                 Evidence("driver", function.driver or "", f"{path}/driver"),
                 Evidence("driver_override", function.driver_override or "none", f"{path}/driver_override"),
                 Evidence("enabled", "no", f"{path}/enable"),
             ),
-            "That is right for a NIC that waits for its guest. If it was left over from one, this system gets its "
+            why="That is right for a NIC that waits for its guest. If it was left over from one, this system gets its "
             "interface back when the function is given to its own driver.",
-            (_release_fix(host, function),),
+            fixes=(_release_fix(host, function),),
         )
 
 
@@ -166,19 +165,18 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
         if not wanted or not others:
             continue
         names = [f"{address} ({driver})" for address, driver in others]
-        yield Finding(
-            "iommu_group_is_shared",
+        yield about_host(
             "critical",
-            host.name,
+            host,
             wanted[0].address,
             f"cannot be passed on: IOMMU group {group.number} has other users",
-            (
+            evidence=(
                 Evidence("group", str(group.number), f"{DEVICES}/{wanted[0].address}/iommu_group"),
                 Evidence("other members", ", ".join(names), f"/sys/kernel/iommu_groups/{group.number}/devices"),
             ),
-            "The devices of one group could reach each other's memory, so that they go to one guest together or not at "
-            "all.",
-            _group_fixes(host, others),
+            why="The devices of one group could reach each other's memory, so that they go to one guest together or "
+            "not at all.",
+            fixes=_group_fixes(host, others),
         )
 
 
@@ -237,19 +235,18 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
         if function is None:
             continue
         path = f"{DEVICES}/{function.address}/driver_override"
-        yield Finding(
-            "reserved_function_carries_this_session",
+        yield about_link(
             "critical",
-            host.name,
-            link.name,
+            host,
+            link,
             "is about to be taken away, and you reach this host over it",
-            (
+            evidence=(
                 Evidence("driver_override", function.driver_override or "", path),
                 Evidence("driver", function.driver or "none", f"{DEVICES}/{function.address}/driver"),
                 Evidence("carries", "the default route or this session", "ip route; SSH_CONNECTION"),
             ),
-            "When the function is bound to the reserved driver, the interface is gone, with addresses and routes.",
-            (
+            why="When the function is bound to the reserved driver, the interface is gone, with addresses and routes.",
+            fixes=(
                 Fix(
                     "here",
                     "take the mark back",
@@ -259,7 +256,6 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
                     f"If driverctl made it: driverctl unset-override {word(function.address)}",
                 ),
             ),
-            link.ifindex,
         )
 
 

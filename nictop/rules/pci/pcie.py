@@ -21,6 +21,7 @@ from nictop.rules.fixes.hypervisors import has_linux_below
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import function_messages, is_up
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -54,20 +55,19 @@ def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
         if speed is None and width is None:
             continue
         able = PcieLink(speed or now.speed, int(width) if width else now.width, None, None)
-        yield Finding(
-            "pcie_link_is_below_its_ability",
+        yield about_host(
             _severity(host, function),
-            host.name,
+            host,
             function.address,
             f"PCIe link runs at {_words(now)}, its slot and card can {_words(able)}",
-            (
+            evidence=(
                 Evidence("link", _words(now), f"/sys/bus/pci/devices/{function.address}/current_link_*"),
                 Evidence("card", _most(now), f"/sys/bus/pci/devices/{function.address}/max_link_*"),
                 Evidence("slot", _most(above), f"/sys/bus/pci/devices/{function.parent}/max_link_*"),
             ),
-            "Both sides agreed on less than they can when the machine started: a contact, a riser, or a setting "
+            why="Both sides agreed on less than they can when the machine started: a contact, a riser, or a setting "
             "of the BIOS. Lanes that failed once may fail again.",
-            (
+            fixes=(
                 Fix(
                     "firmware",
                     "seat the card anew, try another slot",
@@ -154,20 +154,19 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
             capacity, what, where = float(said[1]), said[2], said[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
             continue
-        yield Finding(
-            "pcie_bandwidth_is_below_the_port",
+        yield about_host(
             "warning",
-            host.name,
+            host,
             function.address,
             f"has {capacity:.3g} Gb/s of PCIe for a port of {link_speed(speed)}",
-            (
+            evidence=(
                 Evidence(
                     "PCIe link", f"{what} = {capacity:.3g} Gb/s", f"{where}: current_link_speed, current_link_width"
                 ),
                 Evidence("port", link_speed(speed), f"ethtool {host.links_of_function[function.address][0].name}"),
             ),
-            "More than the PCIe link carries can never reach memory: the NIC drops it or slows the sender down.",
-            (
+            why="More than the PCIe link carries can never reach memory: the NIC drops it or slows the sender down.",
+            fixes=(
                 Fix(
                     "firmware",
                     "use a slot with more lanes or a newer generation",
@@ -236,20 +235,20 @@ def _far_interrupts(
     undo = moves_back(host, link, places)
     runs = host.inventory.services.irqbalance is not None
     note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
-    return Finding(
-        "interrupts_are_on_another_numa_node",
+    return about_link(
         "warning",
-        host.name,
-        link.name,
+        host,
+        link,
         f"sits on NUMA node {node}, all its interrupts go to other nodes",
-        (
+        evidence=(
             Evidence("NUMA node", f"{node}: CPUs {format_cpu_list(local)}", f"/sys/bus/pci/devices/{link.pci_address}"),
             Evidence("interrupts", f"CPUs {format_cpu_list(cpus)}", "/proc/irq/*/effective_affinity_list"),
             Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
         ),
-        "Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
-        (Fix("here", "move the interrupts to the NIC's own node", moves(places), False, undo, note),) if places else (),
-        link.ifindex,
+        why="Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
+        fixes=(Fix("here", "move the interrupts to the NIC's own node", moves(places), False, undo, note),)
+        if places
+        else (),
     )
 
 
@@ -272,19 +271,17 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
         queues = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
         if queues <= 1 or vectors >= queues:
             continue
-        yield Finding(
-            "queues_share_interrupts",
+        yield about_link(
             "info",
-            host.name,
-            links[0].name,
+            host,
+            links[0],
             f"has {queues} queues but only {vectors} interrupt{'s' if vectors > 1 else ''}",
-            (
+            evidence=(
                 Evidence("queues", str(queues), f"ethtool -l {links[0].name}"),
                 Evidence("interrupts", str(vectors), f"/sys/bus/pci/devices/{address}/msi_irqs"),
             ),
-            "Queues that share an interrupt are served by one processor, one after the other.",
-            _vector_fixes(host, links[0], vectors),
-            links[0].ifindex,
+            why="Queues that share an interrupt are served by one processor, one after the other.",
+            fixes=_vector_fixes(host, links[0], vectors),
         )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from nictop.probe.records import PciFunction
-from nictop.rules.finding import Evidence, Finding, Fix, Skipped
+from nictop.rules.finding import Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.host import HostFacts
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_host
 from nictop.rules.vf.facts import DEVICES, PREPARED, function_messages, is_up, is_used, message_source
 from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
@@ -45,21 +46,20 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
         if function.sriov_capable is not True:
             if function.sriov_capable is None and asked:
                 why = f"needs root: {DEVICES}/{function.address}/config"
-                yield Skipped("no_virtual_functions_offered", host.name, function.address, why, "rights")
+                yield Skipped("", host.name, function.address, why, "rights")
             continue
-        yield Finding(
-            "no_virtual_functions_offered",
+        yield about_host(
             "warning" if asked else "info",
-            host.name,
+            host,
             function.address,
             "can do SR-IOV, but offers no virtual functions",
-            (
+            evidence=(
                 Evidence("SR-IOV capability", "present", f"lspci -vvv -s {function.address}"),
                 Evidence("VFs offered", "none", f"{DEVICES}/{function.address}/sriov_totalvfs"),
                 *(one.evidence for one in asked),
             ),
-            "How many virtual functions there can be is fixed by the firmware of the machine and of the NIC.",
-            _firmware_fixes(function, max((one.count for one in asked), default=8)),
+            why="How many virtual functions there can be is fixed by the firmware of the machine and of the NIC.",
+            fixes=_firmware_fixes(function, max((one.count for one in asked), default=8)),
         )
 
 
@@ -96,18 +96,17 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
         asked = [one for one in wishes.of(function) if one.count > total]
         if not asked or not total:
             continue
-        yield Finding(
-            "more_virtual_functions_asked_than_offered",
+        yield about_host(
             "warning",
-            host.name,
+            host,
             function.address,
             f"is asked for {asked[0].count} virtual functions, it can have {total}",
-            (
+            evidence=(
                 Evidence("VFs offered", str(total), f"{DEVICES}/{function.address}/sriov_totalvfs"),
                 *(one.evidence for one in asked),
             ),
-            "The kernel refuses the whole request; it does not make as many as it can.",
-            (
+            why="The kernel refuses the whole request; it does not make as many as it can.",
+            fixes=(
                 Fix("here", f"ask for {total} or less", (), True, (), f"In {asked[0].where}."),
                 *_firmware_fixes(function, asked[0].count),
             ),
@@ -157,16 +156,15 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
         if not any(one.startswith("pci=") and "realloc" in one for one in line.split()):
             note = "Added to the kernel's command line it lets Linux give the addresses out anew. Then reboot."
             fixes.append(Fix("here", "or start the kernel with pci=realloc", (), True, (), note))
-        yield Finding(
-            "no_address_space_for_virtual_functions",
+        yield about_host(
             "critical",
-            host.name,
+            host,
             address,
             "cannot make virtual functions: the BIOS left no room for them",
-            (Evidence("message", messages[-1].text, message_source(host, messages[-1])),),
-            "Every virtual function needs addresses of its own behind the PCI bridge above the NIC, and the firmware "
-            "deals them out before Linux starts.",
-            tuple(fixes),
+            evidence=(Evidence("message", messages[-1].text, message_source(host, messages[-1])),),
+            why="Every virtual function needs addresses of its own behind the PCI bridge above the NIC, and the "
+            "firmware deals them out before Linux starts.",
+            fixes=tuple(fixes),
         )
 
 
@@ -193,20 +191,19 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
         asked, sriov = wishes.of(function), function.sriov
         if sriov is None or not asked or any(one.count in (sriov.num_vfs, 0) for one in asked):
             continue
-        yield Finding(
-            "virtual_functions_were_not_made",
+        yield about_host(
             "warning",
-            host.name,
+            host,
             function.address,
             f"has {sriov.num_vfs or 'no'} virtual functions, {asked[0].count} are configured",
-            (
+            evidence=(
                 Evidence("VFs now", str(sriov.num_vfs), f"{DEVICES}/{function.address}/sriov_numvfs"),
                 *(one.evidence for one in asked),
                 *_bnxt_evidence(host, function),
             ),
-            "Guests that were given the missing ones do not start; after the next boot the number is another one than "
-            "now.",
-            (_count_fix(host, function, asked[0]),),
+            why="Guests that were given the missing ones do not start; after the next boot the number is another one "
+            "than now.",
+            fixes=(_count_fix(host, function, asked[0]),),
         )
 
 
@@ -251,21 +248,20 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
         if wishes.cover(function):
             continue
         number = function.sriov.num_vfs if function.sriov is not None else 0
-        yield Finding(
-            "virtual_functions_are_not_persistent",
+        yield about_host(
             "warning",
-            host.name,
+            host,
             function.address,
             f"loses its {number} virtual function{'s' if number > 1 else ''} at the next reboot",
-            (
+            evidence=(
                 Evidence("VFs now", str(number), f"{DEVICES}/{function.address}/sriov_numvfs"),
                 Evidence(
                     "asked for by", "nothing that nictop knows", "NetworkManager, /etc/systemd, /etc/udev, /etc/netplan"
                 ),
             ),
-            "What was written to sriov_numvfs by hand is forgotten; guests that have these functions do not start "
+            why="What was written to sriov_numvfs by hand is forgotten; guests that have these functions do not start "
             "after a reboot.",
-            _persistent_fixes(host, function, number),
+            fixes=_persistent_fixes(host, function, number),
         )
 
 

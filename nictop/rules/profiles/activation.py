@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG
 from nictop.probe.records import Link, ManagedDevice, Profile
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.fixes.profiles import (
     ADDRESS,
@@ -20,6 +20,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_nic, managed_nics, state_evidence
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
@@ -64,16 +65,14 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         said = _dhcp_state(link, device)
         if said is None:
             continue
-        yield Finding(
-            rule="dhcp_never_answered",
-            severity=said[0],
-            host=host.name,
-            subject=link.name,
-            title=said[1],
+        yield about_link(
+            said[0],
+            host,
+            link,
+            said[1],
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
             why=f"Without an address nothing but IPv6 on the link works. {CHECKS}",
             fixes=_static(host, link, profile),
-            ifindex=link.ifindex,
         )
     yield from _networkd_waits(host)
 
@@ -119,12 +118,11 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
         if not asks or link.carrier is not True:
             continue
         file = state.network_file or entries[0].file
-        yield Finding(
-            rule="dhcp_never_answered",
-            severity="warning" if has_address(link) else "critical",
-            host=host.name,
-            subject=link.name,
-            title="waits for DHCP to answer",
+        yield about_link(
+            "warning" if has_address(link) else "critical",
+            host,
+            link,
+            "waits for DHCP to answer",
             evidence=(
                 Evidence(
                     "state", f"{state.setup_state}, {state.operational_state}", f"networkctl status {word(link.name)}"
@@ -137,7 +135,6 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
                 Fix("here", "give it a static address", (), True, note=f"Put it in {entries[0].file} instead of DHCP."),
                 Fix("here", "ask once more", (command("networkctl", "reconfigure", link.name),)),
             ),
-            ifindex=link.ifindex,
         )
 
 
@@ -167,19 +164,17 @@ def profile_failed(host: HostFacts) -> Outcomes:
         if profile is None or (device.state == DISCONNECTED and (profile.ipv4.method == "auto" or has_address(link))):
             continue
         lines = [command("journalctl", "-b", "-u", "NetworkManager", "--grep", link.name, "-n", "50")]
-        yield Finding(
-            rule="profile_failed",
-            severity="critical",
-            host=host.name,
-            subject=link.name,
-            title=f"could not be set up by {shown(profile.id)}",
+        yield about_link(
+            "critical",
+            host,
+            link,
+            f"could not be set up by {shown(profile.id)}",
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
             why="The NIC lacks what its profile sets. NetworkManager's journal names the step that failed.",
             fixes=(
                 Fix("here", "see what failed", tuple(lines)),
                 Fix("here", "try again", (command("nmcli", "con", "up", *profile_words(host, profile)),)),
             ),
-            ifindex=link.ifindex,
         )
 
 
@@ -200,12 +195,11 @@ def networkd_failed(host: HostFacts) -> Outcomes:
             continue
         netplan = "netplan-" in (state.network_file or "")
         again = "netplan apply" if netplan else command("networkctl", "reconfigure", link.name)
-        yield Finding(
-            rule="networkd_failed",
-            severity="critical",
-            host=host.name,
-            subject=link.name,
-            title="could not be set up by systemd-networkd",
+        yield about_link(
+            "critical",
+            host,
+            link,
+            "could not be set up by systemd-networkd",
             evidence=(
                 Evidence("setup state", "failed", f"/run/systemd/netif/links/{ifindex}"),
                 Evidence("file", state.network_file or "none", "networkctl"),
@@ -220,5 +214,4 @@ def networkd_failed(host: HostFacts) -> Outcomes:
                 ),
                 Fix("here", "try again after the file was corrected", (again,)),
             ),
-            ifindex=ifindex,
         )

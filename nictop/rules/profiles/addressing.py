@@ -11,6 +11,7 @@ from nictop.rules.fixes.profiles import global_addresses, modify
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
 MAIN = 254
@@ -67,12 +68,11 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         off = modify(host, active, "connection.autoconnect", "no")
         on = modify(host, active, "connection.autoconnect", "yes")
         fixes.append(Fix("here", "let its profile not come up by itself", (off,), True, (on,)))
-    return Finding(
-        rule="address_on_a_lower_link",
-        severity="critical",
-        host=host.name,
-        subject=link.name,
-        title=f"has an address of its own, below {master.name}",
+    return about_link(
+        "critical",
+        host,
+        link,
+        f"has an address of its own, below {master.name}",
         evidence=(
             Evidence("addresses", ", ".join(written), "ip address"),
             Evidence("below", f"{master.name} ({link_driver(master) or master.kind})", "ip link"),
@@ -84,7 +84,6 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         ),
         why=f"What is sent to this address arrives on {master.name}, which does not have it.",
         fixes=tuple(fixes),
-        ifindex=link.ifindex,
     )
 
 
@@ -113,19 +112,17 @@ def second_default_route(host: HostFacts) -> Outcomes:
         chosen = profile is not None and profile.ipv4.route_metric is None and route.metric - best.metric < CLOSE
         if link.ifindex == first.ifindex or not (equal or chosen):
             continue
-        yield Finding(
-            rule="second_default_route",
-            severity="warning" if equal else "info",
-            host=host.name,
-            subject=link.name,
-            title=f"has a second default route beside {first.name}",
+        yield about_link(
+            "warning" if equal else "info",
+            host,
+            link,
+            f"has a second default route beside {first.name}",
             evidence=(
                 Evidence(f"default route by {first.name}", _route(best), "ip route"),
                 Evidence(f"default route by {link.name}", _route(route), "ip route"),
             ),
             why="Which one is used depends on the order in which the NICs come up, and so does where answers leave.",
             fixes=tuple(_without_default_route(host, link, route, profile)),
-            ifindex=link.ifindex,
         )
 
 

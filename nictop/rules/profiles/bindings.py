@@ -21,6 +21,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_host, about_link
 
 FAMILY: Family = "profiles and names"
 
@@ -50,12 +51,11 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
         off = [modify(host, one, "connection.autoconnect", "no") for one in others]
         on = [modify(host, one, "connection.autoconnect", "yes") for one in others]
         gone = [command("nmcli", "con", "delete", *profile_words(host, one)) for one in others]
-        yield Finding(
-            rule="two_profiles_compete",
-            severity="warning",
-            host=host.name,
-            subject=link.name,
-            title=f"is wanted by {shown(rivals[0].id)} and {shown(rivals[1].id)}: the last used wins",
+        yield about_link(
+            "warning",
+            host,
+            link,
+            f"is wanted by {shown(rivals[0].id)} and {shown(rivals[1].id)}: the last used wins",
             evidence=tuple(_rival_evidence(one, active) for one in rivals[:4]),
             why="After a reboot the NIC may come up with the other profile's addresses.",
             fixes=(
@@ -63,7 +63,6 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
                 Fix("here", "keep the others for use by hand only", tuple(off), True, tuple(on)),
                 Fix("here", "delete the others", tuple(gone), True, note="This cannot be undone."),
             ),
-            ifindex=link.ifindex,
         )
 
 
@@ -115,7 +114,7 @@ def profile_names_a_missing_interface(host: HostFacts) -> Outcomes:
     idle = without_profile(host)
     for link, profile in _strays(host, idle, by_name=True):
         name = profile.interface_name or ""
-        yield _stray(host, link, profile, "profile_names_a_missing_interface", f"interface {name}")
+        yield _stray(host, link, profile, f"interface {name}")
 
 
 @host_rule(
@@ -138,7 +137,7 @@ def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
     idle = without_profile(host)
     for link, profile in _strays(host, idle, by_name=False):
         address = profile.mac_address or ""
-        yield _stray(host, link, profile, "profile_names_a_missing_mac_address", f"MAC address {address}")
+        yield _stray(host, link, profile, f"MAC address {address}")
 
 
 def _strays(host: HostFacts, idle: tuple[Link, ...], *, by_name: bool) -> Iterator[tuple[Link | None, Profile]]:
@@ -179,20 +178,27 @@ def _unbindable(host: HostFacts, *, by_name: bool) -> Iterator[Profile]:
             yield profile
 
 
-def _stray(host: HostFacts, link: Link | None, profile: Profile, rule: str, missing: str) -> Finding:
+def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -> Finding:
     evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing}, which is not there", "ip link"))
     why = "A profile that is bound to what is not there fits no device; NetworkManager ignores it without a word."
     if link is None:
         fix = Fix("here", "bind it to an interface", tuple(_bind(host, profile, "<INTERFACE>")), True)
         title = f"is a profile for {missing}, which is not there"
-        return Finding(rule, "critical", host.name, profile.id, title, evidence, why, (fix,))
+        return about_host(
+            "critical",
+            host,
+            profile.id,
+            title,
+            evidence=evidence,
+            why=why,
+            fixes=(fix,),
+        )
     works = has_address(link)
-    return Finding(
-        rule=rule,
-        severity="warning" if works else "critical",
-        host=host.name,
-        subject=link.name,
-        title=f"has no profile: {shown(profile.id)} is for {missing}",
+    return about_link(
+        "warning" if works else "critical",
+        host,
+        link,
+        f"has no profile: {shown(profile.id)} is for {missing}",
         evidence=(*evidence, address_evidence(link), *_runs_on(host, link)),
         why=why,
         fixes=(
@@ -206,7 +212,6 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, rule: str, miss
             ),
             new_profile(host, link, static=not works),
         ),
-        ifindex=link.ifindex,
     )
 
 

@@ -92,7 +92,6 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
         "other do not leave them. In two networks with the same numbers nothing is wrong."
     )
     yield about_link(
-        "ip_address_is_on_two_hosts",
         severity,
         place.host,
         place.link,
@@ -126,7 +125,6 @@ def _refused(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
         how = (state_evidence(device),) if device is not None else ()
         why = "NetworkManager does not set an address for which another machine answers (duplicate address detection)."
     return about_link(
-        "ip_address_is_on_two_hosts",
         "critical",
         host,
         link,

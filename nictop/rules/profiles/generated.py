@@ -27,6 +27,7 @@ from nictop.rules.fixes.profiles import (
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, is_waiting_vf, managed_nics, state_evidence
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
 MADE_UP_NAME = re.compile(r"Wired connection \d{1,4}")
@@ -118,12 +119,11 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
             rename(host, link, profile, static=static),
             new_profile(host, link, static=static, replaced=profile),
         )
-    return Finding(
-        rule="profile_is_generated",
-        severity=severity,
-        host=host.name,
-        subject=link.name,
-        title=title,
+    return about_link(
+        severity,
+        host,
+        link,
+        title,
         evidence=(
             *profile_evidence(profile),
             Evidence("made by", "NetworkManager itself", "NetworkManager: Settings.Connection.Flags, NM_GENERATED"),
@@ -133,7 +133,6 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
         ),
         why=WHY,
         fixes=fixes,
-        ifindex=link.ifindex,
     )
 
 
@@ -185,16 +184,14 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
         profile = _profile_of(host, link)
         if profile is None or profile.generated or MADE_UP_NAME.fullmatch(profile.id) is None:
             continue
-        yield Finding(
-            rule="profile_still_called_wired_connection",
-            severity="info",
-            host=host.name,
-            subject=link.name,
-            title=f"has a profile of yours that is still called {shown(profile.id)}",
+        yield about_link(
+            "info",
+            host,
+            link,
+            f"has a profile of yours that is still called {shown(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
             why=f"nmcli con mod {link.name} finds no profile, and the name does not tell which NIC it is for.",
             fixes=(own_name(host, link, profile),),
-            ifindex=link.ifindex,
         )
 
 
@@ -230,16 +227,14 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
             continue
         other = host.profiles.ids.get(link.name, 0) > 0
         said = "would change another profile" if other else "finds no profile"
-        yield Finding(
-            rule="no_profile_of_this_name",
-            severity="warning" if other else "info",
-            host=host.name,
-            subject=link.name,
-            title=f"is run by {shown(profile.id)}: nmcli con mod {link.name} {said}",
+        yield about_link(
+            "warning" if other else "info",
+            host,
+            link,
+            f"is run by {shown(profile.id)}: nmcli con mod {link.name} {said}",
             evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
             why="nmcli changes profiles by their own name, which need not be that of the interface.",
             fixes=(own_name(host, link, profile),),
-            ifindex=link.ifindex,
         )
 
 

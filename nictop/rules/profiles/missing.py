@@ -7,7 +7,7 @@ from nictop.model.managers.device_specs import names_device
 from nictop.model.managers.networkmanager_states import DISCONNECTED, UNAVAILABLE, UNMANAGED
 from nictop.model.managers.profile_match import is_made_up, is_off_by_hand
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import (
     bring_up,
@@ -30,6 +30,7 @@ from nictop.rules.profiles.nics import (
     without_profile,
 )
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_host, about_link
 
 FAMILY: Family = "profiles and names"
 EXPLICIT, BY_UDEV = 75, 77
@@ -53,12 +54,11 @@ def networking_is_switched_off(host: HostFacts) -> Outcomes:
     idle = [link for link in nics(host) if not has_address(link) and not set_up_otherwise(host, link)]
     if manager.networking_enabled or not idle:
         return
-    yield Finding(
-        rule="networking_is_switched_off",
-        severity="critical",
-        host=host.name,
-        subject="",
-        title="networking is switched off in NetworkManager",
+    yield about_host(
+        "critical",
+        host,
+        "",
+        "networking is switched off in NetworkManager",
         evidence=(
             Evidence("networking", "off", "NetworkManager: NetworkingEnabled"),
             Evidence("NICs without an address", ", ".join(link.name for link in idle[:5]), "ip address"),
@@ -118,18 +118,16 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
         if origins:
             note = f"Take the interface out of {origins[0].value}, then: systemctl reload NetworkManager."
             fixes.append(Fix("here", "remove the order", (), True, note=note))
-        yield Finding(
-            rule="link_is_unmanaged",
-            severity="warning" if bound else "info",
-            host=host.name,
-            subject=link.name,
-            title=f"is left alone by NetworkManager, so {shown(bound[0].id)} cannot come up"
+        yield about_link(
+            "warning" if bound else "info",
+            host,
+            link,
+            f"is left alone by NetworkManager, so {shown(bound[0].id)} cannot come up"
             if bound
             else "is left alone by NetworkManager, and nobody else sets it up",
             evidence=(state_evidence(device), *origins),
             why="It gets neither a profile nor an address, and is not even switched on.",
             fixes=tuple(fixes),
-            ifindex=link.ifindex,
         )
 
 
@@ -188,12 +186,11 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
             continue
         manager = host.profiles.manager
         configuration = manager.configuration if manager is not None else NetworkManagerConfiguration()
-        yield Finding(
-            rule="no_profile_matches",
-            severity="warning",
-            host=host.name,
-            subject=link.name,
-            title="has no profile: NetworkManager leaves it disconnected",
+        yield about_link(
+            "warning",
+            host,
+            link,
+            "has no profile: NetworkManager leaves it disconnected",
             evidence=(
                 state_evidence(device),
                 Evidence("profiles that fit", "none", "nmcli con show"),
@@ -202,7 +199,6 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
             ),
             why="Without a profile NetworkManager gives a NIC no address, although its link is up.",
             fixes=(new_profile(host, link, static=True), new_profile(host, link, static=False)),
-            ifindex=link.ifindex,
         )
 
 
@@ -248,12 +244,11 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
             lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
             undo.append(modify(host, profile, "connection.autoconnect", "no"))
         by_hand = is_off_by_hand(device)
-        yield Finding(
-            rule="profile_does_not_connect_by_itself",
-            severity="info",
-            host=host.name,
-            subject=link.name,
-            title="was disconnected by hand" if by_hand else f"waits: {shown(profile.id)} only connects by hand",
+        yield about_link(
+            "info",
+            host,
+            link,
+            "was disconnected by hand" if by_hand else f"waits: {shown(profile.id)} only connects by hand",
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
@@ -261,7 +256,6 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
             ),
             why="It has no address until somebody brings the profile up.",
             fixes=(Fix("here", "bring the profile up", tuple(lines), True, tuple(undo)),),
-            ifindex=link.ifindex,
         )
 
 
@@ -297,12 +291,11 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
         profile, severity, title = said
         state = link.ethtool.state
         why_down = f", {state.extended_state}" if state is not None and state.extended_state else ""
-        yield Finding(
-            rule="link_down_profile_waits",
-            severity=severity,
-            host=host.name,
-            subject=link.name,
-            title=title,
+        yield about_link(
+            severity,
+            host,
+            link,
+            title,
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
@@ -311,7 +304,6 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
             why="What the profile sets cannot be used until the link is back. That nmcli shows no device beside the "
             "profile follows from it.",
             fixes=plug_in_fixes(host, link),
-            ifindex=link.ifindex,
         )
 
 

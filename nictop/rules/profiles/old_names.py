@@ -13,6 +13,7 @@ from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_e
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_host, about_link
 
 FAMILY: Family = "profiles and names"
 EXACT = re.compile(r"[^*?\[\]!]+")
@@ -22,7 +23,6 @@ PLUGGED = re.compile(r"enx[0-9a-f]{12}")
 """Name of a USB NIC, by its MAC address: it comes and goes."""
 FILES = ("netplan", "ifupdown", "networkd", "ifcfg")
 MOST_NAMES = 3
-MISSING = "configuration_names_a_missing_link"
 STRANDED = "What the stanza sets up is not there, and a NIC of this machine has no address."
 
 
@@ -66,12 +66,11 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
     undo = ("connection.id", old) if profile.id == old else ()
     lines = [command("nmcli", "con", "mod", "uuid", profile.uuid, "connection.interface-name", link.name, *name)]
     lines.append(command("nmcli", "con", "up", "uuid", profile.uuid))
-    return Finding(
-        rule="configuration_names_an_old_name",
-        severity="warning" if has_address(link) else "critical",
-        host=host.name,
-        subject=link.name,
-        title=f"was {old} before: {shown(profile.id)} is still for that name",
+    return about_link(
+        "warning" if has_address(link) else "critical",
+        host,
+        link,
+        f"was {old} before: {shown(profile.id)} is still for that name",
         evidence=(*profile_evidence(profile), _names(link), address_evidence(link)),
         why="NetworkManager does not look at altnames: the profile fits no interface, and the NIC stays without it.",
         fixes=(
@@ -84,7 +83,6 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
             ),
             *_by_address(host, link),
         ),
-        ifindex=link.ifindex,
     )
 
 
@@ -113,16 +111,14 @@ def _old_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
 
 def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
     old = next(name for name in entry.names if name in link.altnames)
-    return Finding(
-        rule="configuration_names_an_old_name",
-        severity="critical",
-        host=host.name,
-        subject=link.name,
-        title=f"was {old} before, and {entry.owner} still says so",
+    return about_link(
+        "critical",
+        host,
+        link,
+        f"was {old} before, and {entry.owner} still says so",
         evidence=(Evidence("stanza", old, place(entry)), _names(link), address_evidence(link)),
         why="The stanza is for a name that only exists as an altname; the NIC has no address.",
         fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
-        ifindex=link.ifindex,
     )
 
 
@@ -178,14 +174,21 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
         title = f"has no configuration: {entry.owner} is for {old}, which is not there"
         fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
         evidence = (*_stanza(entry, old), address_evidence(idle[0]))
-        name, ifindex = idle[0].name, idle[0].ifindex
-        yield Finding(MISSING, "critical", host.name, name, title, evidence, STRANDED, fixes, ifindex)
+        yield about_link("critical", host, idle[0], title, evidence=evidence, why=STRANDED, fixes=fixes)
         return
     for old, entry in list(missing.items())[:MOST_NAMES]:
         title = f"is configured by {entry.owner}, but does not exist"
         without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
         fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
-        yield Finding(MISSING, "critical", host.name, old, title, (*_stanza(entry, old), without), STRANDED, (fix,))
+        yield about_host(
+            "critical",
+            host,
+            old,
+            title,
+            evidence=(*_stanza(entry, old), without),
+            why=STRANDED,
+            fixes=(fix,),
+        )
 
 
 def _is_of_a_nic(name: str) -> bool:

@@ -56,7 +56,6 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
         done.add(key)
         length, right = place.address.prefix_length, other.address.prefix_length
         yield about_link(
-            "prefix_length_differs",
             "warning",
             place.host,
             place.link,

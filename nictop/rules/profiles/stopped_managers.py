@@ -12,6 +12,7 @@ from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_waiting_vf, nics
 from nictop.rules.registry import Family, Outcomes, host_rule
+from nictop.rules.subjects import about_host
 
 FAMILY: Family = "profiles and names"
 MOST_SHOWN = 4
@@ -35,9 +36,7 @@ def networkmanager_does_not_run(host: HostFacts) -> Outcomes:
     if stopped is None or host.inventory.services.networkmanager is not None:
         return
     ifcfg = tuple(one for one in host.inventory.configuration if one.owner == "ifcfg" and not one.ignores)
-    yield from _said(
-        "networkmanager_does_not_run", host, stopped, (*stopped.profiles, *ifcfg), _is_of_networkd_or_files
-    )
+    yield from _said(host, stopped, (*stopped.profiles, *ifcfg), _is_of_networkd_or_files)
 
 
 @host_rule(
@@ -59,7 +58,7 @@ def networkd_does_not_run(host: HostFacts) -> Outcomes:
         return
     files = tuple(one for one in host.inventory.configuration if one.owner == "networkd" and not one.ignores)
     setting = tuple(one for one in files if one.methods)
-    yield from _said("networkd_does_not_run", host, stopped, setting, _is_of_networkmanager_or_files)
+    yield from _said(host, stopped, setting, _is_of_networkmanager_or_files)
 
 
 def _stopped(host: HostFacts, name: str) -> StoppedManager | None:
@@ -81,7 +80,6 @@ def _is_of_networkmanager_or_files(host: HostFacts, link: Link) -> bool:
 
 
 def _said(
-    rule: str,
     host: HostFacts,
     stopped: StoppedManager,
     entries: tuple[ConfigurationEntry, ...],
@@ -104,12 +102,11 @@ def _said(
         if bare
         else f"{stopped.name} does not run, and is to set up {_listed(named)}"
     )
-    yield Finding(
-        rule=rule,
-        severity=severity,
-        host=host.name,
-        subject="",
-        title=title,
+    yield about_host(
+        severity,
+        host,
+        "",
+        title,
         evidence=(
             Evidence("unit", stopped.unit, f"systemctl is-enabled {stopped.name}"),
             Evidence("process", "none", "/proc/*/comm"),

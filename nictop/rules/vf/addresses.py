@@ -53,7 +53,6 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
             if (own and not link.addresses) or is_port_of_netvsc(host, link):
                 continue
             yield about_link(
-                "vf_address_is_random",
                 "warning",
                 host,
                 link,
@@ -113,7 +112,6 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
             port = host.snapshot.links[ifindex]
             shown = ", ".join(f"VF {number}" for number in numbers[:4])
             yield about_link(
-                "vf_has_no_administrative_address",
                 "warning",
                 host,
                 port,
@@ -160,7 +158,6 @@ def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
         names = ", ".join(f"{theirs.name} of {one.name}" for one, theirs in others)
         cloned = any(_have_one_machine_id(host, one) for one, _ in others)
         yield about_link(
-            "address_is_used_twice",
             "critical",
             host,
             link,
@@ -266,7 +263,6 @@ def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         names = ", ".join(host.name for host in machines if host is not others[0])
         yield about_host(
-            "machine_id_is_cloned",
             "warning",
             others[0],
             "",

@@ -40,7 +40,6 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         shown = ", ".join(f"VF {number}" for number in numbers[:16])
         yield about_link(
-            "port_of_virtual_functions_is_down",
             "critical",
             host,
             port,
@@ -72,7 +71,6 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         shown = ", ".join(f"VF {number}" for number in numbers[:MOST_FIXES])
         yield about_link(
-            "vf_link_is_disabled",
             "critical",
             host,
             port,
@@ -157,7 +155,6 @@ def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
         words = f"{'up' if pair.port.carrier else 'down'}, link state of the VF: {pair.function.link_state}"
         evidence.append(Evidence("port", words, f"ip link show {pair.port.name}: {pair.words}"))
     return about_link(
-        "vf_has_no_carrier",
         "critical",
         host,
         link,

@@ -15,6 +15,7 @@ from nictop.probe.records import KernelMessage, Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import (
     LATELY,
     Pair,
@@ -139,7 +140,6 @@ def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
         if not untrusted:
             continue
         yield _refused(
-            "vf_may_not_change_its_address",
             complaint,
             untrusted,
             "refuses the MAC address that a guest wants for its VF",
@@ -171,7 +171,6 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         if not untrusted:
             continue
         yield _refused(
-            "vf_has_no_room_for_more_addresses",
             complaint,
             untrusted,
             "has no more address filters for an untrusted VF",
@@ -180,26 +179,24 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         )
 
 
-def _refused(rule: str, complaint: Complaint, functions: list[VirtualFunction], title: str, why: str) -> Finding:
+def _refused(complaint: Complaint, functions: list[VirtualFunction], title: str, why: str) -> Finding:
     host, port, messages = complaint.host, complaint.port, complaint.messages
     fixes = [
         set_vf_fix("here", f"trust VF {one.number}", port, one.number, "trust", "on", undo=("trust", "off"))
         for one in functions[:4]
     ]
     note = "A trusted VF may also listen to all traffic of the port: only for a guest that may."
-    return Finding(
-        rule,
+    return about_link(
         "warning",
-        host.name,
-        port.name,
+        host,
+        port,
         title,
-        (
+        evidence=(
             Evidence("message", messages[-1].text, message_source(host, messages[-1])),
             Evidence("not trusted", ", ".join(f"VF {one.number}" for one in functions), f"ip link show {port.name}"),
         ),
-        f"{why} {note}",
-        tuple(fixes),
-        port.ifindex,
+        why=f"{why} {note}",
+        fixes=tuple(fixes),
     )
 
 
@@ -223,21 +220,20 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         ]
         if not checked or message.time < host.inventory.time - LATELY:
             continue
-        yield Finding(
-            "vf_sends_foreign_addresses",
+        yield about_link(
             "warning",
-            host.name,
-            port.name,
+            host,
+            port,
             "drops frames of a guest whose MAC address is not that of its VF",
-            (
+            evidence=(
                 Evidence("message", message.text, message_source(host, message)),
                 Evidence(
                     "spoof check on", ", ".join(f"VF {one.number}" for one in checked), f"ip link show {port.name}"
                 ),
             ),
-            "What a bridge, a bond or containers in the guest send never leaves the NIC, while the guest counts it as "
-            "sent.",
-            tuple(
+            why="What a bridge, a bond or containers in the guest send never leaves the NIC, while the guest counts it "
+            "as sent.",
+            fixes=tuple(
                 set_vf_fix(
                     "here",
                     f"let VF {one.number} send other addresses",
@@ -250,5 +246,4 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
                 )
                 for one in checked[:4]
             ),
-            port.ifindex,
         )

@@ -10,10 +10,11 @@ from typing import Final
 from nictop.model.text.units import bits_per_second, packets_per_second, per_second, percentage
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import is_virtual_function, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -55,23 +56,21 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
             for number, (packets, dropped, seconds) in list(bad.items())[:8]
         )
         which = ", ".join(f"VF {number}" for number in list(bad)[:4])
-        yield Finding(
-            "vf_drops_at_its_port",
+        yield about_link(
             "warning",
-            host.name,
-            port.name,
+            host,
+            port,
             f"drops packets of {which}" + (" and others" if len(bad) > 4 else ""),
-            evidence,
-            "The guest's own counters do not show these losses; its connections become slow because of "
+            evidence=evidence,
+            why="The guest's own counters do not show these losses; its connections become slow because of "
             "them. Larger receive rings or more queues in the guest help when it is too slow (ethtool -g, -l).",
-            (
+            fixes=(
                 Fix(
                     "here",
                     "see which counters of the NIC grow",
                     (f"{command('ethtool', '-S', port.name)} | grep -i drop",),
                 ),
             ),
-            port.ifindex,
         )
 
 
@@ -123,13 +122,12 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
         full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT]
         shown = ", ".join(f"VF {one.number}" for one in (full or [one for one, _ in functions])[:4])
         most = (full or [one for one, _ in functions])[0].max_tx_rate or 0
-        yield Finding(
-            "vf_rate_is_limited",
+        yield about_link(
             "warning" if full else "info",
-            host.name,
-            port.name,
+            host,
+            port,
             f"holds {shown} back: limit {most} Mb/s" if full else f"limits {shown} to {most} Mb/s when sending",
-            tuple(
+            evidence=tuple(
                 Evidence(
                     f"VF {one.number}",
                     f"at most {one.max_tx_rate} Mb/s"
@@ -138,8 +136,8 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
                 )
                 for one, sent in functions[:8]
             ),
-            "The NIC itself enforces the limit; neither the guest nor a faster sender can do anything about it.",
-            tuple(
+            why="The NIC itself enforces the limit; neither the guest nor a faster sender can do anything about it.",
+            fixes=tuple(
                 set_vf_fix(
                     "here",
                     f"take the limit of VF {one.number} away",
@@ -151,7 +149,6 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
                 )
                 for one in (full or [one for one, _ in functions])[:4]
             ),
-            port.ifindex,
         )
 
 
@@ -197,20 +194,18 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY else 0.0
         if hottest < BUSY_SOFTIRQ:
             continue
-        yield Finding(
-            "vf_offers_fewer_queues_than_needed",
+        yield about_link(
             "info",
-            host.name,
-            link.name,
+            host,
+            link,
             f"has {most} queue{'s' if most > 1 else ''} for {host.online_cpus} CPUs, and one CPU is busy with them",
-            (
+            evidence=(
                 Evidence("queues", f"{now} of {most}", f"ethtool -l {link.name}"),
                 Evidence("packets", packets_per_second(packets), "both directions, mean of the last minute"),
                 Evidence("busiest CPU", f"{percentage(hottest)} in softirqs", "/proc/stat"),
             ),
-            "Each receive queue is served by one CPU; with few queues the others cannot help.",
-            _spread_fixes(link, host.online_cpus),
-            link.ifindex,
+            why="Each receive queue is served by one CPU; with few queues the others cannot help.",
+            fixes=_spread_fixes(link, host.online_cpus),
         )
 
 

@@ -40,7 +40,6 @@ def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
         if not is_filtered(pair):
             continue
         yield about_link(
-            "vf_filter_stops_a_bridge",
             "critical",
             pair.guest,
             pair.link,
@@ -110,7 +109,6 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
             continue
         remove = command("ip", "link", "del", inside[0].name)
         yield about_link(
-            "vlan_inside_a_port_vlan",
             "warning",
             pair.guest,
             pair.link,
@@ -166,7 +164,6 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
         undo = command("ip", "link", "set", "dev", pair.port.name, "mtu", str(pair.port.mtu))
         note = "The switch behind the port must take frames of that size, too."
         yield about_link(
-            "vf_mtu_exceeds_the_port",
             "warning",
             pair.guest,
             pair.link,

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from nictop.probe.records import Link, VirtualFunction
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import NO_ADDRESS, function_of, is_up, is_used, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
@@ -47,20 +48,18 @@ def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
         for link in own_links(host, port, function.number):
             if link.address in (function.address, None) or not is_up(link) or link.master is not None:
                 continue
-            yield Finding(
-                "vf_keeps_its_old_address",
+            yield about_link(
                 "warning",
-                host.name,
-                link.name,
+                host,
+                link,
                 "still has the MAC address from before its port gave it another",
-                (
+                evidence=(
                     Evidence("address here", link.address or "", f"ip link show {link.name}"),
                     Evidence(f"address of VF {function.number}", function.address, f"ip link show {port.name}"),
                 ),
-                "The NIC delivers frames for the address that the physical function has set; those for the old one do "
-                "not arrive.",
-                tuple(_address_fixes(host, port, function, link)),
-                link.ifindex,
+                why="The NIC delivers frames for the address that the physical function has set; those for the old one "
+                "do not arrive.",
+                fixes=tuple(_address_fixes(host, port, function, link)),
             )
 
 
@@ -123,21 +122,20 @@ def representor_is_down(host: HostFacts) -> Outcomes:
         function = function_of(host, link, number)
         if function is None or not is_used(host, link, number):
             continue
-        yield Finding(
-            "representor_is_down",
+        yield about_link(
             "warning",
-            host.name,
-            link.name,
+            host,
+            link,
             f"is down, and VF {number} reaches nothing without it",
-            (
+            evidence=(
                 Evidence(
                     "stands for", f"VF {number}, {function.address}", f"/sys/class/net/{link.name}/phys_port_name"
                 ),
                 Evidence("state", "down", f"ip link show {link.name}"),
             ),
-            "In switchdev mode every frame of a virtual function passes its representor, until rules for it are in the "
-            "hardware.",
-            (
+            why="In switchdev mode every frame of a virtual function passes its representor, until rules for it are in "
+            "the hardware.",
+            fixes=(
                 Fix(
                     "here",
                     "switch it on",
@@ -147,7 +145,6 @@ def representor_is_down(host: HostFacts) -> Outcomes:
                     "It also has to be a port of a bridge or of Open vSwitch, or to have tc rules.",
                 ),
             ),
-            link.ifindex,
         )
 
 
@@ -180,22 +177,20 @@ def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
         missing = _unknown_addresses(host, port) if above is not None and above.kind == "bridge" else []
         if above is None or not missing:
             continue
-        yield Finding(
-            "embedded_switch_misses_bridged_guests",
+        yield about_link(
             "warning",
-            host.name,
-            port.name,
+            host,
+            port,
             f"hides {len(missing)} address{'es' if len(missing) > 1 else ''} behind {above.name} from its VFs",
-            (
+            evidence=(
                 Evidence(
                     "on the bridge", ", ".join(missing[:4]) + (" …" if len(missing) > 4 else ""), "bridge fdb show"
                 ),
                 Evidence("known to the NIC", "none of them", f"bridge fdb show dev {port.name} self"),
             ),
-            "A virtual function's frames for these addresses go out to the wire and never come back; guests that only "
-            "talk to other machines notice nothing.",
-            _told_addresses(port, missing),
-            port.ifindex,
+            why="A virtual function's frames for these addresses go out to the wire and never come back; guests that "
+            "only talk to other machines notice nothing.",
+            fixes=_told_addresses(port, missing),
         )
 
 
