@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nictop.changes.guided_address import AddressWish, address_fix
 from nictop.errors import NictopError
+from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
@@ -19,7 +20,6 @@ from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
 from nictop.rules.fixes.commands import word
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.subjects import receive_queues
 
 NOT_PERSISTENT = "virtual_functions_are_not_persistent"
 """The rule that knows how VFs are asked for at every boot."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.profile_match import ProfileMatches
 from nictop.model.queues.cpu_lists import parse_cpu_list
@@ -16,7 +17,6 @@ from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.links import LinkRates, Rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
-from nictop.rules.vf.use import functions_in_use
 
 SAMPLES = 3
 """Samples in a row in which something must hold before it is more than a moment."""
@@ -83,7 +83,7 @@ class HostFacts:
     @cached_property
     def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
         """(netdev of the physical function, what it enforces) of each virtual function that somebody uses."""
-        return functions_in_use(self.links, self.functions, self.links_of_function)
+        return virtual_functions_in_use(self.links, self.functions, self.links_of_function)
 
     @cached_property
     def online_cpus(self) -> int:

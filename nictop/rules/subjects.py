@@ -48,14 +48,6 @@ def packets(rates: LinkRates | None) -> float:
     return (rates.rx_packets or 0.0) + (rates.tx_packets or 0.0) if rates is not None else 0.0
 
 
-def receive_queues(link: Link) -> int:
-    """Receive queues in use; 0: not known."""
-    channels = link.ethtool.channels
-    if channels is not None and (channels.combined or channels.rx):
-        return (channels.combined or 0) + (channels.rx or 0)
-    return sum(queue.direction == "rx" for queue in link.queues)
-
-
 def about_link(
     severity: Severity,
     host: HostFacts,

@@ -257,11 +257,11 @@ def test_module() -> None:
         ((0,) * 96 + (1,) * 32, 2, "128 slots over 2 queues, uneven", "warn"),
         ((0, 1) * 64, 4, "128 slots over 2 of 4 queues, even", "warn"),
         ((0,) * 128, 1, "128 slots over 1 queue", "normal"),
-        ((0, 1), None, "2 slots over 2 queues, even", "normal"),
+        ((0, 1), 0, "2 slots over 2 queues, even", "normal"),
         ((), 4, "the driver does not show its table", "dim"),
     ],
 )
-def test_rss(table: tuple[int, ...], queues: int | None, words: str, tone: str) -> None:
+def test_rss(table: tuple[int, ...], queues: int, words: str, tone: str) -> None:
     assert rss_words(Rss(table, "toeplitz", 40), queues) == (words, tone)
 
 

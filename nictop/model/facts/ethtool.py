@@ -16,6 +16,7 @@ from nictop.model.facts.ethtool_settings import (
 )
 from nictop.model.facts.hardware import lane_words, module_words
 from nictop.model.facts.sections import Fact, Section, absences, section
+from nictop.model.queues.counts import receive_channels
 from nictop.model.text.words import driver_name, is_virtual, on
 from nictop.probe.records import Channels, Ethtool, Feature, Link, Module, PciFunction, Rings
 
@@ -63,18 +64,11 @@ def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     if ethtool.coalescing is not None:
         facts.append(Fact("coalescing", coalescing_words(ethtool.coalescing) or "all parameters 0"))
     if ethtool.rss is not None:
-        text, tone = rss_words(ethtool.rss, receive_queues(ethtool.channels))
+        text, tone = rss_words(ethtool.rss, receive_channels(ethtool.channels))
         facts.append(Fact("RSS", text, tone))
         key = f", key of {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
         facts.append(Fact("hash", f"{ethtool.rss.hash_function or 'function not told'}{key}"))
     return facts
-
-
-def receive_queues(channels: Channels | None) -> int | None:
-    """How many receive queues are in use; None when the driver does not tell."""
-    if channels is None or (channels.rx is None and channels.combined is None):
-        return None
-    return (channels.rx or 0) + (channels.combined or 0)
 
 
 def channel_words(channels: Channels) -> str:

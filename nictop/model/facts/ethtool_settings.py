@@ -104,15 +104,15 @@ def eee_words(eee: Eee) -> str:
     return f"on, {'active' if eee.active else 'not active'}{timer}"
 
 
-def rss_words(rss: Rss, queues: int | None) -> tuple[str, Tone]:
-    """``128 slots over 4 queues, even``; `queues` is how many receive queues the link has, if known."""
+def rss_words(rss: Rss, queues: int) -> tuple[str, Tone]:
+    """``128 slots over 4 queues, even``; `queues`: receive queues of the link, 0: not known."""
     if not rss.indirection:
         return "the driver does not show its table", "dim"
     weights: dict[int, int] = {}
     for queue in rss.indirection:
         weights[queue] = weights.get(queue, 0) + 1
     used = len(weights)
-    idle = queues is not None and used < queues
+    idle = used < queues
     over = f"{used} of {queues} queues" if idle else f"{used} queue{'' if used == 1 else 's'}"
     even = max(weights.values()) - min(weights.values()) <= 1
     spread = "" if used == 1 else ", even" if even else ", uneven"

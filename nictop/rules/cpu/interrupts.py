@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text import units
 from nictop.probe.records import Link
@@ -16,7 +17,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
+from nictop.rules.subjects import about_link, newest, packets, used_links
 
 BUSY = 10_000.0
 """Packets per second, both directions, below which it does not matter where the interrupts go."""

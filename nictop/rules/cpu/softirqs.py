@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.rates.load import SoftnetRates
 from nictop.model.text import units
@@ -18,7 +19,7 @@ from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
 from nictop.rules.host import SAMPLES, HostFacts, link_driver
 from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link, newest, packets, receive_queues, used_links
+from nictop.rules.subjects import about_host, about_link, newest, packets, used_links
 
 OFTEN = 10 / 60
 """Per second: more than ten times a minute."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list, parse_cpu_mask
 from nictop.model.text import units
 from nictop.probe.records import Link
@@ -15,7 +16,7 @@ from nictop.rules.fixes.commands import word
 from nictop.rules.fixes.persistence import PLAIN, udev_fix
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, newest, packets, receive_queues, used_links
+from nictop.rules.subjects import about_link, newest, packets, used_links
 
 BUSY = 10_000.0
 """Packets per second below which it does not matter where they are worked on."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import ids_words, pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
@@ -15,7 +16,6 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host
 from nictop.rules.vf.facts import DEVICES, function_messages, message_source
-from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
 FAMILY: Final = "PCI and SR-IOV"
 DEBIAN_FIRMWARE = {

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from nictop.model.devices.tree import ON_A_LOWER_LINK
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
@@ -17,7 +18,6 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import DEVICES, PREPARED
-from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
 FAMILY: Final = "PCI and SR-IOV"
 VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci")

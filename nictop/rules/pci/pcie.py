@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pcie_capacity
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
@@ -23,7 +24,6 @@ from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import function_messages, is_up
-from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
 FAMILY: Final = "PCI and SR-IOV"
 LIMITED = re.compile(r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import PciFunction
 from nictop.rules.finding import Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import command, word
@@ -15,7 +16,6 @@ from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host
 from nictop.rules.vf.facts import DEVICES, PREPARED, function_messages, is_up, is_used, message_source
-from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
 FAMILY: Final = "PCI and SR-IOV"
 NO_SPACE = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of range")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, word
@@ -23,9 +24,7 @@ from nictop.rules.vf.facts import (
     is_port_of_netvsc,
     is_same_machine,
     is_up,
-    is_virtual_function,
 )
-from nictop.rules.vf.use import PASSTHROUGH_DRIVERS
 
 FAMILY: Final = "VF attributes and path"
 ARPHRD_ETHER = 1
@@ -46,7 +45,7 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
     """
     for host in hosts:
         for link in host.links:
-            if link.address_assignment != "random" or not is_up(link) or not is_virtual_function(host, link):
+            if link.address_assignment != "random" or not is_up(link) or not is_virtual_function(link, host.functions):
                 continue
             function = host.functions.get(link.pci_address or "")
             own = function is not None and function.physical_function is not None
@@ -99,7 +98,9 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
     Known from drivers/net/ethernet/intel/ice/ice_sriov.c, ip-link(8) vf mac.
     """
     guests_say = any(
-        link.address_assignment == "random" and is_virtual_function(host, link) for host in hosts for link in host.links
+        link.address_assignment == "random" and is_virtual_function(link, host.functions)
+        for host in hosts
+        for link in host.links
     )
     for host in () if guests_say else hosts:
         bare: dict[int, list[int]] = {}

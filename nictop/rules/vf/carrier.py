@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command, word
@@ -16,7 +17,7 @@ from nictop.rules.fixes.hypervisors import has_linux_below, places_below
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
-from nictop.rules.vf.facts import Pair, is_port_of_netvsc, is_up, is_virtual_function, pairs, set_vf_fix
+from nictop.rules.vf.facts import Pair, is_port_of_netvsc, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 MOST_FIXES = 4
@@ -138,7 +139,11 @@ def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
     known = {(one.guest.name, one.link.ifindex): one for one in pairs(hosts)}
     for host in hosts:
         for link in host.links:
-            if not _lacks_carrier(link) or not is_virtual_function(host, link) or is_port_of_netvsc(host, link):
+            if (
+                not _lacks_carrier(link)
+                or not is_virtual_function(link, host.functions)
+                or is_port_of_netvsc(host, link)
+            ):
                 continue
             pair = known.get((host.name, link.ifindex))
             if host.is_guest if pair is None else pair.guest is not pair.physical or _cause(pair) is None:

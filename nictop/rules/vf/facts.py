@@ -11,24 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
 from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
 from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
-from nictop.rules.vf.use import is_in_use, virtual_function
 
-VF_DRIVERS = frozenset(
-    ("iavf", "i40evf", "ixgbevf", "igbvf", "cxgb4vf", "cxgb3vf", "nicvf", "bnx2xvf", "wx_vf", "txgbevf")
-)
-"""Drivers of virtual functions only; mlx5_core, bnxt_en and others drive both kinds."""
-VF_DEVICES = frozenset(
-    (0x15B3, device) for device in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E)
-)
-"""(vendor, device): Mellanox' virtual functions, drivers/net/ethernet/mellanox/{mlx4,mlx5/core}/main.c."""
-VF_NAME = re.compile(r"\bVirtual Function\b|\bVF\b")
-"""How pci.ids calls them: ``Ethernet Virtual Function 700 Series``, ``ConnectX Family mlx5Gen Virtual Function``."""
 PREPARED = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Words of the kernel command line by which somebody prepared a machine for passthrough."""
 DEVICES = "/sys/bus/pci/devices"
@@ -50,25 +40,6 @@ def is_up(link: Link) -> bool:
     return bool(link.flags & IFF_UP)
 
 
-@lru_cache(maxsize=4096)
-def named_as_virtual(vendor_id: int, device_id: int, name: str | None) -> bool:
-    return (vendor_id, device_id) in VF_DEVICES or bool(name and VF_NAME.search(name))
-
-
-def is_virtual_function(host: HostFacts, link: Link) -> bool:
-    """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
-    if link.pci_address is None or link.bus != "pci":
-        return False
-    if link_driver(link) in VF_DRIVERS:
-        return True
-    function = host.functions.get(link.pci_address)
-    if function is None:
-        return False
-    return function.physical_function is not None or named_as_virtual(
-        function.vendor_id, function.device_id, function.device_name
-    )
-
-
 def is_port_of_netvsc(host: HostFacts, link: Link) -> bool:
     """Hyper-V's synthetic NIC stands above it and is the one to configure."""
     above = host.snapshot.links.get(link.master) if link.master is not None else None
@@ -77,7 +48,7 @@ def is_port_of_netvsc(host: HostFacts, link: Link) -> bool:
 
 def function_of(host: HostFacts, port: Link, number: int) -> PciFunction | None:
     """PCI function of VF `number` of the physical function that carries `port`."""
-    return virtual_function(port, number, host.functions)
+    return pci_function_of_vf(port, number, host.functions)
 
 
 def own_links(host: HostFacts, port: Link, number: int) -> tuple[Link, ...]:
@@ -142,7 +113,7 @@ def _across(
         for link in guest.links:
             claimed = claims.get(link.permanent_address or "") or claims.get(link.address or "") or ()
             others = [one for one in claimed if not is_same_machine(guest, one[0])]
-            if len(others) == 1 and is_virtual_function(guest, link):
+            if len(others) == 1 and is_virtual_function(link, guest.functions):
                 yield Pair(guest, link, *others[0])
 
 

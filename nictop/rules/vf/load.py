@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.model.text.units import bits_per_second, packets_per_second, per_second, percentage
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
@@ -15,7 +16,7 @@ from nictop.rules.fixes.commands import command, word
 from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
-from nictop.rules.vf.facts import is_virtual_function, own_links, set_vf_fix
+from nictop.rules.vf.facts import own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 NEAR_LIMIT = 0.9
@@ -182,7 +183,7 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         return
     for link in host.links:
         channels = link.ethtool.channels
-        if channels is None or not is_virtual_function(host, link) or is_steered(link):
+        if channels is None or not is_virtual_function(link, host.functions) or is_steered(link):
             continue
         most = max(channels.max_combined or 0, channels.max_rx or 0)
         now = max(channels.combined or 0, channels.rx or 0)

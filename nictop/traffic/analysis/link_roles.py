@@ -11,24 +11,11 @@ from typing import Literal
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Link
-from nictop.rules.vf.facts import VF_DRIVERS, named_as_virtual
 
 Role = Literal[
     "chosen", "below", "above", "physical function", "virtual function", "accelerated", "peer", "loopback", "other"
 ]
 """accelerated: the virtual function of a hv_netvsc link, which netvsc sends by when it can."""
-
-
-def is_virtual_function(snapshot: Snapshot, link: Link) -> bool:
-    """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
-    if link.ethtool.driver is not None and link.ethtool.driver.driver in VF_DRIVERS:
-        return True
-    function = next((one for one in snapshot.pci if one.address == link.pci_address), None)
-    if function is None or link.bus != "pci":
-        return False
-    return function.physical_function is not None or named_as_virtual(
-        function.vendor_id, function.device_id, function.device_name
-    )
 
 
 def roles_of(snapshot: Snapshot, chosen: Link) -> dict[int, Role]:

@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from nictop.model.devices.netdevs import End
+from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, Link
-from nictop.traffic.analysis.link_roles import Role, is_virtual_function, roles_of
+from nictop.traffic.analysis.link_roles import Role, roles_of
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 
 CARRIED = 0.9
@@ -234,7 +235,7 @@ def _path(snapshot: Snapshot, chosen: Link, kept: Sequence[Carried], expected: t
         return "accelerated", f" by its virtual function {accelerated.name}"
     physical = next((one for one in kept if one.role == "physical function"), None)
     functions = [one for one in kept if one.role == "virtual function"]
-    if is_virtual_function(snapshot, chosen):
+    if is_virtual_function(chosen, {one.address: one for one in snapshot.pci}):
         if physical is not None and share(physical, expected) >= CARRIED:
             return "virtual function", f", a virtual function; {physical.name} counts what its functions carry"
         return "virtual function", ", a virtual function, and its physical function did not"

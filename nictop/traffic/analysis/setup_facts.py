@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link, Qdisc, TrafficTools
 from nictop.traffic.generators import Side
@@ -93,20 +94,12 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
         passed += [other for other in below if other not in passed][: MOST_LINKS - len(passed)]
     read = snapshot.inventory is not None and "qdiscs" not in snapshot.inventory.unreadable
     sending = (SendQueueing(one.name, one.qdisc, one.traffic_control, read) for one in passed if one.qdisc is not None)
-    return NicSetup(receive_queues(link), tuple(sending))
+    return NicSetup(receive_queues(link) or None, tuple(sending))
 
 
 def _sends_for(port: Link, master: Link) -> bool:
     """Of a bridge the taps of virtual machines do not."""
     return port.bus is not None or master.kind in ("bond", "team")
-
-
-def receive_queues(link: Link) -> int | None:
-    """In use; None: the driver does not say."""
-    channels = link.ethtool.channels
-    if channels is not None:
-        return (channels.combined or 0) + (channels.rx or 0) or None
-    return sum(queue.direction == "rx" for queue in link.queues) or None
 
 
 def _word(value: int | None) -> str:
@@ -137,7 +130,7 @@ def _nic(link: Link, snapshot: Snapshot) -> dict[str, str]:
     if driver is not None:
         found.update({"driver": driver.driver, "driver version": driver.version, "firmware": driver.firmware})
     queues = receive_queues(link)
-    found["queues"] = "" if queues is None else str(queues)
+    found["queues"] = str(queues) if queues else ""
     features = {one.name: one.active for one in link.ethtool.features or ()}
     found["offloads"] = " ".join(name for name in OFFLOADS if features.get(name))
     vectors = [

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from nictop.errors import NictopError
+from nictop.model.queues.counts import receive_queues
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
-from nictop.traffic.analysis.setup_facts import receive_queues
 from nictop.traffic.plan.plan import Direction, Endpoint, Generator, RunPlan
 from nictop.traffic.plan.quantities import amount, bit_rate, shown, whole_number, yes_or_no
 
@@ -178,7 +178,7 @@ def not_shown(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snap
         if link is None:
             differing.append(f"{clean(place.host)}: the NIC of the run is not known")
             continue
-        found = receive_queues(link) if name == "queues" else link.mtu
+        found = (receive_queues(link) or None) if name == "queues" else link.mtu
         if found != wanted:
             has = "does not say its" if found is None else f"has {found}"
             differing.append(f"{clean(place.host)}: {clean(link.name)} {has} {_unit(name, found)}, wanted: {wanted}")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from nictop.changes.guided import GuidedChange, give_address, make_vfs, spread_interrupts, use_queues
 from nictop.changes.guided_address import AddressWish
 from nictop.errors import NictopError
+from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.rules import HostFacts
-from nictop.rules.subjects import receive_queues
 from nictop.tui.widgets.base.form import Field
 
 ADDRESS, QUEUES, VFS, INTERRUPTS = "give it an address", "set its queues", "make VFs", "spread its interrupts"

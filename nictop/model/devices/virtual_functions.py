@@ -1,0 +1,79 @@
+"""Which netdevs are virtual functions, and which virtual functions are in use: by a guest, a program, or this host.
+
+Reads nothing; takes links and PCI functions of one host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Link, PciFunction, VirtualFunction
+
+VF_DRIVERS = frozenset(
+    ("iavf", "i40evf", "ixgbevf", "igbvf", "cxgb4vf", "cxgb3vf", "nicvf", "bnx2xvf", "wx_vf", "txgbevf")
+)
+"""Drivers of virtual functions only; mlx5_core, bnxt_en and others drive both kinds."""
+VF_DEVICES = frozenset(
+    (0x15B3, device) for device in (0x1002, 0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E)
+)
+"""(vendor, device): Mellanox' virtual functions, drivers/net/ethernet/mellanox/{mlx4,mlx5/core}/main.c."""
+VF_NAME = re.compile(r"\bVirtual Function\b|\bVF\b")
+"""How pci.ids calls them: ``Ethernet Virtual Function 700 Series``, ``ConnectX Family mlx5Gen Virtual Function``."""
+PASSTHROUGH_DRIVERS = frozenset(
+    ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci", "uio_pci_generic", "igb_uio", "pci-stub", "pciback", "xen-pciback")
+)
+"""Drivers that reserve a function for a guest or for a program."""
+
+Functions = Mapping[str, PciFunction]
+"""By PCI address."""
+LinksOfFunction = Mapping[str, tuple[Link, ...]]
+"""PCI address → netdevs of the function."""
+
+
+def is_virtual_function(link: Link, functions: Functions) -> bool:
+    """The netdev is one of a virtual function, of this host's own NIC or of that of the hypervisor below."""
+    if link.ethtool.driver is not None and link.ethtool.driver.driver in VF_DRIVERS:
+        return True
+    function = functions.get(link.pci_address or "")
+    if function is None or link.bus != "pci":
+        return False
+    return function.physical_function is not None or _is_vf_by_id(
+        function.vendor_id, function.device_id, function.device_name
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_vf_by_id(vendor_id: int, device_id: int, name: str | None) -> bool:
+    return (vendor_id, device_id) in VF_DEVICES or bool(name and VF_NAME.search(name))
+
+
+def pci_function_of_vf(port: Link, number: int, functions: Functions) -> PciFunction | None:
+    """PCI function of VF `number` of the physical function whose netdev is `port`."""
+    physical = functions.get(port.pci_address or "")
+    if physical is None or physical.sriov is None or not 0 <= number < len(physical.sriov.virtual_functions):
+        return None
+    return functions.get(physical.sriov.virtual_functions[number])
+
+
+def is_in_use(function: PciFunction | None, links_of_function: LinksOfFunction) -> bool:
+    """A guest has it open (vfio enables a function for that long), or it is a link here that is up."""
+    if function is None:
+        return False
+    if function.driver in PASSTHROUGH_DRIVERS:
+        return function.enabled is not False
+    return any(link.flags & IFF_UP for link in links_of_function.get(function.address, ()))
+
+
+def virtual_functions_in_use(
+    links: Iterable[Link], functions: Functions, links_of_function: LinksOfFunction
+) -> tuple[tuple[Link, VirtualFunction], ...]:
+    """(netdev of the physical function, what it enforces) of each VF in use."""
+    return tuple(
+        (port, one)
+        for port in links
+        for one in port.virtual_functions
+        if is_in_use(pci_function_of_vf(port, one.number, functions), links_of_function)
+    )
