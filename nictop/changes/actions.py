@@ -1,35 +1,32 @@
-"""What a fix means as actions of the probe: tuples of words that its grammar takes, or the sentence why it must be
-typed by hand. Pure.
+"""What a fix means as actions of the probe: argv that its grammar takes, or the reason why it must be typed by hand.
 
-A fix is shell lines for a person. The probe knows no shell, so that only lines that are one simple command each are
-carried out by it, and of those only what `nictop.probe.changes.grammar.actions` allows. ``echo TEXT > FILE`` and
-``sysctl -w`` become writes. Places to fill in (``<ADDRESS/PREFIX>``) are words of their own behind the name of what
-they set; a name of a machine that looks like one is never taken for one.
+Pure. The probe runs no shell: it carries out those commands that `nictop.probe.changes.grammar.actions` allows.
+``echo TEXT > FILE`` and ``sysctl -w`` become writes. A place to fill in (``<ADDRESS/PREFIX>``) stands behind the name
+of a setting; a name of the host that looks like one is never taken for one.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from nictop.changes.shell_words import ShellLine, parse_line
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.changes.grammar.actions import parse_action
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import PLACEHOLDER, Command, Step, echo
 from nictop.rules.wording import PLACES
 
 Action = tuple[str, ...]
 
 MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}", re.ASCII)
 SYSCTL = re.compile(r"(net\.core\.[a-z_]+)=([0-9]+)", re.ASCII)
-PLACE_BEFORE = re.compile(
+SETTING = re.compile(
     r"[+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|combined|rx|tx)"
 )
-"""What stands before a place to fill in: the name of what is set. In any other place such a word is a name."""
+"""What is followed by a place to fill in. Behind any other word the same text is a name."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,9 @@ class Actions:
     """What is still to be filled in, without the angle brackets, each once: ``ADDRESS/PREFIX``."""
 
     @property
-    def commands(self) -> tuple[str, ...]:
-        """As shell lines, for reading and for scripts."""
-        return tuple(map(as_command, self.actions))
+    def commands(self) -> tuple[Command, ...]:
+        """As they are typed into a shell."""
+        return tuple(map(command_of, self.actions))
 
 
 @dataclass(frozen=True)
@@ -60,73 +57,68 @@ def actions_of(fix: Fix) -> Actions | ByHand:
         return ByHand(f"it is typed {PLACES[fix.where]}")
     if not fix.commands:
         return ByHand("there is no command for it")
-    return parsed(fix.commands)
-
-
-def parsed(lines: Iterable[str]) -> Actions | ByHand:
-    """The actions of some shell lines."""
     actions: list[Action] = []
     blanks: dict[str, None] = {}
-    for line in lines:
+    for step in fix.commands:
         try:
-            found = parse_line(line)
-            action = _action(found)
-            open_words = [place for place in found.blanks if _may_be_filled(found.words, place)]
-            names = dict.fromkeys(found.words[place][1:-1] for place in open_words)
-            unknown = [name for name in names if name not in BLANKS]
+            action = _action(step)
+            names = {index: action[index][1:-1] for index in range(len(action)) if _is_blank(action, index)}
+            unknown = [name for name in names.values() if name not in BLANKS]
             if unknown:
                 return ByHand(f"<{unknown[0]}> is something that only you know")
-            tried = tuple(BLANKS[text[1:-1]].example if i in open_words else text for i, text in enumerate(action))
-            parse_action(tried)
+            parse_action(tuple(BLANKS[names[i]].example if i in names else text for i, text in enumerate(action)))
         except ValueError as error:
-            return ByHand(f"{line}: {error}")
+            return ByHand(f"{step}: {error}")
         actions.append(action)
-        blanks |= names
+        blanks |= dict.fromkeys(names.values())
     return Actions(tuple(actions), tuple(blanks))
 
 
-def _action(line: ShellLine) -> Action:
-    words = line.words
-    if line.written_to is not None:
-        if len(words) != 2 or words[0] != "echo":
+def _action(step: Step) -> Action:
+    """Raises ValueError."""
+    if not isinstance(step, Command):
+        raise ValueError("it takes a shell: it is more than one simple command")
+    argv = step.argv
+    if step.write_to is not None:
+        if len(argv) != 2 or argv[0] != "echo":
             raise ValueError("it takes a shell: something else than echo TEXT writes the file")
-        return ("write", line.written_to, words[1])
-    if words[:2] == ("sysctl", "-w") and len(words) == 3:
-        found = SYSCTL.fullmatch(words[2])
+        return ("write", step.write_to, argv[1])
+    if argv[:2] == ("sysctl", "-w") and len(argv) == 3:
+        found = SYSCTL.fullmatch(argv[2])
         if found is None:
             raise ValueError("this setting is not one of those that nictop writes")
         return ("write", f"/proc/sys/{found[1].replace('.', '/')}", found[2])
-    return words
+    return argv
 
 
-def _may_be_filled(words: Action, place: int) -> bool:
-    """Whether a word that looks like a place to fill in is one: it is the value of something."""
-    return place > 1 and PLACE_BEFORE.fullmatch(words[place - 1]) is not None
+def _is_blank(action: Action, index: int) -> bool:
+    """Whether a word is a place to fill in: the value of a setting."""
+    is_value = index > 1 and SETTING.fullmatch(action[index - 1]) is not None
+    return is_value and PLACEHOLDER.fullmatch(action[index]) is not None
 
 
 def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
-    """The same with `values` (name without brackets → text) in their places; what is not among them stays open. Raises
-    NictopError for a name that is not asked for and for a value that is none of its kind."""
+    """The same with `values` (name without brackets → text) filled in; other blanks stay. Raises NictopError for a name
+    that is none of its `blanks` and for a value that is not valid."""
     for name in values:
         if name not in actions.blanks:
-            asked = ", ".join(f"<{blank}>" for blank in actions.blanks) or "nothing"
-            raise NictopError(f"<{clean(name)}> is not asked for: {asked} is")
+            requested = ", ".join(f"<{blank}>" for blank in actions.blanks) or "nothing"
+            raise NictopError(f"<{clean(name)}> is not asked for: {requested} is")
     checked = {name: BLANKS[name].checked(text.strip()) for name, text in values.items()}
-    filled = tuple(tuple(_filled(action, place, checked) for place in range(len(action))) for action in actions.actions)
+    filled = tuple(tuple(_filled(action, index, checked) for index in range(len(action))) for action in actions.actions)
     return replace(actions, actions=filled, blanks=tuple(one for one in actions.blanks if one not in checked))
 
 
-def _filled(action: Action, place: int, values: Mapping[str, str]) -> str:
-    text = action[place]
-    is_blank = text.startswith("<") and text.endswith(">") and text[1:-1] in values
-    return values[text[1:-1]] if is_blank and _may_be_filled(action, place) else text
+def _filled(action: Action, index: int, values: Mapping[str, str]) -> str:
+    text = action[index]
+    return values.get(text[1:-1], text) if _is_blank(action, index) else text
 
 
-def as_command(action: Action) -> str:
-    """An action as a line for a shell; every word is quoted where it must be."""
+def command_of(action: Action) -> Command:
+    """An action as it is typed into a shell."""
     if action[:1] == ("write",) and len(action) == 3:
-        return f"{command('echo', action[2])} > {word(action[1])}"
-    return command(*action)
+        return echo(action[2], action[1])
+    return Command(action)
 
 
 # ------------------------------------------------------------------------------------------------ what is filled in

@@ -18,7 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 
 NOT_PERSISTENT = "virtual_functions_are_not_persistent"
@@ -100,8 +100,8 @@ def make_vfs(host: HostFacts, function: PciFunction, number: int) -> GuidedChang
         raise NictopError(why, "take them away by hand first, when no guest has one")
     if not 1 <= number <= sriov.total_vfs:
         raise NictopError(f"{clean(function.address)} can have 1 to {sriov.total_vfs} virtual functions")
-    path = word(f"/sys/bus/pci/devices/{function.address}/sriov_numvfs")
-    fix = Fix("here", f"make {number} now", (f"echo {number} > {path}",), False, (f"echo 0 > {path}",))
+    path = f"/sys/bus/pci/devices/{function.address}/sriov_numvfs"
+    fix = Fix("here", f"make {number} now", (echo(number, path),), False, (echo(0, path),))
 
     def proof(snapshot: Snapshot) -> GoalCheck:
         found = next((one for one in snapshot.pci if one.address == function.address), None)

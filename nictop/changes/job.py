@@ -44,4 +44,6 @@ class ChangeJob:
 
     def wish(self, actions: Sequence[Action], keep_within: float = DEFAULT_KEEP_WITHIN) -> ChangeSpec:
         """`actions`: those of the fix, with everything filled in."""
-        return ChangeSpec(self.host, tuple(actions), self.title, self.finding, keep_within, self.fix.undo)
+        return ChangeSpec(
+            self.host, tuple(actions), self.title, self.finding, keep_within, tuple(map(str, self.fix.undo))
+        )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import ascii_only, clean, is_clean
 from nictop.rules.finding import Finding, Fix
+from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import PLACES, placeholders
 
 BASH_ONLY = "$'"
@@ -21,30 +22,31 @@ def lasting_fixes(finding: Finding, chosen: Fix) -> tuple[Fix, ...]:
 
 
 def script(
-    host: str, about: str, fix: Fix, *, commands: Sequence[str] | None = None, lasting: Iterable[Fix] = ()
+    host: str, about: str, fix: Fix, *, commands: Iterable[Step] | None = None, lasting: Iterable[Fix] = ()
 ) -> str:
     """The whole script. `about`: a line on what it is for. `commands`: those of the fix with everything filled in;
     default: as they are. Raises NictopError for what is not typed into a shell of this host, for what is still to be
     filled in, and for names that a POSIX shell cannot be told on one line."""
-    lines = tuple(fix.commands if commands is None else commands)
+    lines = [str(step) for step in (fix.commands if commands is None else commands)]
+    undo = [str(step) for step in fix.undo]
     if fix.where != "here":
         raise NictopError(f"there is no script for it: it is typed {PLACES[fix.where]}")
     if not lines:
         raise NictopError(f"there is no command for it: {clean(fix.note or fix.title)}")
     if missing := placeholders(lines):
         raise NictopError(f"{clean(missing[0])} is still to be filled in", "--fill NAME=VALUE, with what stands in it")
-    for line in (*lines, *fix.undo):
+    for line in (*lines, *undo):
         if BASH_ONLY in line or not is_clean(line):
             why = "a name in it has invisible or control characters: no script for every shell"
             raise NictopError(why, "see nictop check")
     text = ["#!/bin/sh", *_comment(about), *_comment(f"To be run as root on {host}. {_lasts(fix)}".strip())]
     note = "" if placeholders([fix.note]) else fix.note  # that one is about what is filled in by now
     text += [*_comment(note), "set -eu", "", *lines]
-    if fix.undo:
-        text += ["", "# To undo it:", *(f"# {line}" for line in fix.undo)]
+    if undo:
+        text += ["", "# To undo it:", *(f"# {line}" for line in undo)]
     for one in lasting:
         text += ["", *_comment(f"To make it last: {one.title}.", *([one.note] if one.note else []))]
-        text += [f"# {clean(line)}" for line in one.commands]
+        text += [f"# {clean(str(step))}" for step in one.commands]
     return "\n".join(text) + "\n"
 
 

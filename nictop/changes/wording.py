@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from nictop.changes.actions import as_command
+from nictop.changes.actions import command_of
 from nictop.changes.audit_log import Log, Logged, LoggedAction, State
 from nictop.changes.events import (
     Applied,
@@ -24,6 +24,7 @@ from nictop.changes.events import (
 )
 from nictop.model.text.terminal import clean, wrap
 from nictop.probe.records import PlannedAction
+from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 
 STATES: dict[State, str] = {
@@ -52,7 +53,7 @@ def plan_lines(plan: Sequence[PlannedAction], cells: int, *, done: bool = False)
     """What would be done, or (`done`) has been, action by action, in lines of about `cells` cells."""
     before, after = ("was", "is") if done else ("now", "then")
     for number, one in enumerate(plan, 1):
-        yield from _indented(f"{number}. ", command_lines(as_command(one.words), cells - 3))
+        yield from _indented(f"{number}. ", command_lines(command_of(one.words), cells - 3))
         yield from _labelled(before, one.before or "nothing", cells)
         yield from _labelled(after, one.after if one.before != one.after else "the same", cells)
         for text in one.disturbs:
@@ -65,7 +66,7 @@ def _undo_lines(one: PlannedAction | LoggedAction, cells: int) -> Iterator[str]:
     if not one.undo and one.words[:1] == ("nmcli",):
         yield from _labelled("undo", CHECKPOINT, cells)
     for words in one.undo:
-        yield from _indented("     undo     ", command_lines(as_command(words), cells - 14))
+        yield from _indented("     undo     ", command_lines(command_of(words), cells - 14))
 
 
 def _labelled(label: str, text: str, cells: int) -> Iterator[str]:
@@ -118,14 +119,14 @@ def _logged_lines(change: Logged, cells: int) -> Iterator[str]:
     if change.title:
         yield from _indented("  ", wrap(change.title, cells - 2))
     for one in change.actions:
-        yield from _indented("  ", command_lines(as_command(one.words), cells - 2))
+        yield from _indented("  ", command_lines(command_of(one.words), cells - 2))
         yield from _indented("     ", wrap(f"{one.before or 'nothing'} → {one.after}", cells - 5))
         if change.state == "kept" and not change.undo:
             yield from _undo_lines(one, cells)
     if change.state == "kept" and change.undo:
         yield "  to undo it:"
         for line in change.undo:
-            yield from _indented("     ", command_lines(line, cells - 5))
+            yield from _indented("     ", command_lines(stored_line(line), cells - 5, cut=False))
     if change.text:
         yield from _indented("  ", wrap(change.text, cells - 2))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from nictop.rules.fixes.commands import pasteable
+from nictop.rules.fixes.commands import Step
 
 Severity = Literal["critical", "warning", "info"]
 """critical: no traffic, or a lock-out. warning: slower than it should be, or trouble to come. info: worth knowing."""
@@ -43,19 +43,14 @@ class Fix:
     where: WhereToType
     title: str
     """What it does, in a few words: ``rename the profile to the interface``."""
-    commands: tuple[str, ...]
-    """Shell lines, to be typed one after another; what the user must fill in stands in capitals between angle brackets
-    and in quotation marks, as ``'<ADDRESS/PREFIX>'``. Empty: there is no command for it, `note` says what to do."""
+    commands: tuple[Step, ...]
+    """To be typed one after another. Empty: there is no command for it, `note` says what to do."""
     persistent: bool | None = None
     """True: survives a reboot. False: until the next one. None: not a question here."""
-    undo: tuple[str, ...] = ()
-    """Shell lines that bring the old state back."""
+    undo: tuple[Step, ...] = ()
+    """What restores the old state, to be typed one after another."""
     note: str = ""
     """What to know before typing."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "commands", tuple(map(pasteable, self.commands)))
-        object.__setattr__(self, "undo", tuple(map(pasteable, self.undo)))
 
 
 @dataclass(frozen=True)

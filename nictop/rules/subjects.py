@@ -11,6 +11,7 @@ from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.host import SAMPLES, HostFacts
 
@@ -83,7 +84,7 @@ def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, 
         "proxmox": Fix(
             "proxmox",
             f"offer {queues} queues",
-            (f"qm set <ID> --net<N> virtio={address},bridge=<BRIDGE>,queues={queues}",),
+            (command("qm", "set", "<ID>", "--net<N>", f"virtio={address},bridge=<BRIDGE>,queues={queues}"),),
             persistent=True,
             note=f"<N>: that of the line net<N> with {address} in qm config <ID>. This replaces the whole line: repeat "
             "what else it says (tag, firewall, mtu). Then stop and start the VM.",
@@ -91,7 +92,7 @@ def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, 
         "libvirt": Fix(
             "libvirt",
             f"offer {queues} queues",
-            ("virsh edit <DOMAIN>",),
+            (command("virsh", "edit", "<DOMAIN>"),),
             persistent=True,
             note=f"In the <interface> with {address}: <driver name='vhost' queues='{queues}'/>. "
             "Then shut the VM down and start it.",
@@ -99,7 +100,7 @@ def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, 
         "ahv": Fix(
             "ahv",
             f"offer {queues} queues",
-            (f"acli vm.nic_update <VM> {address} queues={queues}",),
+            (command("acli", "vm.nic_update", "<VM>", address, f"queues={queues}"),),
             persistent=True,
             note="With the VM off.",
         ),

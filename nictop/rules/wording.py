@@ -6,12 +6,12 @@ into lines of a given width so that the lines together still are the command.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
-from nictop.rules.fixes.commands import PLACEHOLDER
+from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 
@@ -66,9 +66,9 @@ def place_words(finding: Finding, fix: Fix) -> str:
     return place + lasts
 
 
-def placeholders(commands: Iterable[str]) -> tuple[str, ...]:
+def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:
     """What the user must fill in, in order, each once."""
-    return tuple(dict.fromkeys(found for line in commands for found in PLACEHOLDER.findall(line)))
+    return tuple(dict.fromkeys(found for line in lines for found in PLACEHOLDER.findall(str(line))))
 
 
 def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
@@ -128,14 +128,20 @@ def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
 
 
 def command_lines(
-    command: str, cells: int, *, where: WhereToType = "here", indent: str = "  ", cut: bool = True
+    step: Step,
+    cells: int,
+    *,
+    where: WhereToType = "here",
+    indent: str = "  ",
+    cut: bool = True,
+    shown: Callable[[str], str] = clean,
 ) -> tuple[str, ...]:
-    r"""One shell line as clean lines of at most `cells` cells, broken at blanks outside quotes; each but the last ends
-    with `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is
-    too wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it
-    without a line end."""
+    r"""One line of a fix as clean lines of at most `cells` cells, broken between its words; each but the last ends with
+    `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is too
+    wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it without
+    a line end. `shown`: a word as it is drawn."""
     continued = POWERSHELL_CONTINUED if where == "hyperv" else CONTINUED
-    words = _words(clean(command))
+    words = [shown(word) for word in step.words] or [""]
     lines: list[str] = []
     line = words[0]
     for number, piece in enumerate(words[1:], 2):
@@ -146,27 +152,6 @@ def command_lines(
             lines.append(line + continued)
             line = indent + piece
     return tuple(part for one in (*lines, line) for part in (_cut(one, cells) if cut else (one,)))
-
-
-def _words(command: str) -> Sequence[str]:
-    """Split at blanks outside quotes; nothing else is changed."""
-    pieces, piece, quote = [], "", ""
-    escaped = False
-    for character in command:
-        if escaped:
-            escaped = False
-        elif character == "\\" and quote != "'":
-            escaped = True
-        elif quote:
-            quote = "" if character == quote.strip("$") else quote
-        elif character in "'\"":
-            quote = "$'" if character == "'" and piece.endswith("$") else character
-        elif character == " ":
-            pieces.append(piece)
-            piece = ""
-            continue
-        piece += character
-    return [*pieces, piece]
 
 
 def _cut(line: str, cells: int) -> Iterator[str]:

@@ -278,12 +278,13 @@ class NictopApp(App[None]):
         """Put the commands of `fix` into the clipboard of the terminal (OSC 52), and say what was put there."""
         from nictop.rules.wording import place_words, placeholders
 
-        notes = [fix.commands[0] if len(fix.commands) == 1 else f"{fix.commands[0]} …"]
+        lines = [str(step) for step in fix.commands]
+        notes = [lines[0] if len(lines) == 1 else f"{lines[0]} …"]
         notes.append(f"to be typed {place_words(finding, fix).partition(',')[0]}")
-        fill_in = placeholders(fix.commands)
+        fill_in = placeholders(lines)
         if fill_in:
             notes.append(f"fill in {', '.join(fill_in)}")
-        self.copy_lines(fix.commands, notes)
+        self.copy_lines(lines, notes)
 
     def copy_lines(self, lines: Sequence[str], notes: Sequence[str]) -> None:
         """The same with any lines; `notes`: what is said of them."""

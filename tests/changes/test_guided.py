@@ -23,7 +23,7 @@ from nictop.wire.local import LocalSource, probe_command
 from tests.changes.carrying import carry
 from tests.changes.test_real_change import REAL
 from tests.support import managed_host
-from tests.support.findings import host_of_case
+from tests.support.findings import host_of_case, printed
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.rule_cases import watched
 
@@ -73,7 +73,8 @@ def test_a_made_up_profile_is_renamed_bound_and_given_the_address() -> None:
     assert (values["ipv4.method"], values["ipv4.addresses"], values["ipv4.gateway"]) == ("manual", "192.0.2.10/24", "")
     assert values["ipv4.never-default"] == "yes", "no default route unless asked"
     assert up == ("nmcli", "con", "up", "uuid", UUID, "ifname", "ens224")
-    assert "'Wired connection 1'" in job.fix.undo[0] and "ipv4.method auto" in job.fix.undo[0]
+    undo = str(job.fix.undo[0])
+    assert "'Wired connection 1'" in undo and "ipv4.method auto" in undo
     assert job.fix.persistent
 
 
@@ -144,7 +145,7 @@ def test_queues() -> None:
     link = link_of(host, "enp1s0")
     job = use_queues(host, link, 4)
     assert actions(job) == (("ethtool", "-L", "enp1s0", "combined", "4"),)
-    assert job.fix.undo == ("ethtool -L enp1s0 combined 1",) and job.lasting[0].persistent
+    assert printed(job.fix.undo) == ["ethtool -L enp1s0 combined 1"] and job.lasting[0].persistent
     for wrong in (0, -1, 5, 10**9):
         assert "1 to 4" in refusal(use_queues, host, link, wrong), wrong
     assert "already" in refusal(use_queues, host, link, 1)
@@ -165,8 +166,8 @@ def test_virtual_functions_only_from_none() -> None:
     function = host.functions["0000:3b:00.0"]
     job = make_vfs(host, function, 4)
     assert actions(job) == (("write", "/sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs", "4"),)
-    assert job.fix.undo == ("echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs",)
-    assert [one.persistent for one in job.lasting] == [True] and 'sriov_numvfs}="4"' in job.lasting[0].commands[0]
+    assert printed(job.fix.undo) == ["echo 0 > /sys/bus/pci/devices/0000:3b:00.0/sriov_numvfs"]
+    assert [one.persistent for one in job.lasting] == [True] and 'sriov_numvfs}="4"' in str(job.lasting[0].commands[0])
     for wrong in (0, 65):
         assert "1 to 64" in refusal(make_vfs, host, function, wrong), wrong
     busy = watched({"base": "hypervisor"})

@@ -15,11 +15,11 @@ from nictop.changes.script import lasting_fixes, script
 from nictop.errors import NictopError
 from nictop.rules import Fix, diagnose
 from nictop.rules.fixes.commands import command
-from tests.support.findings import finding, host_of_case
+from tests.support.findings import commands, finding, host_of_case
 from tests.support.rule_cases import watched
 
-NOW = Fix("here", "set it now", ("ethtool -L ens4 combined 4",), False, ("ethtool -L ens4 combined 1",))
-LASTS = Fix("here", "keep it", ("nmcli con mod lan ethtool.channels-combined 4",), True)
+NOW = Fix("here", "set it now", commands("ethtool -L ens4 combined 4"), False, commands("ethtool -L ens4 combined 1"))
+LASTS = Fix("here", "keep it", commands("nmcli con mod lan ethtool.channels-combined 4"), True)
 SHELLS = [path for path in (shutil.which(name) for name in ("sh", "dash", "bash", "busybox")) if path]
 RECORD = '#!/bin/sh\nprintf "%s\\0" "${0##*/}" "$@" >>"$RECORD"\nprintf "\\n" >>"$RECORD"\n'
 
@@ -67,9 +67,9 @@ def test_a_comment_stays_a_comment(hostile: str) -> None:
 @pytest.mark.parametrize(
     ("fix", "why"),
     [
-        (Fix("esxi", "t", ("esxtop",)), "on the ESXi host"),
+        (Fix("esxi", "t", commands("esxtop")), "on the ESXi host"),
         (Fix("here", "t", (), note="By hand."), "By hand."),
-        (Fix("here", "t", ("nmcli con mod lan ipv4.addresses '<ADDRESS/PREFIX>'",)), "<ADDRESS/PREFIX>"),
+        (Fix("here", "t", commands("nmcli con mod lan ipv4.addresses '<ADDRESS/PREFIX>'")), "<ADDRESS/PREFIX>"),
         (Fix("here", "t", (command("nmcli", "con", "up", "a\nb"),)), "control characters"),
         (replace(NOW, undo=(command("nmcli", "con", "up", "a\x1bb"),)), "control characters"),
     ],
@@ -83,8 +83,8 @@ def test_what_cannot_be_a_script_is_said(fix: Fix, why: str) -> None:
 def test_what_makes_it_last_is_another_fix_of_the_same_host() -> None:
     (found,) = diagnose([watched(host_of_case("virtio", "multiqueue_is_not_used"))]).findings
     (lasting,) = lasting_fixes(found, found.fixes[0])
-    assert lasting.persistent and "combined 4" in lasting.commands[0]
+    assert lasting.persistent and "combined 4" in str(lasting.commands[0])
     assert f"# {lasting.commands[0]}" in script("vm1", "about", found.fixes[0], lasting=(lasting,)).splitlines()
-    only = finding(fixes=(NOW, LASTS, Fix("esxi", "t", ("esxtop",), True)))
+    only = finding(fixes=(NOW, LASTS, Fix("esxi", "t", commands("esxtop"), True)))
     assert lasting_fixes(only, NOW) == (LASTS,)
     assert lasting_fixes(only, LASTS) == ()

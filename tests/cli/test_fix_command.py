@@ -23,7 +23,7 @@ from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.rules import Fix
 from tests.cli.test_main import called
-from tests.support.findings import finding
+from tests.support.findings import commands, finding
 from tests.support.namespaces import ROOT
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import alive
@@ -445,9 +445,9 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
 
 
 def test_the_fix_that_is_chosen() -> None:
-    by_hand = Fix("here", "by hand", ("sed -i s/a/b/ /etc/x",))
-    outside = Fix("esxi", "outside", ("esxtop",))
-    now = Fix("here", "now", ("ethtool -L ens4 combined 4",))
+    by_hand = Fix("here", "by hand", commands("sed -i s/a/b/ /etc/x"))
+    outside = Fix("esxi", "outside", commands("esxtop"))
+    now = Fix("here", "now", commands("ethtool -L ens4 combined 4"))
     several = finding(fixes=(outside, by_hand, now))
     assert choose(several, None, {}, by_hand=False).fix is now
     assert choose(several, 2, {}, by_hand=True).fix is by_hand

@@ -59,7 +59,7 @@ def assert_sound(diagnosis: Diagnosis) -> None:
         assert finding.rule in RULES and finding.title and finding.why and finding.evidence
         for fix in finding.fixes:
             assert fix.title
-            assert not any("\n" in line or "\x1b" in line for line in (*fix.commands, *fix.undo))
+            assert not any("\n" in line or "\x1b" in line for line in map(str, (*fix.commands, *fix.undo)))
 
 
 @pytest.mark.parametrize("share", [0.002, 0.02, 0.1])

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from nictop.rules import Finding
+from tests.support.findings import printed
 from tests.support.managed_host import findings, type_in, watched
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
@@ -84,7 +85,7 @@ def test_taken_back(manager: PrivateNetworkManager) -> None:
     type_in(manager, fix.commands, ADDRESS="192.0.2.9/24")
     *lines, up = fix.undo
     type_in(manager, lines)
-    assert up.startswith("nmcli con up ")  # would wait for DHCP in vain
+    assert str(up).startswith("nmcli con up ")  # would wait for DHCP in vain
     (profile,) = watched(manager).profiles.profiles[:1]
     assert (profile.id, profile.ipv4.method, profile.ipv4.addresses) == ("Wired connection 1", "auto", ())
     assert set(findings(manager)) == {("profile_still_called_wired_connection", NIC)}
@@ -152,7 +153,9 @@ def test_any_name_of_a_profile_can_be_pasted(manager: PrivateNetworkManager, nam
     if name not in watched(manager).profiles.ids:
         pytest.skip(f"this NetworkManager does not take the name {name!r}")
     finding = only(manager, "profile_names_a_missing_interface")
-    assert all("\n" not in line and "\x1b" not in line for fix in finding.fixes for line in (*fix.commands, *fix.undo))
+    assert all(
+        "\n" not in line and "\x1b" not in line for fix in finding.fixes for line in printed((*fix.commands, *fix.undo))
+    )
     type_in(manager, finding.fixes[0].commands)
     assert addresses(manager) == ["192.0.2.8/24"]
     said = findings(manager)

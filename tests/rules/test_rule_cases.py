@@ -52,12 +52,12 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
 def compare(finding: Finding, wanted: dict[str, Any]) -> None:
     for key, value in wanted.items():
         if key == "commands":
-            assert [line for fix in finding.fixes if fix.where == "here" for line in fix.commands] == value
+            assert [str(step) for fix in finding.fixes if fix.where == "here" for step in fix.commands] == value
         elif key == "undo":
-            assert [line for fix in finding.fixes if fix.where == "here" for line in fix.undo] == value
+            assert [str(step) for fix in finding.fixes if fix.where == "here" for step in fix.undo] == value
         elif key == "fixes":
             for place, lines in value.items():
-                assert [line for fix in finding.fixes if fix.where == place for line in fix.commands] == lines
+                assert [str(step) for fix in finding.fixes if fix.where == place for step in fix.commands] == lines
         elif key == "evidence":
             shown = [f"{one.what}: {one.value}" for one in finding.evidence]
             assert all(one in shown for one in value), shown

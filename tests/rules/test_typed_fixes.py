@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from nictop.rules import Fix, diagnose
+from tests.support.findings import printed
 from tests.support.namespaces import why_impossible
 from tests.support.networkd import running_networkd, why_no_networkd
 from tests.support.networkmanager import why_no_networkmanager
@@ -550,7 +551,9 @@ def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
             made[0].type_in([case.meanwhile])
         place = next(one for one in made if one.name == finding.host)
         fix = fix_of(finding, case.fix)
-        commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) if case.filled else line for line in fix.commands]
+        commands = printed(fix.commands)
+        if case.filled:
+            commands = [line.replace("'<ADDRESS/PREFIX>'", case.filled) for line in commands]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
         where.type_in(commands)
@@ -563,7 +566,7 @@ def test_the_finding_is_gone_after_its_commands_were_typed(case: Case) -> None:
 
 def only_writes_files(fix: Fix) -> bool:
     """Below /etc, which stays in memory: what keeps a setting at the next boot."""
-    return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in fix.commands)
+    return all(line.startswith(("echo ", "printf ", "mkdir ", "sed ", "test ")) for line in printed(fix.commands))
 
 
 def test_systemd_networkd_keeps_source_based_routing() -> None:

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nictop.model.facts import clean, width
 from nictop.rules import RULES, Diagnosis, Fix, Skipped
-from nictop.rules.fixes.commands import command, pasteable
+from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
     checks_words,
     command_lines,
@@ -23,6 +23,7 @@ from nictop.rules.wording import (
     verdict_words,
 )
 from tests.support.findings import finding
+from tests.support.shell import words_in_bash
 
 NARROW_WORDS = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S", "Zs"]), max_size=12)
 
@@ -57,22 +58,22 @@ def test_a_command_is_broken_at_blanks_outside_quotes_only(words: list[str], cel
     shown = command_lines(command(*words), 10_000)
     lines = command_lines(command(*words), cells)
     assert all(width(line) <= cells for line in lines)
-    if all(width(clean(command(word))) <= cells - 4 for word in words):
+    if all(width(clean(str(command(word)))) <= cells - 4 for word in words):
         assert " ".join(line.strip().removesuffix(" \\") for line in lines) == shown[0]
 
 
 def test_powershell_has_its_own_mark() -> None:
-    lines = command_lines("Set-VMNetworkAdapter -VMName guest -IovWeight 100", 30, where="hyperv")
+    lines = command_lines(stored_line("Set-VMNetworkAdapter -VMName guest -IovWeight 100"), 30, where="hyperv")
     assert lines == ("Set-VMNetworkAdapter -VMName `", "  guest -IovWeight 100")
 
 
 def test_a_word_without_an_end_is_cut_not_lost() -> None:
-    assert command_lines("x" * 25, 10) == ("x" * 10, "x" * 10, "x" * 5)
-    assert command_lines("x" * 25, 10, cut=False) == ("x" * 25,)
+    assert command_lines(command("x" * 25), 10) == ("x" * 10, "x" * 10, "x" * 5)
+    assert command_lines(command("x" * 25), 10, cut=False) == ("x" * 25,)
 
 
 def test_nothing_a_terminal_obeys_is_left() -> None:
-    (line,) = command_lines("ip link set a\x1b[2J\u202eb up", 80)
+    (line,) = command_lines(stored_line("ip link set a\x1b[2J\u202eb up"), 80)
     assert line == "ip link set a\\x1b[2J\\u202eb up"
 
 
@@ -104,19 +105,25 @@ def test_places_name_the_host_and_how_long_it_lasts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "pasted"),
+    ("made", "printed"),
     [
-        ("nmcli con mod ens4 ipv4.addresses <ADDRESS/PREFIX>", "nmcli con mod ens4 ipv4.addresses '<ADDRESS/PREFIX>'"),
-        ("qm set <ID> --net<N> virtio=<MAC>,queues=2", "qm set '<ID>' '--net<N>' 'virtio=<MAC>,queues=2'"),
-        ("echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'", "echo 'a <MAC> b' \"<MAC>\" $'<MAC>' '<MAC>'"),
-        ("echo 3 > /sys/x", "echo 3 > /sys/x"),
+        (
+            command("nmcli", "con", "mod", "ens4", "ipv4.addresses", "<ADDRESS/PREFIX>"),
+            "nmcli con mod ens4 ipv4.addresses '<ADDRESS/PREFIX>'",
+        ),
+        (
+            command("qm", "set", "<ID>", "--net<N>", "virtio=<MAC>,queues=2"),
+            "qm set '<ID>' '--net<N>' 'virtio=<MAC>,queues=2'",
+        ),
+        (command("echo", "a <MAC> b", "<MAC>"), "echo 'a <MAC> b' '<MAC>'"),
+        (Command(("echo", "3"), "/sys/x"), "echo 3 > /sys/x"),
+        (Command(("echo", "3"), "/sys/class/net/a b/x"), "echo 3 > '/sys/class/net/a b/x'"),
     ],
 )
-def test_a_placeholder_that_is_pasted_is_no_redirection(line: str, pasted: str, tmp_path: Path) -> None:
-    assert Fix("here", "t", (line,), undo=(line,)) == Fix("here", "t", (pasted,), undo=(pasted,))
-    assert pasteable(pasted) == pasted
-    if "/sys" not in pasted:
-        subprocess.run(["sh", "-c", f": {pasted}"], check=True, cwd=tmp_path)
+def test_a_placeholder_that_is_pasted_is_no_redirection(made: Command, printed: str, tmp_path: Path) -> None:
+    assert str(made) == printed
+    if made.write_to is None:
+        subprocess.run(["sh", "-c", f": {printed}"], check=True, cwd=tmp_path)
         assert not list(tmp_path.iterdir())
 
 
@@ -138,9 +145,26 @@ def test_every_rule_is_in_one_family() -> None:
     assert sorted(listed) == sorted(RULES)
 
 
-@pytest.mark.parametrize("name", ["back\\slash \\", "it's \\", "a \\'", '"\\', "$'\\", "\x1b\\", "'", '"'])
-def test_placeholders_behind_any_name_stay_words(name: str) -> None:
-    """In single quotes a backslash is itself: what follows them is outside again."""
-    line = command("nmcli", "connection", "modify", name, "ipv4.addresses")
-    for blank in ("<ADDRESS/PREFIX>", "'<ADDRESS/PREFIX>'"):
-        assert pasteable(f"{line} {blank} ipv4.dns {blank}") == f"{line} '<ADDRESS/PREFIX>' ipv4.dns '<ADDRESS/PREFIX>'"
+HOSTILE = ("it's", '"', "$(reboot)", "`reboot`", "a b", "a\nb", "\x1b[2J", "\u202e", "-x", ";", "<ADDRESS/PREFIX>", "é")
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+
+
+@given(st.lists(TEXTS | st.sampled_from(HOSTILE), min_size=1, max_size=5))
+@example(list(HOSTILE))
+@example(["a\\", "'", "\\'", "$'", "!", "back\\slash \\", "it's \\", '"\\', "$'\\", "\x1b\\"])
+@settings(max_examples=50, deadline=None)
+def test_a_shell_reads_the_argv_of_a_command(argv: list[str]) -> None:
+    assert words_in_bash(str(command(*argv))) == argv
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nmcli con up lan", ("nmcli", "con", "up", "lan")),
+        ("nmcli con up 'my lan'", ("nmcli con up 'my lan'",)),
+        ("nmcli con up my\\ lan", ("nmcli con up my\\ lan",)),
+        ("", ("",)),
+    ],
+)
+def test_a_stored_line_is_broken_where_no_blank_can_be_quoted(text: str, words: tuple[str, ...]) -> None:
+    assert stored_line(text).words == words and str(stored_line(text)) == text

@@ -18,7 +18,7 @@ from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
-from tests.support.findings import finding
+from tests.support.findings import commands, finding
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
 from tests.support.sources import ScriptedSource
@@ -26,9 +26,9 @@ from tests.support.sources import ScriptedSource
 MTU = Fix(
     "here",
     "take jumbo frames",
-    (f"ip link set dev {LINK} mtu 9000",),
+    commands(f"ip link set dev {LINK} mtu 9000"),
     persistent=False,
-    undo=(f"ip link set dev {LINK} mtu 1500",),
+    undo=commands(f"ip link set dev {LINK} mtu 1500"),
 )
 
 

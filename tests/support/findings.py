@@ -3,18 +3,37 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterable
 from typing import Any
 
 from nictop.probe.records import Line
 from nictop.rules import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import Command, Step
 from tests.support.rule_cases import RULES, heard
+
+
+def commands(*lines: str) -> tuple[Command, ...]:
+    """Commands as a person writes them, some with ``> FILE`` at the end."""
+    return tuple(map(_command, lines))
+
+
+def _command(line: str) -> Command:
+    words = shlex.split(line)
+    return Command(tuple(words[:-2]), words[-1]) if words[-2:-1] == [">"] else Command(tuple(words))
+
+
+def printed(steps: Iterable[Step]) -> list[str]:
+    """The lines of a fix as text."""
+    return [str(step) for step in steps]
+
 
 RENAME = Fix(
     "here",
     "rename the profile to the interface",
-    ("nmcli con mod uuid 7777 connection.id ens224", "nmcli con up uuid 7777"),
+    commands("nmcli con mod uuid 7777 connection.id ens224", "nmcli con up uuid 7777"),
     persistent=True,
-    undo=("nmcli con mod uuid 7777 connection.id 'Wired connection 1'",),
+    undo=commands("nmcli con mod uuid 7777 connection.id 'Wired connection 1'"),
     note="Nothing is interrupted.",
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line
 from nictop.rules import RULES, Finding, HostFacts, diagnose
+from nictop.rules.fixes.commands import Step
 from tests.support.inside import inventory_inside
 from tests.support.networkmanager import PrivateNetworkManager
 
@@ -28,11 +29,11 @@ def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
     return {(one.rule, one.subject): one for one in diagnosis.findings}
 
 
-def type_in(manager: PrivateNetworkManager, lines: Iterable[str], **filled: str) -> None:
+def type_in(manager: PrivateNetworkManager, lines: Iterable[Step | str], **filled: str) -> None:
     """The lines as they were printed, typed into bash one after another; `filled`: what a person puts in for a place
     in capitals, ``ADDRESS`` for ``<ADDRESS/PREFIX>``."""
     for printed in lines:
-        line = printed
+        line = str(printed)
         for name, value in filled.items():
             line = line.replace(f"<{name}/PREFIX>", value).replace(f"<{name}>", value)
         assert "<" not in line, f"to be filled in: {line}"

@@ -13,6 +13,7 @@ from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.window import RatesWindow
 from nictop.report.page import Report, report_of
 from nictop.rules import Diagnosis, Evidence, Skipped
+from nictop.rules.fixes.commands import stored_line
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.results.result import IntervalPoint, Result
 from nictop.traffic.results.selection import ExperimentKind, StoredRun
@@ -84,7 +85,9 @@ def hostile_report() -> Report:
     """Every text of a recorded guest and of a run that is no word of the program is hostile."""
     snapshot, window = recorded_answer(RECORDED[0], "guest")
     runs = [hostile(one) for one in experiments()[:1]]
-    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE, HOSTILE), undo=(HOSTILE,), note=HOSTILE)
+    fix = replace(
+        RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),) * 2, undo=(stored_line(HOSTILE),), note=HOSTILE
+    )
     found = finding(
         rule=HOSTILE, host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),),
         fixes=(fix,),

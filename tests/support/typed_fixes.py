@@ -17,6 +17,7 @@ import msgspec
 
 from nictop.probe.records import Hello, Inventory, Line
 from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
+from nictop.rules.fixes.commands import Step
 from tests.support.inside import inventory_inside
 from tests.support.namespaces import Namespace
 from tests.support.networkmanager import PrivateNetworkManager
@@ -68,10 +69,10 @@ class Place:
         """Of a process inside."""
         return self.manager.prefix[1].partition("=")[2]
 
-    def type_in(self, lines: Iterable[str]) -> None:
+    def type_in(self, lines: Iterable[Step | str]) -> None:
         """Exactly as printed."""
         for line in lines:
-            self.manager.run(["bash", "-c", line])
+            self.manager.run(["bash", "-c", str(line)])
 
     def watched(self) -> HostFacts:
         """After a new inventory."""

@@ -7,8 +7,8 @@ escape, and none of them can reach a terminal as a control sequence.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from nictop.model.facts import clean, fit, platform_words, wrap
 from nictop.model.text import units
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
+from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
     SEVERITY_WORDS,
     SKIPPED,
@@ -98,13 +99,18 @@ def checked_host(host: HostFacts) -> CheckedHost:
 
 def check_json(hosts: Sequence[HostFacts], diagnosis: Diagnosis, unreachable: Sequence[UnreachableHost] = ()) -> str:
     """The document as indented ASCII JSON with a final newline."""
-    return json.dumps(msgspec.to_builtins(check_document(hosts, diagnosis, unreachable)), indent=2) + "\n"
+    return json.dumps(check_document(hosts, diagnosis, unreachable), indent=2, default=_json_value) + "\n"
+
+
+def _json_value(value: Any) -> Any:
+    """A record as its fields; a line of a fix as text."""
+    return str(value) if isinstance(value, Step) else {one.name: getattr(value, one.name) for one in fields(value)}
 
 
 def check_schema() -> str:
     """JSON schema (draft 2020-12) of that document, made from the record types, with a final newline."""
     schema: dict[str, Any] = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    schema.update(msgspec.json.schema(CheckDocument))
+    schema.update(msgspec.json.schema(CheckDocument, schema_hook=lambda _: {"type": "string"}))  # lines of a fix
     return json.dumps(schema, indent=2) + "\n"
 
 
@@ -176,17 +182,18 @@ def _finding_lines(finding: Finding, room: int, several: bool, ascii_only: bool)
 
 def _fix_lines(finding: Finding, fix: Fix, room: int) -> Iterator[str]:
     yield from _hanging("type" if fix.commands else "do", f"{fix.title} ({place_words(finding, fix)})", room)
-    indent = " " * (LABEL_WIDTH + 5)
-    for command in fix.commands:
-        yield from (indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False))
+    yield from _command_lines(fix.commands, fix, room)
     if fix.note:
         yield from _hanging("", fix.note, room)
     if fix.undo:
         yield from _hanging("", "to undo it:", room)
-        for command in fix.undo:
-            yield from (
-                indent + part for part in command_lines(command, room - len(indent), where=fix.where, cut=False)
-            )
+        yield from _command_lines(fix.undo, fix, room)
+
+
+def _command_lines(steps: Iterable[Step], fix: Fix, room: int) -> Iterator[str]:
+    indent = " " * (LABEL_WIDTH + 5)
+    for step in steps:
+        yield from (indent + part for part in command_lines(step, room - len(indent), where=fix.where, cut=False))
 
 
 def _hanging(label: str, text: str, room: int, *, indent: int = 2, label_width: int = LABEL_WIDTH) -> Iterator[str]:

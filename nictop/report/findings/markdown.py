@@ -7,7 +7,7 @@ something is escaped; commands stand in fences that are longer than any run of b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
@@ -66,20 +66,20 @@ def _chapter(finding: Finding, several: bool) -> Iterator[str]:
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[str]:
     yield f"**{escaped(fix.title)}** ({escaped(place_words(finding, fix))})"
-    yield from fenced(fix.commands)
+    yield from fenced(map(str, fix.commands))
     if fix.note:
         yield ""
         yield escaped(fix.note)
     if fix.undo:
         yield ""
         yield "To undo it:"
-        yield from fenced(fix.undo)
+        yield from fenced(map(str, fix.undo))
 
 
-def fenced(commands: Sequence[str]) -> Iterator[str]:
+def fenced(commands: Iterable[str]) -> Iterator[str]:
     """Clean commands between fences that none of them can end, a blank line before; nothing of none."""
-    if commands:
-        shown = [clean(command) for command in commands]
+    shown = [clean(command) for command in commands]
+    if shown:
         fence = "`" * max(3, 1 + max((len(run) for one in shown for run in BACKQUOTES.findall(one)), default=0))
         yield ""
         yield fence

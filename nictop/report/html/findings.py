@@ -53,12 +53,12 @@ def _evidence(finding: Finding) -> Iterator[Html]:
 
 def _fix(finding: Finding, fix: Fix) -> Iterator[Html]:
     yield element("h4", fix.title, element("span", f" ({place_words(finding, fix)})", class_="place"))
-    yield from commands(fix.commands)
+    yield from commands([str(step) for step in fix.commands])
     if fix.note:
         yield element("p", fix.note)
     if fix.undo:
         yield element("p", "To undo it:")
-        yield from commands(fix.undo)
+        yield from commands([str(step) for step in fix.undo])
 
 
 def commands(some: Sequence[str]) -> Iterator[Html]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 from nictop.model.text.terminal import clean
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import shell_quote
 from nictop.rules.profiles.generated import MADE_UP_NAME
 
 Kind = Literal["host", "domain", "profile", "machine", "user", "alias", "serial", "switch", "digest", "uuid"]
@@ -120,7 +120,7 @@ def _forms(name: str) -> Iterator[str]:
     one."""
     yield name
     yield clean(name)
-    quoted = word(name)
+    quoted = shell_quote(name)
     if quoted.strip("'") != name:
         yield quoted
         yield clean(quoted)

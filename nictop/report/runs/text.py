@@ -24,6 +24,7 @@ from nictop.report.runs.sentences import (
     result_sentences,
 )
 from nictop.report.text_table import aligned, widest
+from nictop.rules.fixes.commands import stored_line
 from nictop.rules.wording import command_lines
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.results.result import Result
@@ -74,7 +75,7 @@ def sentence_lines(sentences: Sequence[Sentence], room: int, ascii_only: bool = 
             indent = " " * (LABEL_WIDTH + 1)
             if before == "type":
                 yield ""  # where one command ends and the next one begins
-            yield from (indent + line for line in command_lines(text, room - len(indent), cut=False))
+            yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
         else:
             yield from hanging("" if kind == before else MARKS.get(kind, (kind, kind))[ascii_only], text, room)
         before = kind

@@ -70,9 +70,9 @@ def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     started = Fix(
         "here",
         "let irqbalance spread them",
-        ("systemctl enable --now irqbalance",),
+        (command("systemctl", "enable", "--now", "irqbalance"),),
         persistent=True,
-        undo=("systemctl disable --now irqbalance",),
+        undo=(command("systemctl", "disable", "--now", "irqbalance"),),
         note="Install the package irqbalance first where it is missing.",
     )
     return started, *known
@@ -209,11 +209,11 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "stop irqbalance",
-                    ("systemctl disable --now irqbalance",),
+                    (command("systemctl", "disable", "--now", "irqbalance"),),
                     persistent=True,
-                    undo=("systemctl enable --now irqbalance",),
+                    undo=(command("systemctl", "enable", "--now", "irqbalance"),),
                     note="The driver places its interrupts at the next boot, or when its queues are set anew: "
-                    + command("ethtool", "-L", link.name, "combined", str(receive_queues(link))),
+                    + str(command("ethtool", "-L", link.name, "combined", str(receive_queues(link)))),
                 ),
             ),
         )

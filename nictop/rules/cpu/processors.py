@@ -9,7 +9,7 @@ from nictop.model.rates.cpus import CpuShares
 from nictop.model.text import units
 from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import ManualStep, command
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -73,24 +73,27 @@ def mean_steal(cpus: Mapping[int, CpuShares]) -> float:
 def _less_load(host: HostFacts) -> tuple[Fix, ...]:
     fixes: dict[WhereToType, Fix] = {
         "esxi": Fix(
-            "esxi", "look at the CPU queue", ("esxtop",), note="c: %RDY above 5 per vCPU is contention, %CSTP too."
+            "esxi",
+            "look at the CPU queue",
+            (command("esxtop"),),
+            note="c: %RDY above 5 per vCPU is contention, %CSTP too.",
         ),
         "proxmox": Fix(
             "proxmox",
             "see who uses the processors",
-            ("qm list", "top"),
+            (command("qm", "list"), command("top")),
             note="Fewer vCPUs in all, qm set <ID> --affinity <CPUS>, or another node: qm migrate <ID> <NODE> --online.",
         ),
         "libvirt": Fix(
             "libvirt",
             "pin the vCPUs, or move the guest",
-            ("virsh vcpuinfo <DOMAIN>", "virsh vcpupin <DOMAIN> <VCPU> <CPUS>"),
+            (command("virsh", "vcpuinfo", "<DOMAIN>"), command("virsh", "vcpupin", "<DOMAIN>", "<VCPU>", "<CPUS>")),
         ),
         "ahv": Fix("ahv", "see the CPU ready time", (), note="Prism: VM, metric Hypervisor CPU Ready Time."),
         "hyperv": Fix(
             "hyperv",
             "see how long vCPUs wait",
-            (r"Get-Counter '\Hyper-V Hypervisor Virtual Processor(*)\CPU Wait Time Per Dispatch'",),
+            (ManualStep(("Get-Counter", r"'\Hyper-V Hypervisor Virtual Processor(*)\CPU Wait Time Per Dispatch'")),),
         ),
         "azure": Fix("azure", "take a size with more processors", (), note="B sizes run on credits: see their metric."),
         "cloud": Fix(
@@ -133,7 +136,12 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
         ),
         why="The guest's own numbers cannot tell a busy processor from one that the ESXi host is not running.",
         fixes=(
-            Fix("esxi", "look at %RDY and %CSTP of this VM", ("esxtop",), note="c: CPU view, then V for VMs only."),
+            Fix(
+                "esxi",
+                "look at %RDY and %CSTP of this VM",
+                (command("esxtop"),),
+                note="c: CPU view, then V for VMs only.",
+            ),
             Fix(
                 "esxi",
                 "let the guest see steal",
@@ -191,11 +199,13 @@ def _more_threads(host: HostFacts) -> tuple[Fix, ...]:
         note="ethtool -L <LINK> combined <QUEUES>, where the guest's driver does not do it by itself.",
     )
     if host.inventory.platform.environment == "proxmox":
-        more = "qm set <ID> --net<N> virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>"
+        more = command("qm", "set", "<ID>", "--net<N>", "virtio=<MAC>,bridge=<BRIDGE>,queues=<QUEUES>")
         note = "Repeat what else qm config <ID> shows for this NIC; then stop and start the VM."
         return Fix("here", "give the NIC more queues", (more,), persistent=True, note=note), inside
     note = "In the <interface>: <driver name='vhost' queues='<QUEUES>'/>; then shut the guest down and start it."
-    return Fix("here", "give the NIC more queues", ("virsh edit <DOMAIN>",), persistent=True, note=note), inside
+    return Fix(
+        "here", "give the NIC more queues", (command("virsh", "edit", "<DOMAIN>"),), persistent=True, note=note
+    ), inside
 
 
 @host_rule("processors", "info", uses=("counters.cpus", "counters.links", "settings.frequencies", "settings.governors"))
@@ -239,14 +249,14 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
             Fix(
                 "here",
                 "a profile for network throughput",
-                ("tuned-adm profile network-throughput",),
+                (command("tuned-adm", "profile", "network-throughput"),),
                 persistent=True,
                 note="tuned-adm active shows the one of now, to go back to.",
             ),
             Fix(
                 "here",
                 "the governor alone",
-                ("cpupower frequency-set --governor performance",),
+                (command("cpupower", "frequency-set", "--governor", "performance"),),
                 persistent=False,
                 undo=(command("cpupower", "frequency-set", "--governor", settings.governors.get(cpu, "powersave")),),
             ),

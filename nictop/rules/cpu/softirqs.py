@@ -79,7 +79,7 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
         why="A processor without time left drops packets or makes them wait. More packets need more processors, larger "
         "packets (MTU, GRO) or fewer interrupts (coalescing).",
         fixes=(
-            Fix("here", "see what it is busy with", (f"perf top -C {format_cpu_list(busy)}",)),
+            Fix("here", "see what it is busy with", (command("perf", "top", "-C", format_cpu_list(busy)),)),
             Fix(
                 "here",
                 "fewer, longer interrupts",

@@ -12,7 +12,7 @@ from nictop.model.queues.cpu_lists import parse_cpu_list, parse_cpu_mask
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import PLAIN, udev_fix
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -51,8 +51,8 @@ def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, .
     if not queues or not cpus:
         return ()
     mask = "0" if off else cpu_mask(cpus)
-    now = tuple(f"echo {mask} > {_rps_file(link, queue.number)}" for queue in queues)
-    undo = tuple(f"echo {word(queue.rps_cpus or '0')} > {_rps_file(link, queue.number)}" for queue in queues)
+    now = tuple(echo(mask, _rps_file(link, queue.number)) for queue in queues)
+    undo = tuple(echo(queue.rps_cpus or "0", _rps_file(link, queue.number)) for queue in queues)
     title = "switch receive packet steering " + ("off" if off else "on")
     fix = Fix("here", title, now, persistent=False, undo=undo)
     if off or PLAIN.fullmatch(link.name) is None:
@@ -68,7 +68,7 @@ def is_steered(link: Link) -> bool:
 
 
 def _rps_file(link: Link, number: int) -> str:
-    return word(f"/sys/class/net/{link.name}/queues/rx-{number}/rps_cpus")
+    return f"/sys/class/net/{link.name}/queues/rx-{number}/rps_cpus"
 
 
 @host_rule(
@@ -171,11 +171,9 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
         if len(masks) < 2 or any(mask != () for mask in masks):
             continue
         cpus = parse_cpu_list(host.inventory.platform.online_cpus) or ()
-        commands = []
-        for number in range(len(masks)):
-            mask = cpu_mask(cpus[number :: len(masks)])
-            commands.append(f"echo {mask} > {word(f'/sys/class/net/{link.name}/queues/tx-{number}/xps_cpus')}")
-        undo = tuple(f"echo 0 > {line.rpartition(' > ')[2]}" for line in commands)
+        files = [f"/sys/class/net/{link.name}/queues/tx-{number}/xps_cpus" for number in range(len(masks))]
+        commands = tuple(echo(cpu_mask(cpus[n :: len(masks)]), file) for n, file in enumerate(files))
+        undo = tuple(echo(0, file) for file in files)
         yield about_link(
             "info",
             host,
@@ -186,5 +184,5 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
                 Evidence("xps_cpus", f"0 for all {len(masks)} queues", f"/sys/class/net/{link.name}/queues"),
             ),
             why="Processors that send by the same queue wait for its lock, and completions come on other processors.",
-            fixes=(Fix("here", "give each queue its processors", tuple(commands), persistent=False, undo=undo),),
+            fixes=(Fix("here", "give each queue its processors", commands, persistent=False, undo=undo),),
         )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.plan import queue_plan
 from nictop.probe.records import Interrupt, Link
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import Command, echo
 from nictop.rules.host import HostFacts
 
 
@@ -25,15 +25,15 @@ def interrupt_places(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[i
     return {number: cpus[place % len(cpus)] for number, place in place_of.items()}
 
 
-def moves(places: Mapping[int, int]) -> tuple[str, ...]:
+def moves(places: Mapping[int, int]) -> tuple[Command, ...]:
     """The commands that send the interrupts there."""
-    return tuple(f"echo {cpu} > /proc/irq/{number}/smp_affinity_list" for number, cpu in places.items())
+    return tuple(echo(cpu, f"/proc/irq/{number}/smp_affinity_list") for number, cpu in places.items())
 
 
-def moves_back(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[str, ...]:
+def moves_back(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Command, ...]:
     """The commands that send them where they may go now."""
     allowed = {one.number: one.allowed_cpus or "" for one in _interrupts(host, link)}
-    return tuple(f"echo {word(allowed[number])} > /proc/irq/{number}/smp_affinity_list" for number in places)
+    return tuple(echo(allowed[number], f"/proc/irq/{number}/smp_affinity_list") for number in places)
 
 
 def _interrupts(host: HostFacts, link: Link) -> Sequence[Interrupt]:

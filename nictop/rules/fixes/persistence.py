@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import ManualStep, Step, command, echo, joined, print_lines
 from nictop.rules.fixes.current_settings import settings_now
 from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_words
 from nictop.rules.host import HostFacts, link_driver
@@ -22,8 +22,6 @@ PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 ETHTOOL = "/usr/sbin/ethtool"
 """udev runs programs by their full path; both that and /sbin lead there on current distributions."""
 KINDS = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
-LINES = "%s\\n"
-"""printf(1): every argument on a line of its own."""
 NOTHING_FOLLOWS = "By hand: the name of this link is not safe in configuration files."
 AT_NEXT_START = "Takes effect when the link is next activated; the command above does it now."
 
@@ -46,7 +44,7 @@ def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note
     return now, _persistent(host, link, option, values)
 
 
-def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[str, ...]:
+def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if option == "-X":
         return (command("ethtool", "-X", link.name, "default"),)
     before = settings_now(link, option)
@@ -158,7 +156,7 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
     return Fix(
         where="here",
         title="keep it by a udev rule",
-        commands=(f"{command('echo', ', '.join([*parts, assignment]))} > {word(file)}",),
+        commands=(echo(", ".join([*parts, assignment]), file),),
         persistent=True,
         undo=(command("rm", file),),
         note="Takes effect at the next boot; the command above does it now.",
@@ -169,9 +167,9 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
     existing = _link_file(host, link)
     name = existing.rpartition("/")[2] if existing is not None else f"50-{link.name}.link"
     folder = f"/etc/systemd/network/{name}.d"
-    commands = [] if existing is not None else [_new_link_file(link, f"/etc/systemd/network/{name}")]
+    commands: list[Step] = [] if existing is not None else [_new_link_file(link, f"/etc/systemd/network/{name}")]
     commands.append(command("mkdir", "-p", folder))
-    commands.append(_written(["[Link]", *lines], f"{folder}/{kind}.conf"))
+    commands.append(print_lines(["[Link]", *lines], f"{folder}/{kind}.conf"))
     return Fix(
         where="here",
         title="keep it by a .link file",
@@ -182,7 +180,7 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
     )
 
 
-def _new_link_file(link: Link, file: str) -> str:
+def _new_link_file(link: Link, file: str) -> ManualStep:
     """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats what
     99-default.link says."""
     match = [f"MACAddress={link.permanent_address or link.address}"]
@@ -194,12 +192,7 @@ def _new_link_file(link: Link, file: str) -> str:
         "AlternativeNamesPolicy=database onboard slot path",
         "MACAddressPolicy=persistent",
     ]
-    return f"{command('test', '-e', file)} || {_written(['[Match]', *match, '[Link]', *default], file)}"
-
-
-def _written(lines: Sequence[str], file: str) -> str:
-    """One shell line that makes the file anew."""
-    return f"{command('printf', LINES, *lines)} > {word(file)}"
+    return joined("||", command("test", "-e", file), print_lines(["[Match]", *match, "[Link]", *default], file))
 
 
 # --------------------------------------------------------------------------------------------------------- others
@@ -220,7 +213,7 @@ def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
         Fix(
             where="here",
             title="keep it in /etc/sysctl.d",
-            commands=(f"{command('echo', f'{name} = {value}')} > {word(file)}",),
+            commands=(echo(f"{name} = {value}", file),),
             persistent=True,
             undo=(command("rm", file),),
             note="Read at the next boot; the command above does it now.",

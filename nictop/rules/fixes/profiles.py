@@ -10,7 +10,7 @@ from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, IN
 from nictop.model.text.terminal import is_clean
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.host import HostFacts
 
 ADDRESS = "<ADDRESS/PREFIX>"
@@ -39,12 +39,12 @@ def profile_words(host: HostFacts, profile: Profile) -> tuple[str, ...]:
     return (name,)
 
 
-def modify(host: HostFacts, profile: Profile, *settings: str) -> str:
+def modify(host: HostFacts, profile: Profile, *settings: str) -> Command:
     """``nmcli con mod … SETTING VALUE``"""
     return command("nmcli", "con", "mod", *profile_words(host, profile), *settings)
 
 
-def bring_up(host: HostFacts, profile: Profile) -> str:
+def bring_up(host: HostFacts, profile: Profile) -> Command:
     return command("nmcli", "con", "up", *profile_words(host, profile))
 
 
@@ -151,5 +151,5 @@ def other_profiles(host: HostFacts, link: Link, *, but: Profile | None = None) -
             match: ProfileMatch = host.profiles.match(profile, link)
             why = match.unfit or match.waits
         if why:
-            found.append(Evidence(f"profile {shown(profile.id)}", why, f"nmcli con show {word(profile.uuid)}"))
+            found.append(Evidence(f"profile {shown(profile.id)}", why, f"nmcli con show {shell_quote(profile.uuid)}"))
     return tuple(found[:3])

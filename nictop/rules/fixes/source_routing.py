@@ -14,8 +14,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import command, word
-from nictop.rules.fixes.persistence import LINES, PLAIN, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
+from nictop.rules.fixes.commands import Command, command, print_lines
+from nictop.rules.fixes.persistence import PLAIN, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
 
@@ -101,32 +101,32 @@ def _ip(family: str) -> tuple[str, ...]:
     return ("ip",) if family == "ipv4" else ("ip", "-6")
 
 
-def _ip_route(change: str, route: Route, link: Link, table: str) -> str:
+def _ip_route(change: str, route: Route, link: Link, table: str) -> Command:
     destination = "default" if route.gateway else route.destination
     via = ("via", route.gateway) if route.gateway else ()
     source = ("src", route.source) if route.source else ()
     return command(*_ip(route.family), "route", change, destination, *via, "dev", link.name, *source, "table", table)
 
 
-def _ip_rule(change: str, address: Address, table: str) -> str:
+def _ip_rule(change: str, address: Address, table: str) -> Command:
     return command(*_ip(address.family), "rule", change, "from", address.address, "table", table)
 
 
-def _ip_lines(link: Link, table: Table) -> Iterator[str]:
+def _ip_lines(link: Link, table: Table) -> Iterator[Command]:
     for route in table.routes:
         yield _ip_route("replace", route, link, table.number)
     for one in table.addresses:
         yield _ip_rule("add", one, table.number)
 
 
-def _ip_undo(link: Link, table: Table) -> Iterator[str]:
+def _ip_undo(link: Link, table: Table) -> Iterator[Command]:
     for one in table.addresses:
         yield _ip_rule("del", one, table.number)
     for route in reversed(table.routes):
         yield _ip_route("del", route, link, table.number)
 
 
-def _reapply(link: Link) -> str:
+def _reapply(link: Link) -> Command:
     return command("nmcli", "device", "reapply", link.name)
 
 
@@ -153,12 +153,12 @@ def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...])
         folder = f"/etc/systemd/network/{networkd.network_file.rpartition('/')[2]}.d"
         file = f"{folder}/source-routing.conf"
         again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
-        written = f"{command('printf', LINES, *_networkd_lines(table))} > {word(file)}"
+        written = print_lines(_networkd_lines(table), file)
         commands = (command("mkdir", "-p", folder), written, *again, *more)
         title = "keep it in a drop-in of its .network file"
         return Fix("here", title, commands, True, (command("rm", file), *again, *back), FIXED)
     if stanza is not None and PLAIN.fullmatch(link.name):
-        kept = stanza_fix(link, stanza, f"up {' && '.join(_ip_lines(link, table))} || true")
+        kept = stanza_fix(link, stanza, f"up {' && '.join(map(str, _ip_lines(link, table)))} || true")
         return Fix("here", kept.title, (*kept.commands, *more), True, (*kept.undo, *back), kept.note)
     note = "Whatever sets this NIC up has to run the ip commands above, after it has set the address."
     return Fix("here", "keep it", more, True, back, note)

@@ -9,7 +9,7 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.profiles import has_address
@@ -52,7 +52,15 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
             evidence=tuple(evidence),
             why="Each time everything in flight is lost, and the switch may block the port for half a minute.",
             fixes=(
-                Fix("here", "see when", (f"dmesg -T | grep -F {command(link.name)} | grep -i link",)),
+                Fix(
+                    "here",
+                    "see when",
+                    (
+                        joined(
+                            "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
+                        ),
+                    ),
+                ),
                 Fix("switch", "change cable and transceiver, look at the port", (), note="Then another port."),
             ),
         )
@@ -185,8 +193,12 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """How a link without a carrier gets one: the cable, or what stands for it below a guest."""
     plug: tuple[Fix, ...] = (
         (
-            Fix("libvirt", "plug the virtual cable in", (f"virsh domif-setlink <DOMAIN> {hardware_address(link)} up",)),
-            Fix("proxmox", "see that link_down is not set", ("qm config <ID>",)),
+            Fix(
+                "libvirt",
+                "plug the virtual cable in",
+                (command("virsh", "domif-setlink", "<DOMAIN>", hardware_address(link), "up"),),
+            ),
+            Fix("proxmox", "see that link_down is not set", (command("qm", "config", "<ID>"),)),
             Fix("esxi", "tick Connected on the adapter", ()),
         )
         if host.is_guest

@@ -98,7 +98,7 @@ def _wanted(host: HostFacts) -> Iterator[Link]:
 
 
 def _shown(link: Link) -> str:
-    return command("ip", "link", "show", "dev", link.name)
+    return str(command("ip", "link", "show", "dev", link.name))
 
 
 def _switch(link: Link, flag: str) -> Fix:

@@ -10,7 +10,7 @@ import re
 from nictop.model.text import units
 from nictop.probe.records import KernelMessage, Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
@@ -100,7 +100,11 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
             "driver, the "
             "firmware, or a hypervisor that no longer serves the queue.",
             fixes=(
-                Fix("here", "see what came before", ("dmesg -T | grep -iE 'watchdog|timeout|hang|reset'",)),
+                Fix(
+                    "here",
+                    "see what came before",
+                    (joined("|", command("dmesg", "-T"), command("grep", "-iE", "watchdog|timeout|hang|reset")),),
+                ),
                 Fix(
                     "hypervisor",
                     "see whether the backend lives",
@@ -158,17 +162,26 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
                 "here",
                 "see how full it is, and make it larger",
                 (
-                    "sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max",
-                    "sysctl -w net.netfilter.nf_conntrack_max=<NUMBER>",
+                    command("sysctl", "net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max"),
+                    command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<NUMBER>"),
                 ),
                 persistent=False,
-                undo=("sysctl -w net.netfilter.nf_conntrack_max=<OLD_NUMBER>",),
+                undo=(command("sysctl", "-w", "net.netfilter.nf_conntrack_max=<OLD_NUMBER>"),),
                 note="For good: the same line in /etc/sysctl.d. An entry takes some 300 bytes of kernel memory.",
             ),
             Fix(
                 "here",
                 "see who fills it",
-                (r"conntrack -L | sed -nE 's/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p' | sort | uniq -c | sort -n",),
+                (
+                    joined(
+                        "|",
+                        command("conntrack", "-L"),
+                        command("sed", "-nE", r"s/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p"),
+                        command("sort"),
+                        command("uniq", "-c"),
+                        command("sort", "-n"),
+                    ),
+                ),
             ),
         ),
     )
@@ -189,7 +202,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     if not messages:
         return
     family = _families(messages[-1].text)[0]
-    number = "ip -6 neigh | wc -l" if family == "ipv6" else "ip -4 neigh | wc -l"
+    number = joined("|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l"))
     yield about_host(
         "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
         host,
@@ -200,7 +213,7 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
         "subnet, or many "
         "containers, need more.",
         fixes=(
-            Fix("here", "see how full it is", (number, f"sysctl net.{family}.neigh.default.gc_thresh3")),
+            Fix("here", "see how full it is", (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3"))),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
             *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
         ),
@@ -241,7 +254,11 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             "one, or a port "
             "that the switch mirrors back.",
             fixes=(
-                Fix("here", "see which address it is", (f"dmesg | grep -F {word(f'received packet on {name}')}",)),
+                Fix(
+                    "here",
+                    "see which address it is",
+                    (joined("|", command("dmesg"), command("grep", "-F", f"received packet on {name}")),),
+                ),
                 Fix(
                     "switch", "look for a loop, or for the address on two ports", (), note="Spanning tree finds loops."
                 ),

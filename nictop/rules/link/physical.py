@@ -20,6 +20,8 @@ MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
 CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame_errors")
 MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_fifo_errors")
+NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
+"""Filter of tcpdump."""
 PACKET_FLOOR = 10_000
 DROPPED_SHARE = 0.02
 PAUSE_RECEIVED = ("rx_flow_control_xoff", "rx_pause_ctrl_phy", "rx_pause", "link_xoff_rx", "rx_pause_frames")
@@ -235,7 +237,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "see what they are",
-                    (f"tcpdump -eni {command(link.name)} -c 100 not ip and not ip6 and not arp",),
+                    (command("tcpdump", "-eni", link.name, "-c", "100", *NEITHER_IP_NOR_ARP),),
                 ),
             ),
         )

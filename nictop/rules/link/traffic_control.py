@@ -6,7 +6,7 @@ from nictop.model.devices.traffic_control import effect_words, impairs, is_compl
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, Qdisc
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import is_outward
@@ -51,7 +51,9 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
             f"{effect_words(first)}: {qdisc_words(first)}",
             evidence=tuple(
                 Evidence(
-                    "at the root" if one.parent is None else f"at class {one.parent}", qdisc_words(one), _shown(link)
+                    "at the root" if one.parent is None else f"at class {one.parent}",
+                    qdisc_words(one),
+                    str(_show_qdiscs(link)),
                 )
                 for one in acting[:MOST_SHOWN]
             ),
@@ -67,7 +69,7 @@ def _weight(qdisc: Qdisc) -> tuple[bool, int]:
     return qdisc.kind == "netem", -(qdisc.rate or 0)
 
 
-def _shown(link: Link) -> str:
+def _show_qdiscs(link: Link) -> Command:
     return command("tc", "-s", "qdisc", "show", "dev", link.name)
 
 
@@ -91,7 +93,7 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
 
 
 def _look(link: Link, acting: list[Qdisc]) -> Fix:
-    lines = [_shown(link)]
+    lines = [_show_qdiscs(link)]
     if any(one.kind in WITH_CLASSES for one in acting):
         lines.append(command("tc", "-s", "class", "show", "dev", link.name))
     return Fix("here", "see what it does to packets", tuple(lines), note="delayed, dropped and overlimits count them.")

@@ -9,7 +9,7 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import ManualStep, command, echo, joined
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import SAMPLES, HostFacts
@@ -43,17 +43,46 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
             "azure": Fix(
                 "azure",
                 "switch accelerated networking on",
-                ("az network nic update --resource-group <GROUP> --name <NIC> --accelerated-networking true",),
+                (
+                    command(
+                        "az",
+                        "network",
+                        "nic",
+                        "update",
+                        "--resource-group",
+                        "<GROUP>",
+                        "--name",
+                        "<NIC>",
+                        "--accelerated-networking",
+                        "true",
+                    ),
+                ),
                 persistent=True,
-                undo=("az network nic update --resource-group <GROUP> --name <NIC> --accelerated-networking false",),
+                undo=(
+                    command(
+                        "az",
+                        "network",
+                        "nic",
+                        "update",
+                        "--resource-group",
+                        "<GROUP>",
+                        "--name",
+                        "<NIC>",
+                        "--accelerated-networking",
+                        "false",
+                    ),
+                ),
                 note="The size of the VM must offer it; VMs in an availability set must be deallocated first.",
             ),
             "hyperv": Fix(
                 "hyperv",
                 "give the adapter a virtual function",
-                ("(Get-VMHost).IovSupportReasons", "Set-VMNetworkAdapter -VMName <VM> -IovWeight 100"),
+                (
+                    ManualStep(("(Get-VMHost).IovSupportReasons",)),
+                    ManualStep(("Set-VMNetworkAdapter", "-VMName", "'<VM>'", "-IovWeight", "100")),
+                ),
                 persistent=True,
-                undo=("Set-VMNetworkAdapter -VMName <VM> -IovWeight 0",),
+                undo=(ManualStep(("Set-VMNetworkAdapter", "-VMName", "'<VM>'", "-IovWeight", "0")),),
                 note="The switch must have been made with New-VMSwitch -EnableIov $true; it cannot be changed later.",
             ),
         }
@@ -105,7 +134,11 @@ def traffic_avoids_the_virtual_function(host: HostFacts) -> Outcomes:
             why="The fast path is there and is not used: packets cost several times the CPU, on both sides.",
             fixes=(
                 Fix("here", "switch the virtual function on", (up,), note="netvsc does this by itself within seconds."),
-                Fix("here", "see why it was switched away", (f"dmesg | grep -i {command(function.name)}",)),
+                Fix(
+                    "here",
+                    "see why it was switched away",
+                    (joined("|", command("dmesg"), command("grep", "-i", function.name)),),
+                ),
             ),
         )
 
@@ -318,11 +351,8 @@ def _spread(host: HostFacts, link: Link) -> Fix:
     return Fix(
         "here",
         "give each channel a processor",
-        tuple(
-            f"echo {number % host.online_cpus} > {word(f'{folder}/{one.id}/cpu')}"
-            for number, one in enumerate(channels)
-        ),
+        tuple(echo(number % host.online_cpus, f"{folder}/{one.id}/cpu") for number, one in enumerate(channels)),
         persistent=False,
-        undo=tuple(f"echo {one.cpu} > {word(f'{folder}/{one.id}/cpu')}" for one in channels if one.cpu is not None),
+        undo=tuple(echo(one.cpu, f"{folder}/{one.id}/cpu") for one in channels if one.cpu is not None),
         note="The file can be written since Linux 5.8.",
     )

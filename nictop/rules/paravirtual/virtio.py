@@ -7,7 +7,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.hypervisors import places_below
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
@@ -165,7 +165,7 @@ def _other_model(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         "proxmox": Fix(
             "proxmox",
             "change the model to virtio",
-            (f"qm set <ID> --net<N> virtio={address},bridge=<BRIDGE>",),
+            (command("qm", "set", "<ID>", "--net<N>", f"virtio={address},bridge=<BRIDGE>"),),
             persistent=True,
             note=f"<N>: that of the line net<N> with {address} in qm config <ID>; repeat what else it says. Then stop "
             f"and start the VM. {note}",
@@ -173,7 +173,7 @@ def _other_model(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         "libvirt": Fix(
             "libvirt",
             "change the model to virtio",
-            ("virsh edit <DOMAIN>",),
+            (command("virsh", "edit", "<DOMAIN>"),),
             persistent=True,
             note=f"In the <interface> with {address}: <model type='virtio'/>. Then shut down and start. {note}",
         ),
@@ -221,8 +221,8 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
                     "libvirt",
                     "plug the virtual function in again",
                     (
-                        "virsh attach-device <DOMAIN> <VF.XML> --live",
-                        f"virsh domif-setlink <DOMAIN> {hardware_address(master)} up",
+                        command("virsh", "attach-device", "<DOMAIN>", "<VF.XML>", "--live"),
+                        command("virsh", "domif-setlink", "<DOMAIN>", hardware_address(master), "up"),
                     ),
                     note="After a migration the target host must have a free virtual function.",
                 ),
@@ -230,5 +230,5 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
         )
 
 
-def _up(primaries: list[Link]) -> tuple[str, ...]:
+def _up(primaries: list[Link]) -> tuple[Command, ...]:
     return tuple(command("ip", "link", "set", "dev", port.name, "up") for port in primaries)

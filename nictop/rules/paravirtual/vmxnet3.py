@@ -9,6 +9,7 @@ from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.finding import Evidence, Fix, Severity, Skipped
+from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -85,7 +86,9 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
             "or the ring is too small for the bursts.",
             fixes=ethtool_fixes(host, link, ["-G", "tx", str(rings.max_tx)])
             if rings is not None and rings.tx and rings.max_tx and rings.tx < rings.max_tx
-            else (Fix("esxi", "look at the uplink", ("esxtop",), note="n: network view, %DRPTX of the port."),),
+            else (
+                Fix("esxi", "look at the uplink", (command("esxtop"),), note="n: network view, %DRPTX of the port."),
+            ),
         )
     yield from _not_watched(host)
 
@@ -116,7 +119,9 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
             evidence=(counted(link, counter),),
             why="Without buffers packets are lost. The guest's memory is full, or kept too full to serve interrupts.",
             fixes=(
-                Fix("here", "see what uses the memory", ("free -m", "cat /proc/pressure/memory")),
+                Fix(
+                    "here", "see what uses the memory", (command("free", "-m"), command("cat", "/proc/pressure/memory"))
+                ),
                 Fix("esxi", "give the guest memory, and see that none is ballooned", (), note="esxtop, m: MCTLSZ."),
             ),
         )
@@ -150,7 +155,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
         if hot is not None:
             share = f"{units.percentage(host.saturated_cpus[hot])} in interrupts and softirqs"
             evidence.append(Evidence(f"CPU {hot}", share, "/proc/stat"))
-        reload = ("modprobe -r vmxnet3 && modprobe vmxnet3",)
+        reload = joined("&&", command("modprobe", "-r", "vmxnet3"), command("modprobe", "vmxnet3"))
         yield about_link(
             "info" if hot is None else "warning",
             host,
@@ -163,7 +168,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "load the driver again",
-                    reload,
+                    (reload,),
                     note="From the console: it cuts all vmxnet3 links. Helps when processors were added while running.",
                 ),
                 Fix("esxi", "upgrade the virtual hardware", (), note="With the VM off: compatibility of the VM."),

@@ -11,7 +11,7 @@ from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import ids_words, pci_name
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host
@@ -87,7 +87,7 @@ def _driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-def _driver_package(host: HostFacts) -> str | None:
+def _driver_package(host: HostFacts) -> Command | None:
     """The command that installs the drivers a small image lacks; None: this distribution ships all of them together."""
     platform, kernel = host.inventory.platform, host.snapshot.hello.kernel if host.snapshot.hello else ""
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
@@ -153,7 +153,7 @@ def _firmware_fix(host: HostFacts, function: PciFunction) -> Fix:
     return Fix("here", "install the firmware and load the driver anew", (*package, *reload), True, (), note)
 
 
-def _firmware_package(host: HostFacts, driver: str) -> tuple[str, ...]:
+def _firmware_package(host: HostFacts, driver: str) -> tuple[Command, ...]:
     """The command that installs the driver's firmware; () where its package is not known."""
     platform = host.inventory.platform
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}

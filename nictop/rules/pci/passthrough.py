@@ -13,7 +13,7 @@ from nictop.model.devices.tree import ON_A_LOWER_LINK
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import IommuGroup, Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import Command, ManualStep, command, echo, shell_quote
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
@@ -87,11 +87,18 @@ def _command_line_fix(host: HostFacts) -> Fix:
         return Fix("here", "ask the kernel for it", (), True, (), f"Add {words} to the kernel's command line. {note}")
     expression = rf's/^\(GRUB_CMDLINE_LINUX_DEFAULT="[^"]*\)"/\1 {words}"/'
     edit = command("sed", "-i", expression, "/etc/default/grub")
-    undo = (command("sed", "-i", f"s/ {words}//", "/etc/default/grub"), "update-grub")
+    undo = (command("sed", "-i", f"s/ {words}//", "/etc/default/grub"), command("update-grub"))
     if platform.environment == "proxmox":
         note += " Started by systemd-boot (ZFS): the words go into /etc/kernel/cmdline instead."
-        return Fix("here", "ask the kernel for it", (edit, "update-grub; proxmox-boot-tool refresh"), True, undo, note)
-    return Fix("here", "ask the kernel for it", (edit, "update-grub"), True, undo, note)
+        return Fix(
+            "here",
+            "ask the kernel for it",
+            (edit, ManualStep(("update-grub;", "proxmox-boot-tool", "refresh"))),
+            True,
+            undo,
+            note,
+        )
+    return Fix("here", "ask the kernel for it", (edit, command("update-grub")), True, undo, note)
 
 
 @host_rule(FAMILY, "info", needs=("pci.physical_function",), uses=("pci.driver", "pci.enabled"))
@@ -128,9 +135,9 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
 def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
     path, driver = f"{DEVICES}/{function.address}", f"/sys/bus/pci/drivers/{function.driver}"
     commands = [
-        f"echo > {word(f'{path}/driver_override')}",
-        f"echo {word(function.address)} > {word(f'{driver}/unbind')}",
-        f"echo {word(function.address)} > /sys/bus/pci/drivers_probe",
+        Command(("echo",), f"{path}/driver_override"),
+        echo(function.address, f"{driver}/unbind"),
+        echo(function.address, "/sys/bus/pci/drivers_probe"),
     ]
     if host.inventory.services.libvirt is not None:
         name = "pci_" + re.sub(r"[^0-9a-f]", "_", function.address)
@@ -139,9 +146,9 @@ def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
         "What reserved it at boot does so again: driverctl, /etc/modprobe.d (vfio-pci ids=), the kernel command line."
     )
     undo = (
-        f"echo {word(function.driver or '')} > {word(f'{path}/driver_override')}",
-        f"echo {word(function.address)} > {word(f'{path}/driver/unbind')}",
-        f"echo {word(function.address)} > /sys/bus/pci/drivers_probe",
+        echo(function.driver or "", f"{path}/driver_override"),
+        echo(function.address, f"{path}/driver/unbind"),
+        echo(function.address, "/sys/bus/pci/drivers_probe"),
     )
     return Fix("here", "give it back to its own driver", tuple(commands), False, undo, note)
 
@@ -204,8 +211,8 @@ def _group_fixes(host: HostFacts, others: list[tuple[str, str]]) -> tuple[Fix, .
     note, freed = "Taking a device from its driver ends whatever it does.", others
     if danger:
         note, freed = f"Not {', '.join(danger)}: your session or the default route runs over it.", []
-    free = tuple(f"echo {word(address)} > {word(f'{DEVICES}/{address}/driver/unbind')}" for address, _ in freed)
-    back = tuple(f"echo {word(address)} > {word(f'/sys/bus/pci/drivers/{driver}/bind')}" for address, driver in freed)
+    free = tuple(echo(address, f"{DEVICES}/{address}/driver/unbind") for address, _ in freed)
+    back = tuple(echo(address, f"/sys/bus/pci/drivers/{driver}/bind") for address, driver in freed)
     return (
         Fix("firmware", "put the NIC into another slot, or switch on ACS", (), True, (), slots),
         Fix("here", "free the whole group", free, False, back, note),
@@ -250,10 +257,10 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "take the mark back",
-                    (f"echo > {word(path)}",),
+                    (Command(("echo",), path),),
                     False,
-                    (f"echo {word(function.driver_override or '')} > {word(path)}",),
-                    f"If driverctl made it: driverctl unset-override {word(function.address)}",
+                    (echo(function.driver_override or "", path),),
+                    f"If driverctl made it: driverctl unset-override {shell_quote(function.address)}",
                 ),
             ),
         )

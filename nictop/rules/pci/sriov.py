@@ -10,7 +10,7 @@ from typing import Final
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.probe.records import PciFunction
 from nictop.rules.finding import Evidence, Fix, Skipped
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.host import HostFacts
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
@@ -215,16 +215,16 @@ def _bnxt_evidence(host: HostFacts, function: PciFunction) -> tuple[Evidence, ..
 
 
 def _count_fix(host: HostFacts, function: PciFunction, wish: ConfiguredVfs) -> Fix:
-    sriov, path = function.sriov, word(f"{DEVICES}/{function.address}/sriov_numvfs")
+    sriov, path = function.sriov, f"{DEVICES}/{function.address}/sriov_numvfs"
     now = sriov.num_vfs if sriov is not None else 0
     ports = host.links_of_function.get(function.address, ())
     commands = [command("ip", "link", "set", link.name, "up") for link in ports if _bnxt_evidence(host, function)]
-    commands += [f"echo 0 > {path}"] if now else []
+    commands += [echo(0, path)] if now else []
     numbers = range(len(sriov.virtual_functions)) if sriov is not None else ()
     used = [f"VF {number}" for number in numbers if any(is_used(host, link, number) for link in ports)]
     note = f"Writing 0 takes all of them away, also those in use: {', '.join(used)}." if used else ""
-    undo = (f"echo 0 > {path}", *((f"echo {now} > {path}",) if now else ()))
-    return Fix("here", f"make {wish.count} now", (*commands, f"echo {wish.count} > {path}"), False, undo, note)
+    undo = (echo(0, path), *((echo(now, path),) if now else ()))
+    return Fix("here", f"make {wish.count} now", (*commands, echo(wish.count, path)), False, undo, note)
 
 
 @host_rule(FAMILY, "warning", needs=("configuration", "networkmanager", "pci.driver", "platform"), uses=("pci.sriov",))
@@ -278,7 +278,7 @@ def _persistent_fixes(host: HostFacts, function: PciFunction, number: int) -> tu
     rule = f'ACTION=="add", SUBSYSTEM=="net", KERNELS=="{function.address}", ATTR{{device/sriov_numvfs}}="{number}"'
     file = f"/etc/udev/rules.d/70-sriov-{function.address.replace(':', '-')}.rules"
     note = "bnxt_en makes them only while its port is up: there a unit that runs after the network is needed."
-    change = f"{command('printf', chr(37) + 's' + chr(92) + 'n', rule)} > {word(file)}"
+    change = print_lines([rule], file)
     undo = (command("rm", file),)
     fixes.append(Fix("here", "by a udev rule", (change,), True, undo, note if function.driver == "bnxt_en" else ""))
     return tuple(fixes)

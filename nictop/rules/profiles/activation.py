@@ -5,7 +5,7 @@ from __future__ import annotations
 from nictop.model.managers.networkmanager_states import ACTIVATED, DISCONNECTED, FAILED, IP_CONFIG
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS,
     bring_up,
@@ -125,7 +125,9 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
             "waits for DHCP to answer",
             evidence=(
                 Evidence(
-                    "state", f"{state.setup_state}, {state.operational_state}", f"networkctl status {word(link.name)}"
+                    "state",
+                    f"{state.setup_state}, {state.operational_state}",
+                    f"networkctl status {shell_quote(link.name)}",
                 ),
                 Evidence("asked for by", file, "networkctl"),
                 address_evidence(link),
@@ -194,7 +196,7 @@ def networkd_failed(host: HostFacts) -> Outcomes:
         if link is None or state.setup_state != "failed":
             continue
         netplan = "netplan-" in (state.network_file or "")
-        again = "netplan apply" if netplan else command("networkctl", "reconfigure", link.name)
+        again = command("netplan", "apply") if netplan else command("networkctl", "reconfigure", link.name)
         yield about_link(
             "critical",
             host,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.profiles import global_addresses, modify
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
@@ -61,7 +61,7 @@ def _on_a_port(host: HostFacts, link: Link, master: Link, addresses: tuple[Addre
         rule = 'SUBSYSTEM=="net", ACTION=="add|change|move", ENV{ID_NET_DRIVER}!="hv_netvsc", '
         rule += f'ENV{{ID_PATH}}=="pci-{link.pci_address}", ENV{{NM_UNMANAGED}}="1"'
         file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
-        lines = (f"{command('echo', rule)} > {file}", command("nmcli", "device", "set", link.name, "managed", "no"))
+        lines = (echo(rule, file), command("nmcli", "device", "set", link.name, "managed", "no"))
         undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
         fixes.append(Fix("here", "let NetworkManager leave the port alone", lines, True, undo))
     elif active is not None and not active.external:

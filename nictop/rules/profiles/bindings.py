@@ -8,7 +8,7 @@ from nictop.model.managers.networkmanager_states import ACTIVATED, address_phras
 from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
 from nictop.probe.records import Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import (
     bring_up,
     has_address,
@@ -182,7 +182,7 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
     evidence = (*profile_evidence(profile), Evidence("bound to", f"{missing}, which is not there", "ip link"))
     why = "A profile that is bound to what is not there fits no device; NetworkManager ignores it without a word."
     if link is None:
-        fix = Fix("here", "bind it to an interface", tuple(_bind(host, profile, "<INTERFACE>")), True)
+        fix = Fix("here", "bind it to an interface", (_bind(host, profile, "<INTERFACE>"),), True)
         title = f"is a profile for {missing}, which is not there"
         return about_host(
             "critical",
@@ -205,9 +205,9 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
             Fix(
                 "here",
                 "bind the profile to this interface",
-                (*_bind(host, profile, link.name), bring_up(host, profile)),
+                (_bind(host, profile, link.name), bring_up(host, profile)),
                 True,
-                _unbind(host, profile),
+                (_unbind(host, profile),),
                 f"Its addresses: {address_phrase(profile.ipv4, 'ipv4')}.",
             ),
             new_profile(host, link, static=not works),
@@ -215,18 +215,18 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
     )
 
 
-def _bind(host: HostFacts, profile: Profile, name: str) -> Iterator[str]:
+def _bind(host: HostFacts, profile: Profile, name: str) -> Command:
     settings = ["connection.interface-name", name]
     if profile.mac_address is not None:
         settings += [f"{profile.type or ETHERNET}.mac-address", ""]
-    yield modify(host, profile, *settings)
+    return modify(host, profile, *settings)
 
 
-def _unbind(host: HostFacts, profile: Profile) -> tuple[str, ...]:
+def _unbind(host: HostFacts, profile: Profile) -> Command:
     settings = ["connection.interface-name", profile.interface_name or ""]
     if profile.mac_address is not None:
         settings += [f"{profile.type or ETHERNET}.mac-address", profile.mac_address]
-    return (modify(host, profile, *settings),)
+    return modify(host, profile, *settings)
 
 
 def _runs_on(host: HostFacts, link: Link) -> Iterator[Evidence]:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from nictop.probe.records import Address, DefaultRoute, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.fixes.profiles import ADDRESS, bring_up, modify, profile_evidence, profile_of_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
@@ -146,7 +146,7 @@ def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evid
         Evidence(
             "address here" if one is place else f"address on {one.host.name}",
             f"{one.written} on {one.link.name}, {_origin(one)}, MAC {one.link.address or 'not known'}",
-            f"ip address show dev {command(one.link.name)}",
+            f"ip address show dev {shell_quote(one.link.name)}",
         )
         for one in (place, *others[:MOST_NAMED])
     )
@@ -205,7 +205,7 @@ def _another_address(place: NetworkPlace) -> Fix:
     )
 
 
-def _route_again(link: Link, route: DefaultRoute) -> str:
+def _route_again(link: Link, route: DefaultRoute) -> Command:
     """A default route goes with the last address of its subnet."""
     via = ("via", route.gateway) if route.gateway else ()
     table = () if route.table == MAIN else ("table", str(route.table))

@@ -135,7 +135,7 @@ def _ifup(entry: ConfigurationEntry, link: Link) -> Iterator[Fix]:
     if entry.owner == "ifupdown":
         yield Fix("here", "set it up now", (command("ifup", link.name),), None, (command("ifdown", link.name),))
     elif entry.owner == "netplan":
-        yield Fix("here", "set it up now", ("netplan try",), None, note="netplan try goes back by itself.")
+        yield Fix("here", "set it up now", (command("netplan", "try"),), None, note="netplan try goes back by itself.")
 
 
 @host_rule(

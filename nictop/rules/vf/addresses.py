@@ -12,7 +12,7 @@ from typing import Final
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_below, places_below
 from nictop.rules.fixes.profiles import bring_up, modify
 from nictop.rules.host import HostFacts
@@ -28,7 +28,11 @@ from nictop.rules.vf.facts import (
 
 FAMILY: Final = "VF attributes and path"
 ARPHRD_ETHER = 1
-NEW_MACHINE_ID = ("rm -f /etc/machine-id /var/lib/dbus/machine-id", "systemd-machine-id-setup", "reboot")
+NEW_MACHINE_ID = (
+    command("rm", "-f", "/etc/machine-id", "/var/lib/dbus/machine-id"),
+    command("systemd-machine-id-setup"),
+    command("reboot"),
+)
 
 
 @pair_rule(FAMILY, "warning", needs=("pci.physical_function",), uses=("links.address_assignment",))
@@ -66,7 +70,6 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
 
 
 def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    address = word(link.address) if link.address else "<MAC>"
     fixes = []
     for place in places_below(host.inventory.platform):
         if place == "libvirt":
@@ -74,12 +77,14 @@ def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
                 "<interface type='hostdev' managed='yes'><mac address='…'/> in place of a bare <hostdev>: libvirt "
                 "then sets the address whenever the guest starts."
             )
-            fixes.append(Fix("libvirt", "give it with the guest", ("virsh edit <DOMAIN>",), True, (), note))
+            fixes.append(
+                Fix("libvirt", "give it with the guest", (command("virsh", "edit", "<DOMAIN>"),), True, (), note)
+            )
         elif place == "esxi":
             note = "Edit settings → network adapter (SR-IOV passthrough) → MAC address: manual."
             fixes.append(Fix("esxi", "set the address of the adapter", (), True, (), note))
     if has_linux_below(host.inventory.platform):
-        change = f"ip link set <PF> vf <N> mac {address}"
+        change = command("ip", "link", "set", "<PF>", "vf", "<N>", "mac", link.address or "<MAC>")
         note = "Before the guest starts; Proxmox VE: in a hookscript of the guest."
         fixes.append(Fix("hypervisor", "set it on its port", (change,), False, (), note))
     return tuple(fixes)
@@ -125,8 +130,9 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
 
 
 def _choose_address(port: Link, number: int) -> Fix:
-    change = f"{command('ip', 'link', 'set', port.name, 'vf', str(number), 'mac')} <MAC>"
-    undo = command("ip", "link", "set", port.name, "vf", str(number), "mac", NO_ADDRESS)
+    change, undo = (
+        command("ip", "link", "set", port.name, "vf", str(number), "mac", one) for one in ("<MAC>", NO_ADDRESS)
+    )
     note = "Any address that nobody else has, as 02:…; the guest takes it when it starts next."
     return Fix("here", f"set the address of VF {number}", (change,), False, (undo,), note)
 
@@ -202,14 +208,14 @@ def _have_one_machine_id(one: HostFacts, other: HostFacts) -> bool:
 
 
 def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix, ...]:
-    change = command("ip", "link", "set", "dev", link.name, "address")
-    undo = f"{change} {word(link.address or '')}"
+    change = ("ip", "link", "set", "dev", link.name, "address")
+    undo = command(*change, link.address or "")
     own = link.permanent_address
     if own is not None and own != link.address:
         note = "Ends connections over this link."
         title = "take its permanent address again until the next reboot"
         return (
-            Fix("here", title, (f"{change} {word(own)}",), False, (undo,), note),
+            Fix("here", title, (command(*change, own),), False, (undo,), note),
             *_permanent_in_profile(host, link),
         )
     fixes = []
@@ -220,7 +226,9 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
         note = "A guest that was copied keeps the addresses of its template: let the hypervisor make new ones."
         fixes.append(Fix(place, "give its adapter another address", (), True, (), note))
     note = "Any address that nobody else has, as 02:…"
-    fixes.append(Fix("here", "take another one until the next reboot", (f"{change} <MAC>",), False, (undo,), note))
+    fixes.append(
+        Fix("here", "take another one until the next reboot", (command(*change, "<MAC>"),), False, (undo,), note)
+    )
     return tuple(fixes)
 
 

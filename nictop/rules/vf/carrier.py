@@ -12,7 +12,7 @@ from typing import Final
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import ManualStep, command, joined
 from nictop.rules.fixes.hypervisors import has_linux_below, places_below
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
@@ -194,12 +194,15 @@ def _fixes_below(host: HostFacts, link: Link) -> tuple[Fix, ...]:
                 "The uplink of the port group must be up, and the adapter connected. ESXi itself has no statistics of "
                 "an SR-IOV NIC."
             )
-            fixes.append(Fix("esxi", "look at the uplinks", ("esxcli network nic list",), None, (), note))
+            fixes.append(
+                Fix("esxi", "look at the uplinks", (command("esxcli", "network", "nic", "list"),), None, (), note)
+            )
         elif place == "hyperv":
-            fixes.append(Fix("hyperv", "look at the physical NICs", ("Get-NetAdapter -Physical",)))
+            fixes.append(Fix("hyperv", "look at the physical NICs", (ManualStep(("Get-NetAdapter", "-Physical")),)))
     if has_linux_below(host.inventory.platform):
         address = link.permanent_address or link.address
-        find = f"ip link show | grep -B 20 -i {word(address) if address else '<MAC>'}"
-        commands = (find, "ip link set <PF> up", "ip link set <PF> vf <N> state auto")
+        find = joined("|", command("ip", "link", "show"), command("grep", "-B", "20", "-i", address or "<MAC>"))
+        to_auto = command("ip", "link", "set", "<PF>", "vf", "<N>", "state", "auto")
+        commands = (find, command("ip", "link", "set", "<PF>", "up"), to_auto)
         fixes.append(Fix("hypervisor", "find its port, switch both on", commands, False, (), "As root."))
     return tuple(fixes)

@@ -12,7 +12,7 @@ from nictop.model.text.units import bits_per_second, packets_per_second, per_sec
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import command, echo, joined
 from nictop.rules.host import SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
@@ -69,7 +69,7 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
                 Fix(
                     "here",
                     "see which counters of the NIC grow",
-                    (f"{command('ethtool', '-S', port.name)} | grep -i drop",),
+                    (joined("|", command("ethtool", "-S", port.name), command("grep", "-i", "drop")),),
                 ),
             ),
         )
@@ -225,6 +225,6 @@ def _spread_fixes(link: Link, cpus: int) -> tuple[Fix, ...]:
     mask = ",".join(reversed(groups))
     queues = [queue for queue in link.queues if queue.direction == "rx"]
     path = f"/sys/class/net/{link.name}/queues/rx-{{}}/rps_cpus"
-    change = tuple(f"echo {mask} > {command(path.format(queue.number))}" for queue in queues)
-    undo = tuple(f"echo {word(queue.rps_cpus or '0')} > {command(path.format(queue.number))}" for queue in queues)
+    change = tuple(echo(mask, path.format(queue.number)) for queue in queues)
+    undo = tuple(echo(queue.rps_cpus or "0", path.format(queue.number)) for queue in queues)
     return (Fix("here", "hand packets to the other CPUs (RPS)", change, False, undo),) if change else ()

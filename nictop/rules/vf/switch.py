@@ -11,7 +11,7 @@ from typing import Final
 
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, word
+from nictop.rules.fixes.commands import command, echo
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
@@ -96,9 +96,7 @@ def _rebind(host: HostFacts, link: Link) -> Iterator[Fix]:
     if function is None or function.driver is None:
         return
     folder = f"/sys/bus/pci/drivers/{function.driver}"
-    lines = tuple(
-        f"{command('echo', function.address)} > {word(f'{folder}/{change}')}" for change in ("unbind", "bind")
-    )
+    lines = tuple(echo(function.address, f"{folder}/{change}") for change in ("unbind", "bind"))
     note = "The link goes and comes back; addresses that no manager of networks sets are lost."
     yield Fix("here", "bind its driver anew, which takes the address that its port has set", lines, False, (), note)
 

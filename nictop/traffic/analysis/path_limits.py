@@ -21,7 +21,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import counted
 from nictop.probe.records import Qdisc
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.analysis.judgement import (
     FACTOR,
     Judgement,
@@ -310,7 +310,7 @@ def _sending(result: Result, flow: Flow, host: str, one: SendQueueing) -> Judgem
 
 def _where(host: str, link: str) -> tuple[str, str]:
     """A link in words, and the command that shows what it has queued and dropped."""
-    return f"{clean(link)} on {clean(host)}", f": tc -s qdisc show dev {word(link)}"
+    return f"{clean(link)} on {clean(host)}", f": tc -s qdisc show dev {shell_quote(link)}"
 
 
 def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:

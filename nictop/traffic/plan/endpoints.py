@@ -15,7 +15,7 @@ from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.traffic.plan.quantities import shown
 
@@ -154,9 +154,9 @@ def _listed(offers: Iterable[EndpointPair], snapshots: Mapping[str, Snapshot], *
         for side, place in (("client", one.client), ("server", one.server)):
             link = snapshots[place.host].links.get(place.ifindex or 0)
             if by_address or link is None:
-                words.append(f"--{side}-address {word(place.address)}")
+                words.append(f"--{side}-address {shell_quote(place.address)}")
             else:
-                words.append(f"--{side}-nic {word(link.name)}")
+                words.append(f"--{side}-nic {shell_quote(link.name)}")
         lines[" ".join(words)] = None
     return _shortened(tuple(lines))
 
@@ -167,7 +167,7 @@ def _nics(side: str, snapshot: Snapshot) -> str:
     for link in snapshot.links.values():
         known = [one.address for one in link.addresses if one.scope == "global"]
         if known:
-            told.append(f"--{side}-nic {word(link.name)} ({', '.join(map(clean, known[:4]))})")
+            told.append(f"--{side}-nic {shell_quote(link.name)} ({', '.join(map(clean, known[:4]))})")
     return _shortened(told) or f"{clean(snapshot.host)} has no NIC with an address"
 
 

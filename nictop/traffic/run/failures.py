@@ -15,7 +15,7 @@ from typing import Literal
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import FilterChain, Firewalls
-from nictop.rules.fixes.commands import word
+from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import RunPlan
 
 Kind = Literal[
@@ -205,13 +205,13 @@ def _protocols(plan: RunPlan) -> tuple[str, ...]:
 
 
 def _firewalld(plan: RunPlan, link: str | None) -> Iterable[str]:
-    zone = f' --zone="$(firewall-cmd --get-zone-of-interface={word(link)})"' if link else ""
+    zone = f' --zone="$(firewall-cmd --get-zone-of-interface={shell_quote(link)})"' if link else ""
     for protocol in _protocols(plan):
         yield f"firewall-cmd{zone} --add-port={plan.port}/{protocol} --timeout={_seconds(plan)}"
 
 
 def _ufw(plan: RunPlan) -> Iterable[str]:
-    source = word(plan.client.address.partition("%")[0])
+    source = shell_quote(plan.client.address.partition("%")[0])
     for protocol in _protocols(plan):
         rule = f"allow proto {protocol} from {source} to any port {plan.port}"
         yield _for_a_while(f"ufw {rule}", plan, f"ufw delete {rule}")
@@ -222,7 +222,7 @@ def _nft(plan: RunPlan, chain: FilterChain) -> Iterable[str]:
     if chain.family not in ("inet", family) or not all(map(NFT_NAME.fullmatch, (chain.table, chain.name))):
         return
     place = f"{chain.family} {chain.table} {chain.name}"
-    source = word(plan.client.address.partition("%")[0])
+    source = shell_quote(plan.client.address.partition("%")[0])
     for protocol in _protocols(plan):
         rule = f"{family} saddr {source} {protocol} dport {plan.port} accept"
         handle = f"h=$(nft -e -a insert rule {place} {rule} | grep -o 'handle [0-9]*')"

@@ -130,7 +130,7 @@ def _discarding_routes(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failu
                 "no_route",
                 f"the route of {host} to {address} is of type {route}: nothing is sent there; delete it, or add a more "
                 "specific one",
-                (command("ip", version, "route", "show", "table", "all", "type", route),),
+                (str(command("ip", version, "route", "show", "table", "all", "type", route)),),
                 end.here.host,
             )
 
@@ -143,7 +143,7 @@ def _arp_off(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
                 "no_neighbour",
                 f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it neither asks for MAC addresses nor "
                 "answers",
-                (command("ip", "link", "set", "dev", link.name, "arp", "on"),),
+                (str(command("ip", "link", "set", "dev", link.name, "arp", "on")),),
                 end.here.host,
             )
 
@@ -161,7 +161,7 @@ def _strict_filters(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]
             f"{clean(end.here.host)} drops what {end.there.address} sends: rp_filter is 1 (strict) on "
             f"{clean(link.name)}, and the route back leaves by {_name(heard, end)}; let it leave by "
             f"{clean(link.name)}, or make the filter loose",
-            (command("sysctl", "-w", f"net/ipv4/conf/{link.name}/rp_filter=2"),),
+            (str(command("sysctl", "-w", f"net/ipv4/conf/{link.name}/rp_filter=2")),),
             end.here.host,
         )
 
@@ -173,7 +173,7 @@ def _other_hosts_macs(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failur
                 yield Failure(
                     "duplicate",
                     f"{clean(end.here.host)} {_reached(end, name, link)}, not of {clean(end.there.host)}",
-                    (command("ip", "neighbour", "show", "to", end.there.address),),
+                    (str(command("ip", "neighbour", "show", "to", end.there.address)),),
                     end.here.host,
                 )
 

@@ -15,6 +15,7 @@ from nictop.report.findings.markdown import check_markdown
 from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
 from nictop.rules import RULES, Diagnosis, Evidence, HostFacts, Severity, Skipped, diagnose
 from nictop.rules.finding import Cause
+from nictop.rules.fixes.commands import stored_line
 from nictop.wire.source import SourceState
 from tests.cli.commands.test_report import check as matches_schema
 from tests.cli.test_main import run
@@ -34,7 +35,13 @@ def healthy() -> tuple[HostFacts, ...]:
 
 
 def hostile() -> Diagnosis:
-    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE, "```"), undo=(HOSTILE,), note=HOSTILE)
+    fix = replace(
+        RENAME,
+        title=HOSTILE,
+        commands=(stored_line(HOSTILE), stored_line("```")),
+        undo=(stored_line(HOSTILE),),
+        note=HOSTILE,
+    )
     found = finding(
         host=HOSTILE, subject=HOSTILE, title=HOSTILE, why=HOSTILE, evidence=(Evidence(*[HOSTILE] * 3),), fixes=(fix,)
     )

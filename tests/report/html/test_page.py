@@ -127,7 +127,7 @@ def test_everything_is_told() -> None:
     for one in report.diagnosis.findings:
         assert one.title in words and one.why in words
         for fix in one.fixes:
-            assert all(command in words for command in (*fix.commands, *fix.undo))
+            assert all(str(step) in words for step in (*fix.commands, *fix.undo))
     for host in report.hosts:
         for row in device_tree(host.snapshot):
             assert row.title in words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 
 from nictop.probe.records import Link
 from nictop.rules import Fix, HostFacts
+from nictop.rules.fixes.commands import Step
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
+from tests.support.findings import printed
 from tests.support.rule_cases import watched
 
 FOUR = ("-L", "combined", "4")
@@ -28,18 +31,20 @@ def persistent(fixes: tuple[Fix, ...]) -> Fix:
     return fixes[1]
 
 
-def run(lines: tuple[str, ...]) -> None:
+def run(lines: Iterable[Step | str]) -> None:
     for line in lines:
-        subprocess.run(["sh", "-ec", line], check=True, timeout=60)
+        subprocess.run(["sh", "-ec", str(line)], check=True, timeout=60)
 
 
 def test_the_undo_is_the_state_of_before() -> None:
     host, link = host_with("enp1s0")
     now, _ = ethtool_fixes(host, link, ["-G", "rx", "128", "tx", "64"])
-    assert now.commands == ("ethtool -G enp1s0 rx 128 tx 64",)
-    assert now.undo == ("ethtool -G enp1s0 rx 256 tx 256",)
-    assert ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo == ("ethtool -X enp1s0 default",)
-    assert ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo == ("ethtool -K enp1s0 tso on gro on",)
+    assert printed(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
+    assert printed(now.undo) == ["ethtool -G enp1s0 rx 256 tx 256"]
+    assert printed(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == ["ethtool -X enp1s0 default"]
+    assert printed(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
+        "ethtool -K enp1s0 tso on gro on"
+    ]
     assert ethtool_fixes(host, link, ["-C", "rx-usecs", "8"])[0].undo == ()  # nobody knows what it was
 
 
@@ -48,17 +53,17 @@ def test_networkmanager_keeps_it_in_the_profile(version: str) -> None:
     host, link = host_with("enp1s0", networkmanager={"version": version})
     fix = persistent(ethtool_fixes(host, link, FOUR))
     uuid = "11111111-1111-4111-8111-111111111111"
-    assert fix.commands == (f"nmcli con mod uuid {uuid} ethtool.channels-combined 4",)
-    assert fix.undo == (f"nmcli con mod uuid {uuid} ethtool.channels-combined ''",)
+    assert printed(fix.commands) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined 4"]
+    assert printed(fix.undo) == [f"nmcli con mod uuid {uuid} ethtool.channels-combined ''"]
 
 
 def test_a_networkmanager_without_the_property_leaves_it_to_udev() -> None:
     host, link = host_with("enp1s0", networkmanager={"version": "1.42.4"})
-    (line,) = persistent(ethtool_fixes(host, link, FOUR)).commands
+    (line,) = printed(persistent(ethtool_fixes(host, link, FOUR)).commands)
     assert line.endswith("> /etc/udev/rules.d/90-enp1s0-channels.rules")
     assert 'RUN+="/usr/sbin/ethtool -L $name combined 4"' in line
     ring = persistent(ethtool_fixes(host, link, ["-G", "rx", "256"]))
-    assert ring.commands[0].endswith(" ethtool.ring-rx 256")
+    assert str(ring.commands[0]).endswith(" ethtool.ring-rx 256")
 
 
 def test_the_line_of_a_stanza_comes_and_goes(tmp_path: Path) -> None:
@@ -82,7 +87,7 @@ def test_the_line_of_a_stanza_comes_and_goes(tmp_path: Path) -> None:
 def test_networkd_reads_a_drop_in(tmp_path: Path) -> None:
     host, link = host_with("enp1s0", networkmanager=None, networkd={"enp1s0": {"setup_state": "configured"}})
     fix = persistent(ethtool_fixes(host, link, FOUR))
-    moved = tuple(line.replace("/etc/systemd/network", str(tmp_path)) for line in fix.commands)
+    moved = [line.replace("/etc/systemd/network", str(tmp_path)) for line in printed(fix.commands)]
     run(moved)
     run(moved)  # a second time changes nothing
     unit = (tmp_path / "50-enp1s0.link").read_text()
@@ -95,17 +100,20 @@ def test_a_link_file_that_is_there_is_added_to() -> None:
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=[entry])
     folder = "/etc/systemd/network/10-netplan-enp1s0.link.d"
-    assert persistent(ethtool_fixes(host, link, FOUR)).commands == (
+    assert printed(persistent(ethtool_fixes(host, link, FOUR)).commands) == [
         f"mkdir -p {folder}",
         f"printf '%s\\n' '[Link]' CombinedChannels=4 > {folder}/channels.conf",
-    )
+    ]
 
 
 def test_a_hostile_name_stays_one_word_and_out_of_files() -> None:
     host, link = host_with("a';reboot;$(b)", networkmanager=None)
     now, later = ethtool_fixes(host, link, FOUR)
     words = subprocess.run(
-        ["sh", "-c", now.commands[0].replace("ethtool", "printf '%s|'", 1)], capture_output=True, text=True, check=True
+        ["sh", "-c", str(now.commands[0]).replace("ethtool", "printf '%s|'", 1)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert words.stdout == "-L|a';reboot;$(b)|combined|4|"
     assert later.commands == () and later.note
@@ -113,17 +121,19 @@ def test_a_hostile_name_stays_one_word_and_out_of_files() -> None:
 
 def test_mtu_goes_where_the_address_comes_from() -> None:
     host, link = host_with("enp1s0")
-    assert persistent(mtu_fixes(host, link, 9000)).commands[0].endswith(" 802-3-ethernet.mtu 9000")
+    assert str(persistent(mtu_fixes(host, link, 9000)).commands[0]).endswith(" 802-3-ethernet.mtu 9000")
     netplan = [{"owner": "netplan", "file": "/etc/netplan/a.yaml", "line": 3, "names": ["enp1s0"]}]
     networkd = {"enp1s0": {"setup_state": "configured"}}
     host, link = host_with("enp1s0", networkmanager=None, networkd=networkd, configuration=netplan)
-    assert persistent(mtu_fixes(host, link, 9000)).commands == ("netplan set ethernets.enp1s0.mtu=9000",)
+    assert printed(persistent(mtu_fixes(host, link, 9000)).commands) == ["netplan set ethernets.enp1s0.mtu=9000"]
     host, link = host_with("enp1s0", networkmanager=None)
-    assert 'ATTR{mtu}="9000"' in persistent(mtu_fixes(host, link, 9000)).commands[0]
+    assert 'ATTR{mtu}="9000"' in str(persistent(mtu_fixes(host, link, 9000)).commands[0])
 
 
 def test_a_sysctl_knows_its_old_value() -> None:
     host = watched({"base": "kvm-guest", "settings": {"sysctl": {"net.core.netdev_max_backlog": 1000}}})
     now, later = sysctl_fixes(host, "net.core.netdev_max_backlog", 4000)
-    assert now.undo == ("sysctl -w net.core.netdev_max_backlog=1000",)
-    assert later.commands == ("echo 'net.core.netdev_max_backlog = 4000' > /etc/sysctl.d/90-netdev-max-backlog.conf",)
+    assert printed(now.undo) == ["sysctl -w net.core.netdev_max_backlog=1000"]
+    assert printed(later.commands) == [
+        "echo 'net.core.netdev_max_backlog = 4000' > /etc/sysctl.d/90-netdev-max-backlog.conf"
+    ]

@@ -11,6 +11,7 @@ from textual.geometry import Size
 
 from nictop.probe.records import Line
 from nictop.rules import RULES, Diagnosis, Finding, Skipped
+from nictop.rules.fixes.commands import stored_line
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.devices.detail import FactsView
@@ -18,7 +19,7 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
-from tests.support.findings import RENAME, finding, lines_of_case
+from tests.support.findings import RENAME, commands, finding, lines_of_case, printed
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
 
@@ -60,7 +61,7 @@ async def test_the_wired_connection_is_named_without_a_key(size: tuple[int, int]
         shown = "\n".join(screen.drawn())
         assert '▲ ens224 is run by "Wired connection 1", a profile NetworkManager made up' in shown
         first = " ".join(line.strip(" \\") for line in screen.lines(FindingsPanel)[1:])
-        assert first == " ".join(diagnosis.findings[0].fixes[0].commands)
+        assert first == " ".join(printed(diagnosis.findings[0].fixes[0].commands))
         assert f"nmcli con mod uuid {UUID} connection.id" in shown
         (row,) = [line for line in screen.lines(DeviceTable) if " ens224 " in line]
         assert "Wired connection 1" in row
@@ -84,7 +85,7 @@ async def test_the_worst_stands_in_the_panel_and_the_others_below() -> None:
         )
         panel = screen.lines(FindingsPanel)
         assert panel[0].startswith(" ✖ ens224 has no address")
-        assert [line.strip() for line in panel[1:3]] == list(RENAME.commands)
+        assert [line.strip() for line in panel[1:3]] == printed(RENAME.commands)
         assert [line.split()[:2] for line in panel[3:]] == [["▲", "e1"], ["▲", "e2"], ["▲", "e3"]]
         assert any("Findings: 1 critical · 3 warnings" in row for row in screen.drawn())
 
@@ -214,26 +215,26 @@ async def test_copy_takes_the_command_that_the_panel_shows() -> None:
     async with live(NARROW) as screen:
         await say(screen, finding(), finding(subject="ens256", fixes=()))
         await screen.press("y")
-        assert copied(screen) == "\n".join(RENAME.commands)
+        assert copied(screen) == "\n".join(printed(RENAME.commands))
         await wait_until(screen, lambda: any("Copied 2 lines" in row for row in screen.drawn()))
 
 
 async def test_copy_takes_the_marked_fix_of_the_page_in_full() -> None:
     """However it is broken into lines on the screen, one line of the shell is one line in the clipboard."""
-    long = replace(RENAME, commands=("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30)),))
+    long = replace(RENAME, commands=commands("nmcli con add " + " ".join(f"ipv4.dns 192.0.2.{n}" for n in range(30))))
     by_hand = replace(RENAME, commands=(), note="Ask the network team.")
     async with live(NARROW) as screen:
         await say(screen, finding(fixes=(by_hand, RENAME, long)))
         await screen.press("5", "right", "right", "y")
-        assert copied(screen) == long.commands[0]
+        assert copied(screen) == str(long.commands[0])
         mark = next(line for line in screen.lines(FindingPage) if line.startswith(" ▸ "))
         assert mark.split()[1] == "rename"
         await screen.press("left", "y")
-        assert copied(screen) == "\n".join(RENAME.commands)
+        assert copied(screen) == "\n".join(printed(RENAME.commands))
 
 
 async def test_copy_says_what_has_to_be_filled_in() -> None:
-    fix = replace(RENAME, commands=("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'",))
+    fix = replace(RENAME, commands=commands("nmcli con mod x ipv4.addresses '<ADDRESS/PREFIX>'"))
     async with live(NARROW) as screen:
         await say(screen, finding(fixes=(fix,)))
         await screen.press("y")
@@ -248,7 +249,7 @@ async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None
         assert screen.app._driver is not None
         monkeypatch.setattr(screen.app._driver, "write", written.append)
         screen.app.screen.action_copy()  # type: ignore[attr-defined]
-        expected = base64.b64encode("\n".join(RENAME.commands).encode()).decode()
+        expected = base64.b64encode("\n".join(printed(RENAME.commands)).encode()).decode()
         assert written == [f"\x1b]52;c;{expected}\a"]
 
 
@@ -306,7 +307,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
-    fix = replace(RENAME, title=HOSTILE, commands=(HOSTILE,), undo=(HOSTILE,), note=HOSTILE)
+    fix = replace(RENAME, title=HOSTILE, commands=(stored_line(HOSTILE),), undo=(stored_line(HOSTILE),), note=HOSTILE)
     hostile = finding(subject=HOSTILE, title=HOSTILE, why=HOSTILE, host=HOSTILE, fixes=(fix,))
     async with live(size) as screen:
         await say(screen, hostile, skipped=(Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
@@ -320,7 +321,7 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
 
 async def test_an_ascii_console_gets_only_ascii() -> None:
     async with live(NARROW, ascii_only=True) as screen:
-        fix = replace(RENAME, commands=("nmcli con up 漢字",), note="–…")
+        fix = replace(RENAME, commands=(stored_line("nmcli con up 漢字"),), note="–…")
         await say(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
         for keys in (("y",), ("5",), ("s",), ("enter",), ("escape",), ("escape",)):
             await screen.press(*keys)

@@ -44,7 +44,7 @@ from nictop.tui.widgets.status.host_table import HostTable
 from nictop.tui.widgets.traffic.results_list import SetUpList
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
-from tests.support.findings import finding
+from tests.support.findings import commands, finding
 from tests.support.lines import change, counters, gone, hello, inventory, link
 from tests.support.screen import Hosts, Screen, several, wait_until
 
@@ -59,7 +59,7 @@ TYPED = ("x", "backspace", "[")
 SECOND = ("enter", "escape", "h", "a", "t", "question_mark", "x", "pagedown", "ctrl+p")
 NOTHING = "f12"
 """A key that does nothing anywhere."""
-JUMBO = Fix("here", "take jumbo frames", ("ip link set dev ens192 mtu 9000",), False)
+JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
 
 
 def keys_of_all_bindings() -> Iterator[str]:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from nictop.model.facts import width
 from nictop.rules import RULES, Diagnosis, Evidence, Fix, Skipped
+from nictop.rules.fixes.commands import stored_line
 from nictop.tui.widgets.base.line_view import STYLES, SpanLine
 from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
 from nictop.tui.widgets.findings.panel import draw_findings, finding_line, panel_title, worst_fix
-from tests.support.findings import RENAME, finding
+from tests.support.findings import RENAME, commands, finding
 
 TEXT = st.text(max_size=60)
-LONG = Fix("here", "one long line", ("ip link set ens224 " + " ".join(f"word{n}" for n in range(20)),))
+LONG = Fix("here", "one long line", commands("ip link set ens224 " + " ".join(f"word{n}" for n in range(20))))
 
 
 def text_of(line: SpanLine) -> str:
@@ -50,13 +51,13 @@ def test_half_a_command_does_not_look_like_a_whole_one(rows: int) -> None:
     assert lines[-1].endswith("…") or rows == 1
     whole = drawn(finding(fixes=(LONG,)), cells=50, rows=20)
     assert not any(line.endswith("…") for line in whole)
-    assert " ".join(line.strip(" \\") for line in whole if "word" in line) == LONG.commands[0]
+    assert " ".join(line.strip(" \\") for line in whole if "word" in line) == str(LONG.commands[0])
 
 
 def test_a_fix_without_a_command_gives_way_to_the_first_that_has_one() -> None:
     by_hand = Fix("firmware", "switch SR-IOV on", ())
     lines = drawn(finding(fixes=(by_hand, RENAME)), cells=100)
-    assert lines[1].strip() == RENAME.commands[0]
+    assert lines[1].strip() == str(RENAME.commands[0])
     said = Diagnosis((finding(fixes=(by_hand, RENAME)),), ())
     assert worst_fix(said) == (said.findings[0], RENAME)
     assert worst_fix(Diagnosis((finding(fixes=(by_hand,)),), ())) is None
@@ -65,7 +66,7 @@ def test_a_fix_without_a_command_gives_way_to_the_first_that_has_one() -> None:
 
 
 def test_a_command_for_another_machine_says_so_in_a_way_that_a_shell_understands() -> None:
-    fix = Fix("proxmox", "offer queues", ("qm set <ID> --net0 virtio,queues=4",))
+    fix = Fix("proxmox", "offer queues", commands("qm set <ID> --net0 virtio,queues=4"))
     assert drawn(finding(fixes=(fix,)))[1] == "    qm set '<ID>' --net0 virtio,queues=4  # on the Proxmox VE host"
     narrow = drawn(finding(fixes=(fix,)), cells=45)
     assert narrow[-2:] == ["    # on the Proxmox VE host", "    qm set '<ID>' --net0 virtio,queues=4"]
@@ -140,7 +141,13 @@ def test_arbitrary_text_fits_and_is_harmless(
     texts: list[str], cells: int, rows: int, ascii_only: bool, several: bool
 ) -> None:
     host, subject, title, why, what, value, source, command, note = texts
-    fix = replace(RENAME, title=title, commands=(command, "second"), note=note, undo=(command,))
+    fix = replace(
+        RENAME,
+        title=title,
+        commands=(stored_line(command), stored_line("second")),
+        note=note,
+        undo=(stored_line(command),),
+    )
     found = finding(
         host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
     )

@@ -178,7 +178,9 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         if self._errand.finding is not None:
             self.nictop.copy_command(self._errand.finding, self._errand.fix)
         else:
-            self.nictop.copy_lines(self._errand.fix.commands, [f"to be typed on {self._errand.host}"])
+            self.nictop.copy_lines(
+                [str(step) for step in self._errand.fix.commands], [f"to be typed on {self._errand.host}"]
+            )
 
     def action_back(self) -> None:
         self.dismiss()

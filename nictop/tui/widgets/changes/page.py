@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
-from nictop.changes.actions import as_command
+from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
 from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
@@ -243,7 +244,8 @@ def draw_fix(fix: Fix, cells: int, *, ascii_only: bool) -> Iterator[SpanLine]:
     for part in wrap(plain(fix.title, ascii_only), max(10, cells - 2)):
         yield ((f" {part}", "title"),)
     for one in fix.commands:
-        for part in command_lines(plain(one, ascii_only), max(10, cells - len(INDENT) - 1), where=fix.where):
+        room = max(10, cells - len(INDENT) - 1)
+        for part in command_lines(one, room, where=fix.where, shown=partial(plain, ascii_only=ascii_only)):
             yield ((INDENT + part, "accent"),)
     if fix.note:
         for part in wrap(plain(fix.note, ascii_only), max(10, cells - 4)):
@@ -257,4 +259,4 @@ def _sum(*values: float | None) -> float | None:
 
 def commands_of(progress: ChangeProgress) -> tuple[str, ...]:
     """The actions as shell lines, for copying."""
-    return tuple(as_command(one) for one in progress.wish.actions)
+    return tuple(str(command_of(one)) for one in progress.wish.actions)

@@ -12,8 +12,11 @@ NetworkManager made it because no profile matches this NIC …
 
 from __future__ import annotations
 
+from functools import partial
+
 from nictop.model.facts import fit, width, wrap
 from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
+from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
     SEVERITY_WORDS,
     SKIPPED,
@@ -108,9 +111,10 @@ def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, ascii_only: bool)
     return lines
 
 
-def _shell(commands: tuple[str, ...], fix: Fix, cells: int, ascii_only: bool, style: str) -> list[SpanLine]:
+def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, ascii_only: bool, style: str) -> list[SpanLine]:
     room = cells - len(INDENT) - 1
-    parts = [part for one in commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    shown = partial(plain, ascii_only=ascii_only)
+    parts = [part for one in commands for part in command_lines(one, room, where=fix.where, shown=shown)]
     return [((INDENT + part, style),) for part in parts]
 
 

@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual.message import Message
 
 from nictop.model.facts import ascii_only as ascii_text
@@ -90,7 +92,8 @@ def _commands(finding: Finding, cells: int, ascii_only: bool) -> list[str]:
     if fix is None:
         return []
     room = cells - len(INDENT)
-    lines = [part for one in fix.commands for part in command_lines(plain(one, ascii_only), room, where=fix.where)]
+    shown = partial(plain, ascii_only=ascii_only)
+    lines = [part for one in fix.commands for part in command_lines(one, room, where=fix.where, shown=shown)]
     if fix.where == "here":
         return lines
     place = f"# {PLACES[fix.where]}"  # a comment to a shell: it may be copied with the rest

@@ -20,7 +20,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.wire.source import SourceState
 from tests.support.change_screen import Changed, changed, in_namespace, mtu
 from tests.support.changes import LINK
-from tests.support.findings import finding
+from tests.support.findings import commands, finding, printed
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.namespaces import why_impossible
 from tests.support.networkmanager import private_networkmanager, why_no_networkmanager
@@ -28,7 +28,7 @@ from tests.support.probe import wait_until as wait_for
 from tests.support.screen import NARROW, WIDE, Screen, live, wait_until
 
 SIZES = [WIDE, NARROW, (60, 15), (40, 10), (20, 5), (3, 3)]
-JUMBO = Fix("here", "take jumbo frames", ("ip link set dev ens192 mtu 9000",), False)
+JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 9000"), False)
 HOSTILE = "[red]x[/]\x1b[2J\u202e'$(id)"
 
 
@@ -78,9 +78,9 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
         assert "started without --allow-changes" in said
         assert "nictop --allow-changes" in said
         assert "allow_changes = true below [hosts.alma-load-001]" in said
-        assert JUMBO.commands[0] in said
+        assert str(JUMBO.commands[0]) in said
         await screen.press("y")
-        assert screen.app.clipboard == "\n".join(JUMBO.commands)
+        assert screen.app.clipboard == "\n".join(printed(JUMBO.commands))
         await screen.press("escape")
         assert shows(screen, LiveScreen)
         assert not [one for one in screen.source.requests if one.change is not None]
@@ -88,7 +88,7 @@ async def test_without_allow_changes_f_says_how_and_asks_the_host_for_nothing(si
 
 async def test_what_is_typed_elsewhere_is_not_done_from_here() -> None:
     async with live(NARROW) as screen:
-        await with_finding(screen, Fix("esxi", "give it a queue", ("esxcli network nic list",)))
+        await with_finding(screen, Fix("esxi", "give it a queue", commands("esxcli network nic list")))
         await screen.press("f")
         assert "nictop does not do this by itself: it is typed on the ESXi host." in page(screen)
         await screen.press("enter")
@@ -338,8 +338,10 @@ async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) ->
 @pytest.mark.usefixtures("namespaces")
 async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None:
     """The rule's other fix, by the key l: here it is one that somebody must type."""
-    lasting = Fix("here", "keep it by a udev rule", ("echo RULE > /etc/udev/rules.d/90-nic0.rules",), persistent=True)
-    now = Fix("here", "set it now", (f"ip link set dev {LINK} mtu 9000",), False)
+    lasting = Fix(
+        "here", "keep it by a udev rule", commands("echo RULE > /etc/udev/rules.d/90-nic0.rules"), persistent=True
+    )
+    now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
     async with in_namespace() as (screen, _):
         from nictop.tui.screens.changes.fix import open_fix
 
@@ -361,7 +363,7 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_on
     """Whatever a host says about its plan is text: no control character and no markup reaches the terminal."""
     async with live(size, ascii_only=ascii_only) as screen:
         screen.app.changes = type(screen.app.changes)(screen.app, allowed=True)
-        fix = Fix("here", f"set it {HOSTILE}", ("ip link set dev ens192 mtu 9000",), False, note=HOSTILE)
+        fix = Fix("here", f"set it {HOSTILE}", commands("ip link set dev ens192 mtu 9000"), False, note=HOSTILE)
         await with_finding(screen, fix, subject=HOSTILE)
         await screen.press("f")
         await wait_until(screen, lambda: any(one.change for one in screen.source.requests))

@@ -32,11 +32,11 @@ from nictop.probe.records import PlannedAction
 from nictop.rules import Fix
 from nictop.tui.screens.changes.status import change_status, end_words
 from nictop.tui.widgets.changes.page import ENDS, ChangePage
-from tests.support.findings import RENAME, finding
+from tests.support.findings import RENAME, commands, finding
 
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
 PLAN = (PlannedAction(ACTION, "mtu 1500", "mtu 9000", ((*ACTION[:6], "1500"),), "ens4", False, ("resets ens4",)),)
-LASTING = Fix("here", "keep it", ("nmcli con mod ens4 802-3-ethernet.mtu 9000",), True)
+LASTING = Fix("here", "keep it", commands("nmcli con mod ens4 802-3-ethernet.mtu 9000"), True)
 ERRAND = ChangeJob("vm1", "jumbo frames", "ens4", RENAME, (LASTING,), finding())
 JOB = replace(ERRAND, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000"))
 
