@@ -17,7 +17,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Interrupt, Link, PciFunction
 from nictop.rules import RULES, Finding, Fix, HostFacts
-from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
+from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
 from nictop.rules.fixes.commands import echo
 from nictop.rules.fixes.persistence import ethtool_fixes
 
@@ -121,19 +121,19 @@ def _lasting_vfs(host: HostFacts, function: PciFunction, number: int) -> tuple[F
     pci = tuple(made if one.address == function.address else one for one in snapshot.pci)
     inventory = replace(host.inventory, pci=tuple(made if one.address == made.address else one for one in pci))
     then = HostFacts(replace(snapshot, pci=pci, inventory=inventory), host.window)
-    for said in RULES[NOT_PERSISTENT].ask([then]):
+    for said in RULES[NOT_PERSISTENT].evaluate([then]):
         if isinstance(said, Finding) and said.subject == function.address:
             return said.fixes
     return ()
 
 
 def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> GuidedChange:
-    """The interrupts of each queue of a NIC to one of these CPUs after the other (`interrupt_places`)."""
+    """The interrupts of each queue of a NIC to one of these CPUs after the other (`interrupt_cpus`)."""
     online = parse_cpu_list(host.inventory.platform.online_cpus) or ()
     wanted = tuple(dict.fromkeys(cpus))
     if not wanted or not set(wanted) <= set(online):
         raise NictopError(f"these are not CPUs of this host: it has {format_cpu_list(online) or 'told none'}")
-    places = interrupt_places(host, link, wanted)
+    places = interrupt_cpus(host, link, wanted)
     if not places:
         raise NictopError(f"{clean(link.name)} has no interrupts of its own that could be moved")
     running = host.inventory.services.irqbalance is not None
@@ -141,9 +141,9 @@ def spread_interrupts(host: HostFacts, link: Link, cpus: Sequence[int]) -> Guide
     fix = Fix(
         "here",
         "give each interrupt a processor",
-        moves(places),
+        affinity_commands(places),
         False,
-        moves_back(host, link, places),
+        affinity_undo(host, link, places),
         note,
     )
 

@@ -12,7 +12,7 @@ from nictop.model.text.terminal import clean, is_clean
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import NMCLI_WORDS, PRIORITY, SEVERAL, free_name
+from nictop.rules.fixes.profiles import AUTOCONNECT_PRIORITY, NMCLI_WORDS, SEVERAL_DEVICES, free_name
 
 ARPHRD_ETHER = 1
 
@@ -63,7 +63,7 @@ def own_profile(host: HostFacts, link: Link) -> Profile | None:
             and not one.external
             and not elsewhere
             and one.type == ETHERNET
-            and one.multi_connect not in SEVERAL
+            and one.multi_connect not in SEVERAL_DEVICES
         ):
             return one
     return None
@@ -119,7 +119,11 @@ def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str
         ("connection.id", name, profile.id),
         ("connection.interface-name", link.name, profile.interface_name or ""),
         ("connection.autoconnect", "yes", "yes" if profile.autoconnect else "no"),
-        (PRIORITY, "0" if profile.autoconnect_priority == GENERATED_PRIORITY else None, str(GENERATED_PRIORITY)),
+        (
+            AUTOCONNECT_PRIORITY,
+            "0" if profile.autoconnect_priority == GENERATED_PRIORITY else None,
+            str(GENERATED_PRIORITY),
+        ),
     ):
         if new is not None and new != old:
             now += [key, new]

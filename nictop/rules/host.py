@@ -18,10 +18,10 @@ from nictop.model.rates.links import LinkRates, Rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
 
-SAMPLES = 3
+REQUIRED_SAMPLES = 3
 """Samples in a row in which something must hold before it is more than a moment."""
 
-SATURATED = 0.85
+SATURATED_CPU_SHARE = 0.85
 """Share of a CPU's time in interrupts and softirqs from which on it is the ceiling."""
 
 
@@ -142,14 +142,14 @@ class HostFacts:
     @cached_property
     def saturated_cpus(self) -> dict[int, float]:
         """CPU → share of its time in interrupts and softirqs, where that was nearly all in each of the last samples."""
-        recent = self.window[-SAMPLES:]
-        if len(recent) < SAMPLES:
+        recent = self.window[-REQUIRED_SAMPLES:]
+        if len(recent) < REQUIRED_SAMPLES:
             return {}
         found = {}
         for cpu in recent[-1].cpus:
             shares = [one.cpus[cpu].softirq + one.cpus[cpu].irq for one in recent if cpu in one.cpus]
-            if len(shares) == SAMPLES and min(shares) >= SATURATED:
-                found[cpu] = sum(shares) / SAMPLES
+            if len(shares) == REQUIRED_SAMPLES and min(shares) >= SATURATED_CPU_SHARE:
+                found[cpu] = sum(shares) / REQUIRED_SAMPLES
         return found
 
     @cached_property
@@ -164,7 +164,7 @@ class HostFacts:
     def interrupts_by_cpu(self, numbers: Iterable[int]) -> dict[int, float]:
         """CPU → interrupts per second of these numbers together, mean of the last samples."""
         wanted = tuple(numbers)
-        recent = self.window[-SAMPLES:]
+        recent = self.window[-REQUIRED_SAMPLES:]
         found: dict[int, float] = {}
         for rates in recent:
             for number in wanted:

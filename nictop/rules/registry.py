@@ -1,8 +1,8 @@
-"""How a function becomes a rule, and how all rules are asked.
+"""How a function becomes a rule, and how all rules are evaluated.
 
 A rule is a pure generator of findings and skips. Its name says what it finds, its docstring is the explanation that
-the user reads (``nictop check --explain RULE``): first what is wrong, then how nictop knows, what keeps it from being a
-false alarm, and where it is known from.
+the user reads (``nictop check --explain RULE``): first what is wrong, then how nictop knows, what excludes false
+alarms, and the source.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.finding import SEVERITIES, Finding, Severity, Skipped
 from nictop.rules.host import HostFacts
-from nictop.rules.sources import in_words, missing
+from nictop.rules.sources import missing, reason_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -36,11 +36,11 @@ FAMILIES: tuple[Family, ...] = get_args(Family)
 """In the order of lists and pages."""
 
 RULE_SECONDS = 0.05
-"""Of CPU, for each host that a rule looks at: five times what all rules together need for a host with 200 links."""
-MOST_SECONDS = 0.2
-"""The same for all hosts that a rule looks at together: so long it keeps keys waiting."""
-ATTEMPTS = 2
-"""The first one may have had to import a module, or to wait for the garbage collector."""
+"""CPU time for each host of a rule: five times what all rules together need for a host with 200 links."""
+MAX_RULE_SECONDS = 0.2
+"""CPU time for all hosts of a rule together: keys are not answered for so long."""
+RULE_ATTEMPTS = 2
+"""The first may include the import of a module or a garbage collection."""
 
 Outcomes = Iterator[Finding | Skipped]
 HostRule = Callable[[HostFacts], Outcomes]
@@ -49,34 +49,34 @@ PairRule = Callable[[Sequence[HostFacts]], Outcomes]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule and what is known about it beforehand."""
+    """A rule and its properties."""
 
     name: str
     family: Family
     severity: Severity
-    """The worst that it says."""
+    """The worst of its findings."""
     summary: str
     """First line of its explanation."""
     explanation: str
     """The whole docstring, unindented."""
-    ask: Callable[[Sequence[HostFacts]], Outcomes]
+    evaluate: PairRule
     """Every finding about all hosts."""
     pairs: bool
-    """It looks at several hosts together."""
+    """It compares several hosts."""
     yields_to: tuple[str, ...] = ()
-    """Rules that name the cause better: when one of them has found the same subject of the same host, this one
-    is left out, so that one cause is reported once."""
+    """Rules that name the cause better: when one of them has a finding with the same subject and host, that of this
+    rule is left out, so that one cause is reported once."""
     needs: tuple[str, ...] = ()
     """Sources (`nictop.rules.sources`) without which a finding could be false: where one could not be read the rule is
-    not asked, but skipped with the reason. Links are needed by all."""
+    not evaluated, but skipped with the reason. Links are needed by all."""
     uses: tuple[str, ...] = ()
-    """Sources without which a finding could be missed: the rule is asked all the same, and named as skipped, too."""
+    """Sources without which a finding could be missed: the rule is evaluated, and reported as skipped, too."""
     messages_if: Callable[[HostFacts], bool] | None = None
     """Whether kernel messages of a host could matter to a rule that uses them; None: always."""
 
 
 class RuleOptions(TypedDict, total=False):
-    """What a rule may say of itself beside family and severity; see `Rule`."""
+    """Optional properties; see `Rule`."""
 
     yields_to: tuple[str, ...]
     needs: tuple[str, ...]
@@ -88,25 +88,25 @@ def host_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]
     """Mark a function as a rule about each host by itself."""
 
     def mark(function: HostRule) -> HostRule:
-        def ask(hosts: Sequence[HostFacts]) -> Outcomes:
+        def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
             for host in hosts:
-                yield from _judged(RULES[function.__name__], (host,), lambda seen: function(seen[0]))
+                yield from _limited_outcomes(RULES[function.__name__], (host,), lambda known: function(known[0]))
 
-        _register(function, family, severity, ask, pairs=False, options=options)
+        _register(function, family, severity, evaluate, pairs=False, options=options)
         return function
 
     return mark
 
 
 def pair_rule(family: Family, severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
-    """Mark a function as a rule about several hosts together; it is asked once, with all of them whose `needs` could
-    be read."""
+    """Mark a function as a rule about several hosts together; it is evaluated once, with all of them whose `needs`
+    could be read."""
 
     def mark(function: PairRule) -> PairRule:
-        def ask(hosts: Sequence[HostFacts]) -> Outcomes:
-            yield from _judged(RULES[function.__name__], hosts, function)
+        def evaluate(hosts: Sequence[HostFacts]) -> Outcomes:
+            yield from _limited_outcomes(RULES[function.__name__], hosts, function)
 
-        _register(function, family, severity, ask, pairs=True, options=options)
+        _register(function, family, severity, evaluate, pairs=True, options=options)
         return function
 
     return mark
@@ -120,7 +120,7 @@ def _register(
     function: HostRule | PairRule,
     family: Family,
     severity: Severity,
-    ask: PairRule,
+    evaluate: PairRule,
     *,
     pairs: bool,
     options: RuleOptions,
@@ -130,16 +130,16 @@ def _register(
     if name in RULES:
         raise ValueError(f"two rules are called {name}")
     summary = " ".join(explanation.split("\n\n")[0].split())
-    RULES[name] = Rule(name, family, severity, summary, explanation, ask, pairs, **options)
+    RULES[name] = Rule(name, family, severity, summary, explanation, evaluate, pairs, **options)
 
 
-def _judged(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostFacts]], Outcomes]) -> Outcomes:
-    """What a rule says about hosts, and where it is skipped: one that fails, and one that takes too long."""
-    allowed = min(RULE_SECONDS * max(1, len(hosts)), MOST_SECONDS)
-    for _ in range(ATTEMPTS):
+def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Outcomes:
+    """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too long."""
+    allowed = min(RULE_SECONDS * max(1, len(hosts)), MAX_RULE_SECONDS)
+    for _ in range(RULE_ATTEMPTS):
         found: list[Finding | Skipped] = []
         try:
-            limited(allowed, lambda found=found: found.extend(_asked(rule, hosts, say)))  # type: ignore[misc]
+            limited(allowed, lambda found=found: found.extend(_outcomes(rule, hosts, function)))  # type: ignore[misc]
         except TooLong:
             continue
         yield from found
@@ -149,8 +149,8 @@ def _judged(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[Host
         yield Skipped(rule.name, host.name, "", reason)
 
 
-def _asked(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostFacts]], Outcomes]) -> Outcomes:
-    seen: list[HostFacts] = []
+def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Outcomes:
+    known: list[HostFacts] = []
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
         uses = [one for one in rule.uses if one != "messages" or rule.messages_if is None or rule.messages_if(host)]
@@ -161,30 +161,30 @@ def _asked(rule: Rule, hosts: Sequence[HostFacts], say: Callable[[Sequence[HostF
                     rule.name,
                     host.name,
                     subject,
-                    in_words(source, why),
+                    reason_text(source, why),
                     "rights" if why.reason == "needs_root" else "no_answer",
                 )
                 if source not in uses:
                     lost.add(subject)
         if "" not in lost:
-            seen.append(host)
+            known.append(host)
         for subject in lost:
             links = host.links_of_function.get(subject, ())
             hidden.update((host.name, name) for name in (subject, *(link.name for link in links)))
-    if not seen:
+    if not known:
         return
     try:
-        for said in say(seen):
-            if isinstance(said, Skipped) or (said.host, said.subject) not in hidden:
-                yield replace(said, rule=rule.name)
+        for one in function(known):
+            if isinstance(one, Skipped) or (one.host, one.subject) not in hidden:
+                yield replace(one, rule=rule.name)
     except Exception as error:
-        name = seen[0].name if len(seen) == 1 else ""
+        name = known[0].name if len(known) == 1 else ""
         yield Skipped(rule.name, name, "", f"the rule failed: {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What all rules said about some hosts."""
+    """Findings of all rules about some hosts."""
 
     findings: tuple[Finding, ...]
     """Worst first, then by host, family and subject."""
@@ -192,7 +192,7 @@ class Diagnosis:
 
 
 def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:
-    """Ask every rule (default: all) about the hosts that have told their inventory."""
+    """Evaluate every rule (default: all) for the hosts whose inventory is known."""
     steps = diagnosis_steps(hosts, rules)
     while True:
         try:
@@ -207,12 +207,12 @@ def diagnosis_steps(
 ) -> Generator[None, None, Diagnosis]:
     """The same, with a pause after each rule and host; the diagnosis is what the generator returns."""
     known = tuple(host for host in hosts if is_known(host.snapshot))
-    asked = tuple(RULES.values() if rules is None else rules)
+    chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
-    for rule in asked:
+    for rule in chosen:
         for together in (known,) if rule.pairs else [(host,) for host in known]:
-            for said in rule.ask(together):
+            for said in rule.evaluate(together):
                 (findings if isinstance(said, Finding) else skipped).append(said)  # type: ignore[arg-type]
             yield
     found = {(finding.rule, finding.host, finding.subject) for finding in findings}
@@ -221,7 +221,7 @@ def diagnosis_steps(
         for finding in findings
         if not any((better, finding.host, finding.subject) in found for better in RULES[finding.rule].yields_to)
     ]
-    order = {rule.name: number for number, rule in enumerate(asked)}
+    order = {rule.name: number for number, rule in enumerate(chosen)}
     kept.sort(key=lambda one: (SEVERITIES.index(one.severity), one.host, order[one.rule], one.subject))
     return Diagnosis(tuple(dict.fromkeys(kept)), tuple(dict.fromkeys(skipped)))
 

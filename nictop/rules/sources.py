@@ -42,7 +42,7 @@ SOURCES: dict[str, str] = {
 PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
 """Source → the one that it cannot be read without."""
 
-NO_ANSWER = ("needs_root", "malformed", "failed")
+UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
 """Reasons of a field that leave a rule without what it needs: the driver or the kernel may well have it."""
 
 FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
@@ -60,11 +60,11 @@ def missing(source: str, host: HostFacts, family: str) -> Iterator[tuple[str, Un
         yield "", whole
         return
     for subject, why in _of_records(area, field, host, drivers):
-        if why.reason in NO_ANSWER:
+        if why.reason in UNKNOWN_REASONS:
             yield subject, why
 
 
-def in_words(source: str, why: Unreadable) -> str:
+def reason_text(source: str, why: Unreadable) -> str:
     """``NetworkManager (D-Bus): could not be read (its process 812 is stopped)``"""
     return f"{SOURCES[source.partition('.')[0]]}: {reason(why, None)}"
 

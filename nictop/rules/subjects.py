@@ -1,7 +1,4 @@
-"""What many rules ask first: is this link one that people use, and how busy is it; and how they say what they found.
-
-Reads nothing.
-"""
+"""What many rules share: whether a link is in use, how busy it is, and how a finding is made. Reads nothing."""
 
 from __future__ import annotations
 
@@ -12,18 +9,20 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.hypervisors import places_below
-from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
 
+BUSY_PACKETS_PER_SECOND = 10_000.0
+"""Below this, it does not matter which processor handles the packets of a NIC."""
+MIN_WINDOW_PACKETS = 10_000
+"""In the window: below this, a share of them means nothing."""
 PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
-"""Their links have no wire of their own."""
-
-
-MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+"""Of links without a cable."""
+MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def is_used(link: Link) -> bool:
-    """Switched on, and carried by a device: not lo, veth, tap, bridge or a port that nobody uses."""
+    """Up, and with a device: not lo, veth, tap, bridge or an unused port."""
     return bool(link.flags & IFF_UP) and link.bus is not None
 
 
@@ -32,16 +31,16 @@ def used_links(host: HostFacts) -> tuple[Link, ...]:
 
 
 def newest(host: HostFacts, link: Link) -> LinkRates | None:
-    """The newest rates of a link, when there are enough samples to speak of it at all."""
+    """The newest rates of a link; None: unknown, or fewer than `REQUIRED_SAMPLES` samples."""
     rates = host.snapshot.rates
-    if rates is None or len(host.window) < SAMPLES:
+    if rates is None or len(host.window) < REQUIRED_SAMPLES:
         return None
     return rates.links.get(link.ifindex)
 
 
 def hardware_address(link: Link) -> str:
-    """For commands: the MAC address, or where to put it."""
-    return link.address if link.address is not None and MAC.fullmatch(link.address) else "<MAC>"
+    """For commands: the MAC address, or a place to fill it in."""
+    return link.address if link.address is not None and MAC_ADDRESS.fullmatch(link.address) else "<MAC>"
 
 
 def packets(rates: LinkRates | None) -> float:
@@ -78,7 +77,7 @@ def about_host(
 
 
 def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
-    """How the hypervisor of a virtio NIC is told to offer more queues."""
+    """How the hypervisor is configured to offer more queues to a virtio NIC."""
     address = hardware_address(link)
     fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(
@@ -116,4 +115,4 @@ def more_queues_outside(host: HostFacts, link: Link, queues: int) -> tuple[Fix, 
             "cloud", "another type of instance", (), note="The provider sets the number of queues by instance type."
         ),
     }
-    return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)
+    return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)

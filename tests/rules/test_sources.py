@@ -112,7 +112,7 @@ def changed(record: Any, kind: type, change: Callable[[Any], dict[str, Any]]) ->
 
 def asked(rule: str, hosts: list[HostFacts]) -> tuple[set[tuple[str, str]], set[str]]:
     """(host and subject of each finding, hosts on which it was skipped, or not made everywhere)"""
-    said = list(RULES[rule].ask(hosts))
+    said = list(RULES[rule].evaluate(hosts))
     return (
         {(one.host, one.subject) for one in said if isinstance(one, Finding)},
         {one.host for one in said if isinstance(one, Skipped)},

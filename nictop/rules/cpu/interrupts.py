@@ -12,20 +12,18 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
+from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, newest, packets, used_links
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_link, newest, packets, used_links
 
-BUSY = 10_000.0
-"""Packets per second, both directions, below which it does not matter where the interrupts go."""
-MANY = 500.0
+MIN_INTERRUPTS_PER_SECOND = 500.0
 """Interrupts per second of a NIC from which on their places mean something."""
-ONE_SIDED = 0.8
+ONE_CPU_SHARE = 0.8
 """Share of a NIC's interrupts that one CPU takes."""
-MOST_RSS = {"ixgbe": 16, "igb": 8, "igbvf": 2, "ixgbevf": 4, "txgbe": 64}
+MAX_RSS_QUEUES = {"ixgbe": 16, "igb": 8, "igbvf": 2, "ixgbevf": 4, "txgbe": 64}
 """Receive queues that RSS of this driver can address; further queues are for flow director or VFs."""
 MANY_QUEUES = 8
 
@@ -40,28 +38,28 @@ class Concentration:
 
 
 def concentration(host: HostFacts, link: Link) -> Concentration | None:
-    """The CPU that takes more than `ONE_SIDED` of the interrupts of a busy link of several queues; None: spread."""
-    if link.pci_address is None or packets(newest(host, link)) < BUSY or receive_queues(link) < 2:
+    """The CPU that takes more than `ONE_CPU_SHARE` of the interrupts of a busy link of several queues; None: spread."""
+    if link.pci_address is None or packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND or receive_queues(link) < 2:
         return None
     rates = host.interrupts_by_cpu(one.number for one in host.interrupts_of_function.get(link.pci_address, ()))
     total = sum(rates.values())
-    if total < MANY:
+    if total < MIN_INTERRUPTS_PER_SECOND:
         return None
     most = max(rates, key=lambda cpu: (rates[cpu], -cpu))
     share = rates[most] / total
-    return Concentration(most, share, total) if share > ONE_SIDED else None
+    return Concentration(most, share, total) if share > ONE_CPU_SHARE else None
 
 
 def irq_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     """Spread the interrupts: by irqbalance, or by hand, each queue to a CPU after another."""
     cpus = parse_cpu_list(host.inventory.platform.online_cpus) or (0,)
-    places = interrupt_places(host, link, cpus)
+    places = interrupt_cpus(host, link, cpus)
     by_hand = Fix(
         "here",
         "give the interrupts of each queue a processor by hand",
-        moves(places),
+        affinity_commands(places),
         persistent=False,
-        undo=moves_back(host, link, places),
+        undo=affinity_undo(host, link, places),
         note="Stop irqbalance first, or it moves them again. Interrupts that the kernel manages itself refuse this.",
     )
     known = (by_hand,) if places else ()
@@ -146,7 +144,7 @@ def nothing_spreads_interrupts(host: HostFacts) -> Outcomes:
             continue
         rate = packets(newest(host, link))
         yield about_link(
-            "warning" if rate >= BUSY else "info",
+            "warning" if rate >= BUSY_PACKETS_PER_SECOND else "info",
             host,
             link,
             f"has all its interrupts on CPU {cpus[0]}, and irqbalance does not run",
@@ -187,7 +185,7 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
     if not host.is_guest or host.inventory.services.irqbalance is None:
         return
     for link in used_links(host):
-        if packets(newest(host, link)) < BUSY or not 1 < receive_queues(link) <= host.online_cpus:
+        if packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND or not 1 < receive_queues(link) <= host.online_cpus:
             continue
         served = [row.busy_cpus[0] for row in host.queue_map(link).rows if row.in_use and row.busy_cpus]
         if len(served) < 2 or len(set(served)) == len(served):
@@ -232,7 +230,7 @@ def rss_table_leaves_queues_out(host: HostFacts) -> Outcomes:
         if rss is None or not rss.indirection:
             continue
         queues = receive_queues(link)
-        possible = min(queues, MOST_RSS.get(link_driver(link) or "", queues), len(rss.indirection))
+        possible = min(queues, MAX_RSS_QUEUES.get(link_driver(link) or "", queues), len(rss.indirection))
         used = len(set(rss.indirection))
         if used >= possible:
             continue

@@ -10,22 +10,22 @@ from nictop.model.text import units
 from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command
-from nictop.rules.fixes.hypervisors import places_below
-from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, newest, packets, used_links
 
 STOLEN, STOLEN_BADLY = 0.05, 0.10
 """Share of all processors' time that the hypervisor gave to somebody else."""
-STOLEN_FROM_ONE = 0.20
-FULL = 0.90
+ONE_CPU_STEAL_SHARE = 0.20
+FULL_CPU_SHARE = 0.90
 """Share of its time that a CPU or a thread works, from which on it is the ceiling."""
-SLOW = 0.8
+SLOW_CLOCK_SHARE = 0.8
 """Share of the highest clock below which it is held back."""
-MUCH = 50_000.0
+CLOCK_BOUND_PACKETS_PER_SECOND = 50_000.0
 """Packets per second at which the clock is felt."""
-LAZY = ("powersave", "conservative", "ondemand", "userspace")
-STEAL = CPU_TIMES.index("steal")
+POWER_SAVING_GOVERNORS = ("powersave", "conservative", "ondemand", "userspace")
+STEAL_INDEX = CPU_TIMES.index("steal")
 
 
 @host_rule("processors", "critical", uses=("counters.cpus",))
@@ -36,8 +36,8 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
     warning, ten per cent of all are critical; and it must have been so in each of the last three samples. VMware's
     guests often show no steal at all. The thresholds are those of netdata's steal alarm and common practice.
     """
-    recent = host.window[-SAMPLES:]
-    if len(recent) < SAMPLES:
+    recent = host.window[-REQUIRED_SAMPLES:]
+    if len(recent) < REQUIRED_SAMPLES:
         return
     means = [mean_steal(rates.cpus) for rates in recent]
     worst = {
@@ -46,9 +46,9 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
         if all(cpu in one.cpus for one in recent)
     }
     most = max(worst, key=lambda cpu: (worst[cpu], -cpu), default=None)
-    if most is None or (min(means) < STOLEN and worst[most] < STOLEN_FROM_ONE):
+    if most is None or (min(means) < STOLEN and worst[most] < ONE_CPU_STEAL_SHARE):
         return
-    share = sum(means) / SAMPLES
+    share = sum(means) / REQUIRED_SAMPLES
     yield about_host(
         "critical" if min(means) >= STOLEN_BADLY else "warning",
         host,
@@ -104,7 +104,7 @@ def _less_load(host: HostFacts) -> tuple[Fix, ...]:
         ),
         "hypervisor": Fix("hypervisor", "take load off the machine below", ()),
     }
-    return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)
+    return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)
 
 
 @host_rule("processors", "info", uses=("counters.cpus", "platform.hypervisor"))
@@ -115,13 +115,21 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
     since boot: ESXi shows steal only when the VM's option stealclock.enable is set. A guest that has time left is left
     alone. Known from vswitchzero's article on VM network performance and CPU scheduling.
     """
-    if host.inventory.platform.hypervisor != "vmware" or len(host.window) < SAMPLES or host.snapshot.counters is None:
+    if (
+        host.inventory.platform.hypervisor != "vmware"
+        or len(host.window) < REQUIRED_SAMPLES
+        or host.snapshot.counters is None
+    ):
         return
     totals = host.snapshot.counters.cpus
-    if not totals or any(times[STEAL] for times in totals.values() if len(times) > STEAL):
+    if not totals or any(times[STEAL_INDEX] for times in totals.values() if len(times) > STEAL_INDEX):
         return
-    recent = host.window[-SAMPLES:]
-    full = [cpu for cpu in recent[-1].cpus if all(cpu in one.cpus and one.cpus[cpu].busy >= FULL for one in recent)]
+    recent = host.window[-REQUIRED_SAMPLES:]
+    full = [
+        cpu
+        for cpu in recent[-1].cpus
+        if all(cpu in one.cpus and one.cpus[cpu].busy >= FULL_CPU_SHARE for one in recent)
+    ]
     if not full:
         return
     busy = recent[-1].cpus[full[0]].busy
@@ -161,14 +169,14 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
     pair of a virtio NIC has one such thread on the hypervisor, which copies all packets of the queue in both
     directions. Known from Proxmox' text on multiqueue and from opensource.com's article on steal and vhost.
     """
-    recent = host.window[-SAMPLES:]
-    if len(recent) < SAMPLES:
+    recent = host.window[-REQUIRED_SAMPLES:]
+    if len(recent) < REQUIRED_SAMPLES:
         return
     for thread in host.inventory.threads:
         if thread.kind != "vhost":
             continue
         shares = [one.threads[thread.tid].total for one in recent if thread.tid in one.threads]
-        if len(shares) < SAMPLES or min(shares) < FULL:
+        if len(shares) < REQUIRED_SAMPLES or min(shares) < FULL_CPU_SHARE:
             continue
         machine = thread.machine or "a virtual machine"
         yield about_host(
@@ -177,7 +185,11 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
             thread.name,
             f"is full: a queue of {machine} can do no more",
             evidence=(
-                Evidence("CPU", units.percentage(sum(shares) / SAMPLES), f"/proc/{thread.pid}/task/{thread.tid}/stat"),
+                Evidence(
+                    "CPU",
+                    units.percentage(sum(shares) / REQUIRED_SAMPLES),
+                    f"/proc/{thread.pid}/task/{thread.tid}/stat",
+                ),
                 Evidence("virtual machine", machine, f"/proc/{thread.pid}/cmdline"),
                 *_links(host, thread),
             ),
@@ -220,13 +232,16 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
     settings = host.inventory.settings
     if host.is_guest or not settings.governors or not host.window:
         return
-    if not any(packets(newest(host, link)) >= MUCH for link in used_links(host)):
+    if not any(packets(newest(host, link)) >= CLOCK_BOUND_PACKETS_PER_SECOND for link in used_links(host)):
         return
     shares = host.window[-1].cpus
     slow = [
         cpu
         for cpu, (now, most) in settings.frequencies.items()
-        if settings.governors.get(cpu) in LAZY and now < SLOW * most and cpu in shares and shares[cpu].busy >= 0.1
+        if settings.governors.get(cpu) in POWER_SAVING_GOVERNORS
+        and now < SLOW_CLOCK_SHARE * most
+        and cpu in shares
+        and shares[cpu].busy >= 0.1
     ]
     if not slow:
         return

@@ -16,18 +16,16 @@ from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
-from nictop.rules.host import SAMPLES, HostFacts, link_driver
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts, link_driver
 from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link, newest, packets, used_links
+from nictop.rules.subjects import MIN_WINDOW_PACKETS, about_host, about_link, newest, packets, used_links
 
-OFTEN = 10 / 60
+MIN_EVENTS_PER_SECOND = 10 / 60
 """Per second: more than ten times a minute."""
-PACKET_FLOOR = 10_000
-"""Packets in the window below which a ratio means nothing."""
-LEAST_LOSS = 1e-4
+MIN_LOSS_SHARE = 1e-4
 """Share of received packets."""
-MOST_BACKLOG = 100_000
+MAX_BACKLOG_PACKETS = 100_000
 RING_COUNTERS = (
     "rx_no_dma_resources",
     "rx_no_buffer_count",
@@ -39,7 +37,7 @@ RING_COUNTERS = (
     "rx_overruns",
 )
 """Names under which drivers count packets that found no free descriptor: ixgbe, igb, mlx5, e1000e, i40e, ena."""
-NOT_PHYSICAL = ("vmxnet3", "virtio_net", "hv_netvsc")
+VIRTUAL_NIC_DRIVERS = ("vmxnet3", "virtio_net", "hv_netvsc")
 """Others have rules of their own, or rings that the hypervisor fills."""
 
 
@@ -116,7 +114,7 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
     """
     dropped = softnet(host, lambda one: one.dropped)
     total = sum(dropped.values())
-    if len(host.window) < SAMPLES or total <= OFTEN:
+    if len(host.window) < REQUIRED_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
     worst = max(dropped, key=lambda cpu: dropped[cpu])
     now = host.inventory.settings.sysctl.get("net.core.netdev_max_backlog")
@@ -125,7 +123,7 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
     ]
     if now is not None:
         evidence.append(Evidence("netdev_max_backlog", str(now), "sysctl net.core.netdev_max_backlog"))
-    larger = min(2 * (now or 1000), MOST_BACKLOG)
+    larger = min(2 * (now or 1000), MAX_BACKLOG_PACKETS)
     yield about_host(
         "warning",
         host,
@@ -148,7 +146,7 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     """
     squeezed = softnet(host, lambda one: one.time_squeeze)
     total = sum(squeezed.values())
-    if len(host.window) < SAMPLES or total <= OFTEN:
+    if len(host.window) < REQUIRED_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
     if sum(softnet(host, lambda one: one.processed).values()) < 1000:
         return
@@ -201,13 +199,13 @@ def receive_ring_overflows(host: HostFacts) -> Outcomes:
     for link in used_links(host):
         rates = newest(host, link)
         watched = counters is not None and link.ifindex in counters.driver
-        if rates is None or link_driver(link) in NOT_PHYSICAL or not (rates.rx_missed or watched):
+        if rates is None or link_driver(link) in VIRTUAL_NIC_DRIVERS or not (rates.rx_missed or watched):
             continue
         received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
         missed = host.link_rate(link, lambda one: one.rx_missed) or 0.0
         own = host.driver_sum(link, RING_COUNTERS) if watched else None
         lost = max(missed, (own.rate or 0.0) if own is not None else 0.0)
-        if received * host.elapsed < PACKET_FLOOR or lost < LEAST_LOSS * received or not lost:
+        if received * host.elapsed < MIN_WINDOW_PACKETS or lost < MIN_LOSS_SHARE * received or not lost:
             continue
         rings = link.ethtool.rings
         evidence = [

@@ -13,21 +13,19 @@ from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import echo
-from nictop.rules.fixes.persistence import PLAIN, udev_fix
+from nictop.rules.fixes.persistence import SAFE_NAME, udev_fix
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link, newest, packets, used_links
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_link, newest, packets, used_links
 
-BUSY = 10_000.0
-"""Packets per second below which it does not matter where they are worked on."""
-HEAVY = 100_000.0
+LOCK_BOUND_PACKETS_PER_SECOND = 100_000.0
 """Packets per second at which the locks of transmit queues begin to be felt."""
 
 
 def hot_cpu(host: HostFacts, link: Link) -> int | None:
     """The CPU that takes most interrupts of a link, when it has been busy with nothing but packets for some samples
     and the link carries many."""
-    if not host.saturated_cpus or link.pci_address is None or packets(newest(host, link)) < BUSY:
+    if not host.saturated_cpus or link.pci_address is None or packets(newest(host, link)) < BUSY_PACKETS_PER_SECOND:
         return None
     interrupts = host.interrupts_of_function.get(link.pci_address, ())
     rates = host.interrupts_by_cpu(one.number for one in interrupts)
@@ -55,7 +53,7 @@ def rps_fixes(host: HostFacts, link: Link, *, off: bool = False) -> tuple[Fix, .
     undo = tuple(echo(queue.rps_cpus or "0", _rps_file(link, queue.number)) for queue in queues)
     title = "switch receive packet steering " + ("off" if off else "on")
     fix = Fix("here", title, now, persistent=False, undo=undo)
-    if off or PLAIN.fullmatch(link.name) is None:
+    if off or SAFE_NAME.fullmatch(link.name) is None:
         return (fix,)
     assignments = ", ".join(f'ATTR{{queues/rx-{queue.number}/rps_cpus}}="{mask}"' for queue in queues)
     return fix, udev_fix(link, "rps", assignments)
@@ -90,7 +88,7 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
         return
     for link in used_links(host):
         rates = newest(host, link)
-        if rates is None or (rates.rx_packets or 0.0) < BUSY or receive_queues(link) != 1:
+        if rates is None or (rates.rx_packets or 0.0) < BUSY_PACKETS_PER_SECOND or receive_queues(link) != 1:
             continue
         masks = [parse_cpu_mask(queue.rps_cpus) for queue in link.queues if queue.direction == "rx"]
         if len(masks) != 1 or masks[0] != ():
@@ -165,7 +163,7 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
         return
     for link in used_links(host):
         rates = newest(host, link)
-        if rates is None or (rates.tx_packets or 0.0) < HEAVY:
+        if rates is None or (rates.tx_packets or 0.0) < LOCK_BOUND_PACKETS_PER_SECOND:
             continue
         masks = [parse_cpu_mask(queue.xps_cpus) for queue in link.queues if queue.direction == "tx"]
         if len(masks) < 2 or any(mask != () for mask in masks):

@@ -17,20 +17,20 @@ from nictop.rules.fixes.commands import Command, echo
 from nictop.rules.host import HostFacts
 
 
-def interrupt_places(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[int, int]:
+def interrupt_cpus(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → the one of `cpus` that it shall go to; none for a NIC without interrupts of its own that
     could be moved."""
     movable = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
-    place_of = _queue_places(host, link, movable) or {number: place for place, number in enumerate(movable)}
+    place_of = _queue_positions(host, link, movable) or {number: place for place, number in enumerate(movable)}
     return {number: cpus[place % len(cpus)] for number, place in place_of.items()}
 
 
-def moves(places: Mapping[int, int]) -> tuple[Command, ...]:
+def affinity_commands(places: Mapping[int, int]) -> tuple[Command, ...]:
     """The commands that send the interrupts there."""
     return tuple(echo(cpu, f"/proc/irq/{number}/smp_affinity_list") for number, cpu in places.items())
 
 
-def moves_back(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Command, ...]:
+def affinity_undo(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Command, ...]:
     """The commands that send them where they may go now."""
     allowed = {one.number: one.allowed_cpus or "" for one in _interrupts(host, link)}
     return tuple(echo(allowed[number], f"/proc/irq/{number}/smp_affinity_list") for number in places)
@@ -40,7 +40,7 @@ def _interrupts(host: HostFacts, link: Link) -> Sequence[Interrupt]:
     return host.interrupts_of_function.get(link.pci_address or "", ())
 
 
-def _queue_places(host: HostFacts, link: Link, movable: Sequence[int]) -> dict[int, int]:
+def _queue_positions(host: HostFacts, link: Link, movable: Sequence[int]) -> dict[int, int]:
     """Number of an interrupt → the place among those in use of the queue that it serves."""
     used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
     found: dict[int, int] = {}

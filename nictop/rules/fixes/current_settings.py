@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nictop.probe.records import Channels, Link, LinkSettings, Pause, Rings
 
-FEATURES = {
+OFFLOAD_FEATURES = {
     "rx": ("rx-checksum",),
     "tx": ("tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"),
     "sg": ("tx-scatter-gather",),
@@ -19,7 +19,7 @@ FEATURES = {
 """Short name → the kernel's features that ``ethtool -K`` sets by it (ethtool.c, off_flag_def)."""
 
 
-def settings_now(link: Link, option: str) -> dict[str, str]:
+def current_settings(link: Link, option: str) -> dict[str, str]:
     """Parameter of ``ethtool OPTION`` → its value now; parameters whose value is not known are absent."""
     ethtool = link.ethtool
     found: dict[str, str | None] = {}
@@ -30,7 +30,7 @@ def settings_now(link: Link, option: str) -> dict[str, str]:
     elif option == "-K":
         active = {one.name: one.active for one in ethtool.features or ()}
         found = {name: _switch(flag) for name, flag in active.items()}
-        for short, names in FEATURES.items():
+        for short, names in OFFLOAD_FEATURES.items():
             states = [active[name] for name in names if name in active]
             found[short] = _switch(any(states)) if states else None
     elif option == "-C":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nictop.probe.records import Platform
 from nictop.rules.finding import WhereToType
 
-PRODUCTS: dict[str, WhereToType] = {
+PRODUCT_PLACES: dict[str, WhereToType] = {
     "esxi": "esxi",
     "proxmox": "proxmox",
     "libvirt": "libvirt",
@@ -20,27 +20,27 @@ PRODUCTS: dict[str, WhereToType] = {
     "azure": "azure",
 }
 """`Platform.environment` → place. oVirt and KubeVirt start their guests with libvirt."""
-CLOUDS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
-LINUX = ("kvm", "qemu", "xen", "nutanix")
+CLOUD_PROVIDERS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
+LINUX_HYPERVISORS = ("kvm", "qemu", "xen", "nutanix")
 """`Platform.hypervisor` of guests whose host is a Linux, or has one in its first domain."""
 KVM_PRODUCTS: tuple[WhereToType, ...] = ("proxmox", "libvirt", "ahv")
 LINUX_PRODUCTS: tuple[WhereToType, ...] = (*KVM_PRODUCTS, "hypervisor")
 
 
-def places_below(platform: Platform) -> tuple[WhereToType, ...]:
+def hypervisor_places(platform: Platform) -> tuple[WhereToType, ...]:
     """Products whose settings this guest depends on; () on a machine that is no guest, or when nothing is known."""
     if platform.hypervisor is None:
         return ()
-    known = PRODUCTS.get(platform.environment or "")
+    known = PRODUCT_PLACES.get(platform.environment or "")
     if known is not None:
         return (known,)
-    if platform.environment in CLOUDS:
+    if platform.environment in CLOUD_PROVIDERS:
         return ("cloud",)
     if platform.hypervisor in ("kvm", "qemu"):
         return KVM_PRODUCTS
-    return ("hypervisor",) if platform.hypervisor in LINUX else ()
+    return ("hypervisor",) if platform.hypervisor in LINUX_HYPERVISORS else ()
 
 
-def has_linux_below(platform: Platform) -> bool:
+def has_linux_hypervisor(platform: Platform) -> bool:
     """The machine below this guest is a Linux whose shell its owner can reach: ``ip link set … vf …`` works there."""
-    return any(place in LINUX_PRODUCTS for place in places_below(platform))
+    return any(place in LINUX_PRODUCTS for place in hypervisor_places(platform))

@@ -13,17 +13,17 @@ from collections.abc import Sequence
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import ManualStep, Step, command, echo, joined, print_lines
-from nictop.rules.fixes.current_settings import settings_now
-from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_words
+from nictop.rules.fixes.current_settings import current_settings
+from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_settings
 from nictop.rules.host import HostFacts, link_driver
 
-PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names that mean themselves in sed, in udev rules and as a part of a file name."""
-ETHTOOL = "/usr/sbin/ethtool"
+ETHTOOL_PATH = "/usr/sbin/ethtool"
 """udev runs programs by their full path; both that and /sbin lead there on current distributions."""
-KINDS = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
-NOTHING_FOLLOWS = "By hand: the name of this link is not safe in configuration files."
-AT_NEXT_START = "Takes effect when the link is next activated; the command above does it now."
+SETTING_NAMES = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
+UNSAFE_NAME_NOTE = "By hand: the name of this link is not safe in configuration files."
+NEXT_ACTIVATION_NOTE = "Takes effect when the link is next activated; the command above does it now."
 
 
 def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
@@ -47,7 +47,7 @@ def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note
 def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if option == "-X":
         return (command("ethtool", "-X", link.name, "default"),)
-    before = settings_now(link, option)
+    before = current_settings(link, option)
     pairs = [(name, before.get(name)) for name in values[::2]]
     if not pairs or any(value is None for _, value in pairs):
         return ()
@@ -57,7 +57,7 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
 
 def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> Fix:
     profile = active_profile(host, link)
-    words = networkmanager_words(host, option, values) if profile is not None else None
+    words = networkmanager_settings(host, option, values) if profile is not None else None
     if profile is not None and words is not None:
         return Fix(
             where="here",
@@ -65,17 +65,19 @@ def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str])
             commands=(command("nmcli", "con", "mod", "uuid", profile, *words),),
             persistent=True,
             undo=(command("nmcli", "con", "mod", "uuid", profile, *_cleared(words)),),
-            note=AT_NEXT_START,
+            note=NEXT_ACTIVATION_NOTE,
         )
-    if PLAIN.fullmatch(link.name) is None:
-        return Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
+    if SAFE_NAME.fullmatch(link.name) is None:
+        return Fix("here", "keep it", (), persistent=True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link) if profile is None else None
     if stanza is not None:
         return stanza_fix(link, stanza, f"up {command('ethtool', option, link.name, *values)} || true")
     lines = link_file_lines(option, values) if is_run_by_networkd(host, link) else None
     if lines is not None:
-        return _drop_in(host, link, KINDS.get(option, "ethtool"), lines)
-    return udev_fix(link, KINDS.get(option, "ethtool"), f'RUN+="{ETHTOOL} {option} $name {" ".join(values)}"')
+        return _drop_in(host, link, SETTING_NAMES.get(option, "ethtool"), lines)
+    return udev_fix(
+        link, SETTING_NAMES.get(option, "ethtool"), f'RUN+="{ETHTOOL_PATH} {option} $name {" ".join(values)}"'
+    )
 
 
 def _cleared(words: Sequence[str]) -> list[str]:
@@ -150,7 +152,7 @@ def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
     match = f'ATTR{{address}}=="{address}"' if address else f'KERNEL=="{link.name}"'
     driver = link_driver(link)
     parts = ['ACTION=="add"', 'SUBSYSTEM=="net"', match]
-    if driver is not None and PLAIN.fullmatch(driver):
+    if driver is not None and SAFE_NAME.fullmatch(driver):
         parts.append(f'ENV{{ID_NET_DRIVER}}=="{driver}"')
     file = f"/etc/udev/rules.d/90-{link.name}-{kind}.rules"
     return Fix(
@@ -185,7 +187,7 @@ def _new_link_file(link: Link, file: str) -> ManualStep:
     99-default.link says."""
     match = [f"MACAddress={link.permanent_address or link.address}"]
     driver = link_driver(link)
-    if driver is not None and PLAIN.fullmatch(driver):
+    if driver is not None and SAFE_NAME.fullmatch(driver):
         match.append(f"Driver={driver}")
     default = [
         "NamePolicy=keep kernel database onboard slot path",
@@ -235,9 +237,9 @@ def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
         change = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", str(mtu))
         undo = command("nmcli", "con", "mod", "uuid", profile, "802-3-ethernet.mtu", _profile_mtu(host, profile))
         title = "keep it in its NetworkManager profile"
-        return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=AT_NEXT_START)
-    if PLAIN.fullmatch(link.name) is None:
-        return now, Fix("here", "keep it", (), persistent=True, note=NOTHING_FOLLOWS)
+        return now, Fix("here", title, (change,), persistent=True, undo=(undo,), note=NEXT_ACTIVATION_NOTE)
+    if SAFE_NAME.fullmatch(link.name) is None:
+        return now, Fix("here", "keep it", (), persistent=True, note=UNSAFE_NAME_NOTE)
     stanza = ifupdown_stanza(host, link)
     if stanza is not None:
         line = f"up {command('ip', 'link', 'set', 'dev', link.name, 'mtu', str(mtu))} || true"

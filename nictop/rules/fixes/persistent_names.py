@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nictop.rules.host import HostFacts
 
-OPTIONS = {
+PROFILE_OPTIONS = {
     "-L": ("channels", (1, 46)),
     "-G": ("ring", (1, 26)),
     "-K": ("feature", (1, 20)),
@@ -19,7 +19,7 @@ OPTIONS = {
 }
 """Option of ethtool → first word of NetworkManager's names for it, and the first version that has them."""
 
-LINK_FILE: dict[str, dict[str, str]] = {
+LINK_FILE_KEYS: dict[str, dict[str, str]] = {
     "-L": {"rx": "RxChannels", "tx": "TxChannels", "other": "OtherChannels", "combined": "CombinedChannels"},
     "-G": {
         "rx": "RxBufferSize",
@@ -46,10 +46,10 @@ LINK_FILE: dict[str, dict[str, str]] = {
     },
     "-s": {"duplex": "Duplex", "autoneg": "AutoNegotiation"},
 }
-SWITCHES = {"on": "yes", "off": "no"}
+LINK_FILE_SWITCHES = {"on": "yes", "off": "no"}
 
 
-def networkmanager_words(host: HostFacts, option: str, values: Sequence[str]) -> list[str] | None:
+def networkmanager_settings(host: HostFacts, option: str, values: Sequence[str]) -> list[str] | None:
     """Property, value, property, value … for ``nmcli con mod``; None: this NetworkManager has no property for it."""
     manager = host.inventory.networkmanager
     if manager is None:
@@ -57,7 +57,7 @@ def networkmanager_words(host: HostFacts, option: str, values: Sequence[str]) ->
     pairs = list(zip(values[::2], values[1::2], strict=False))
     if option == "-s":
         return _speed(dict(pairs))
-    prefix, since = OPTIONS.get(option, (None, (0, 0)))
+    prefix, since = PROFILE_OPTIONS.get(option, (None, (0, 0)))
     if prefix is None or not pairs or version(manager.version) < since:
         return None
     numbers = option == "-C"
@@ -83,7 +83,7 @@ def _speed(values: dict[str, str]) -> list[str] | None:
 
 def link_file_lines(option: str, values: Sequence[str]) -> list[str] | None:
     """Lines of a [Link] section; None: a .link file cannot say one of these."""
-    names = LINK_FILE.get(option, {})
+    names = LINK_FILE_KEYS.get(option, {})
     lines = []
     for name, value in zip(values[::2], values[1::2], strict=False):
         if option == "-s" and name == "speed":
@@ -92,7 +92,7 @@ def link_file_lines(option: str, values: Sequence[str]) -> list[str] | None:
         if name not in names:
             return None
         unit = "us" if name.endswith("-usecs") else ""
-        lines.append(f"{names[name]}={SWITCHES.get(value, value)}{unit}")
+        lines.append(f"{names[name]}={LINK_FILE_SWITCHES.get(value, value)}{unit}")
     return lines or None
 
 

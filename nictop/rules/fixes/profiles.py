@@ -13,24 +13,24 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.host import HostFacts
 
-ADDRESS = "<ADDRESS/PREFIX>"
-PRIORITY = "connection.autoconnect-priority"
+ADDRESS_PLACEHOLDER = "<ADDRESS/PREFIX>"
+AUTOCONNECT_PRIORITY = "connection.autoconnect-priority"
 NMCLI_WORDS = frozenset(("id", "uuid", "path", "apath", "help", "temporary"))
 """Words that nmcli reads as such in the place of a name."""
-SEVERAL = (2, 3)
+SEVERAL_DEVICES = (2, 3)
 """``connection.multi-connect``: manual-multiple, multiple."""
-MOST_SHOWN = 28
+MAX_NAME_CHARS = 28
 """Characters of a name in a title, which has one line."""
-TYPES = {ETHERNET: "ethernet", INFINIBAND: "infiniband"}
+CONNECTION_TYPES = {ETHERNET: "ethernet", INFINIBAND: "infiniband"}
 ARPHRD_INFINIBAND = 32
 
 
-def shown(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A name in a sentence: in double quotes, and not too long."""
-    return f'"{name}"' if len(name) <= MOST_SHOWN else f'"{name[: MOST_SHOWN - 1]}…"'
+    return f'"{name}"' if len(name) <= MAX_NAME_CHARS else f'"{name[: MAX_NAME_CHARS - 1]}…"'
 
 
-def profile_words(host: HostFacts, profile: Profile) -> tuple[str, ...]:
+def profile_arguments(host: HostFacts, profile: Profile) -> tuple[str, ...]:
     """How nmcli is told which profile: ``(ID,)`` or ``("uuid", UUID)``."""
     name = profile.id
     odd = not name or name in NMCLI_WORDS or name.startswith("-") or not is_clean(name)
@@ -41,11 +41,11 @@ def profile_words(host: HostFacts, profile: Profile) -> tuple[str, ...]:
 
 def modify(host: HostFacts, profile: Profile, *settings: str) -> Command:
     """``nmcli con mod … SETTING VALUE``"""
-    return command("nmcli", "con", "mod", *profile_words(host, profile), *settings)
+    return command("nmcli", "con", "mod", *profile_arguments(host, profile), *settings)
 
 
 def bring_up(host: HostFacts, profile: Profile) -> Command:
-    return command("nmcli", "con", "up", *profile_words(host, profile))
+    return command("nmcli", "con", "up", *profile_arguments(host, profile))
 
 
 def global_addresses(link: Link, family: str = "ipv4") -> tuple[Address, ...]:
@@ -62,7 +62,7 @@ def static_settings(link: Link) -> tuple[str, ...]:
     """``ipv4.method manual …`` with the addresses and the gateway that are there already, else a place to fill in."""
     found = [f"{one.address}/{one.prefix_length}" for one in global_addresses(link)]
     gateway = next((one.gateway for one in link.default_routes if one.family == "ipv4" and one.gateway), None)
-    settings = ("ipv4.method", "manual", "ipv4.addresses", ",".join(found) or ADDRESS)
+    settings = ("ipv4.method", "manual", "ipv4.addresses", ",".join(found) or ADDRESS_PLACEHOLDER)
     return (*settings, "ipv4.gateway", gateway) if found and gateway else settings
 
 
@@ -82,8 +82,8 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
     if profile.interface_name != link.name:
         before += ["connection.interface-name", profile.interface_name or ""]
     if profile.autoconnect_priority == GENERATED_PRIORITY:  # else it would lose against any profile that comes later
-        settings += [PRIORITY, "0"]
-        before += [PRIORITY, str(GENERATED_PRIORITY)]
+        settings += [AUTOCONNECT_PRIORITY, "0"]
+        before += [AUTOCONNECT_PRIORITY, str(GENERATED_PRIORITY)]
     lines = [command("nmcli", "con", "mod", *which, *settings)]
     undo = [command("nmcli", "con", "mod", *which, *before)]
     if not static:
@@ -93,14 +93,14 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
     lines.append(command("nmcli", "con", "up", *which))
     undo.append(command("nmcli", "con", "mod", *which, "ipv4.method", "auto", "ipv4.addresses", "", "ipv4.gateway", ""))
     undo.append(command("nmcli", "con", "up", *which))
-    note = "" if global_addresses(link) else f"Put the address in for {ADDRESS}, such as 192.0.2.10/24."
+    note = "" if global_addresses(link) else f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24."
     title = "rename the profile to the interface and give it the address"
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
 
 
 def own_name(host: HostFacts, link: Link, profile: Profile) -> Fix:
     """A profile with the name of the interface: by renaming, unless the profile is there for several NICs."""
-    if profile.multi_connect in SEVERAL or len(host.profiles.active_on.get(profile.uuid, ())) > 1:
+    if profile.multi_connect in SEVERAL_DEVICES or len(host.profiles.active_on.get(profile.uuid, ())) > 1:
         return new_profile(host, link, static=profile.ipv4.method == "manual")
     return rename(host, link, profile, static=False)
 
@@ -118,7 +118,7 @@ def new_profile(host: HostFacts, link: Link, *, static: bool, replaced: Profile 
         undo.append(command("nmcli", "con", "up", "uuid", replaced.uuid))
         notes.append("The made-up profile loses against it, and does not come back after the next reboot.")
     if static and not global_addresses(link):
-        notes.append(f"Put the address in for {ADDRESS}, such as 192.0.2.10/24.")
+        notes.append(f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24.")
     title = f"make a new profile with {'a static address' if static else 'DHCP'}"
     return Fix("here", title, (add, command("nmcli", "con", "up", *which)), True, tuple(undo), " ".join(notes))
 
@@ -127,7 +127,7 @@ def profile_evidence(profile: Profile) -> tuple[Evidence, ...]:
     """Which profile it is, and where it is kept."""
     kept = profile.filename or "in memory only"
     return (
-        Evidence("profile", f"{shown(profile.id)} ({profile.uuid})", "nmcli con show"),
+        Evidence("profile", f"{quoted_name(profile.id)} ({profile.uuid})", "nmcli con show"),
         Evidence("kept in", kept, "NetworkManager: Settings.Connection.Filename"),
     )
 
@@ -144,12 +144,14 @@ def other_profiles(host: HostFacts, link: Link, *, but: Profile | None = None) -
     """The first few profiles that could have been meant for the link, and why they are not used."""
     found = []
     for profile in host.profiles.profiles:
-        if profile.external or profile.type not in TYPES or (but is not None and profile.uuid == but.uuid):
+        if profile.external or profile.type not in CONNECTION_TYPES or (but is not None and profile.uuid == but.uuid):
             continue
         why = host.profiles.missing_binding(profile)
         if not why and link.name == profile.interface_name:
             match: ProfileMatch = host.profiles.match(profile, link)
             why = match.unfit or match.waits
         if why:
-            found.append(Evidence(f"profile {shown(profile.id)}", why, f"nmcli con show {shell_quote(profile.uuid)}"))
+            found.append(
+                Evidence(f"profile {quoted_name(profile.id)}", why, f"nmcli con show {shell_quote(profile.uuid)}")
+            )
     return tuple(found[:3])

@@ -15,17 +15,18 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command, print_lines
-from nictop.rules.fixes.persistence import PLAIN, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
+from nictop.rules.fixes.persistence import SAFE_NAME, ifupdown_stanza, is_run_by_networkd, stanza_fix, sysctl_fixes
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.host import HostFacts
 
 ARP_FILTER = "net.ipv4.conf.all.arp_filter"
+RT_TABLE_MAIN = 254
 FIRST_TABLE = 1000
 """The table of a NIC is this and its ifindex: far from those that distributions and NetworkManager use."""
-MAX_ADDRESSES = 8
+MAX_ROUTED_ADDRESSES = 8
 """Of one NIC that rules are printed for."""
-TITLE = "let traffic from its own address leave by it (source-based routing)"
-FIXED = "The rules name the address: it has to stay the same (static, or reserved in DHCP)."
+SOURCE_ROUTING_TITLE = "let traffic from its own address leave by it (source-based routing)"
+STATIC_ADDRESS_NOTE = "The rules name the address: it has to stay the same (static, or reserved in DHCP)."
 
 
 @dataclass(frozen=True)
@@ -50,20 +51,22 @@ class Route:
 
 def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """For those addresses of the link whose packets leave elsewhere."""
-    own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ADDRESSES]
+    own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ROUTED_ADDRESSES]
     table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
     arp: tuple[Fix, ...] = ()
     if any(one.family == "ipv4" for one in own) and not host.inventory.settings.sysctl.get(ARP_FILTER):
         arp = sysctl_fixes(host, ARP_FILTER, 1)
     profile = host.profiles.active(link)
     if profile is not None and not profile.external:
-        add, remove = ((modify(host, profile, *_profile_words(sign, table)), _reapply(link)) for sign in "+-")
+        add, remove = ((modify(host, profile, *_profile_settings(sign, table)), _reapply(link)) for sign in "+-")
         commands = (*add, *(line for fix in arp for line in fix.commands))
         undo = (*remove, *(line for fix in arp for line in fix.undo))
-        return (Fix("here", TITLE, commands, True, undo, FIXED),)
+        return (Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, STATIC_ADDRESS_NOTE),)
     commands = (*_ip_lines(link, table), *(line for fix in arp[:1] for line in fix.commands))
     undo = (*_ip_undo(link, table), *(line for fix in arp[:1] for line in fix.undo))
-    return Fix("here", TITLE, commands, False, undo, FIXED), _persistent(host, link, table, arp[1:])
+    return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE), _persistent(
+        host, link, table, arp[1:]
+    )
 
 
 def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
@@ -130,7 +133,7 @@ def _reapply(link: Link) -> Command:
     return command("nmcli", "device", "reapply", link.name)
 
 
-def _profile_words(sign: str, table: Table) -> Iterator[str]:
+def _profile_settings(sign: str, table: Table) -> Iterator[str]:
     for route in table.routes:
         gateway = f" {route.gateway}" if route.gateway else ""
         source = f" src={route.source}" if route.source else ""
@@ -156,8 +159,8 @@ def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...])
         written = print_lines(_networkd_lines(table), file)
         commands = (command("mkdir", "-p", folder), written, *again, *more)
         title = "keep it in a drop-in of its .network file"
-        return Fix("here", title, commands, True, (command("rm", file), *again, *back), FIXED)
-    if stanza is not None and PLAIN.fullmatch(link.name):
+        return Fix("here", title, commands, True, (command("rm", file), *again, *back), STATIC_ADDRESS_NOTE)
+    if stanza is not None and SAFE_NAME.fullmatch(link.name):
         kept = stanza_fix(link, stanza, f"up {' && '.join(map(str, _ip_lines(link, table)))} || true")
         return Fix("here", kept.title, (*kept.commands, *more), True, (*kept.undo, *back), kept.note)
     note = "Whatever sets this NIC up has to run the ip commands above, after it has set the address."

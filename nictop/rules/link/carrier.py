@@ -10,7 +10,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
-from nictop.rules.fixes.hypervisors import places_below
+from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
@@ -18,8 +18,8 @@ from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, hardware_address, used_links
 
-FEWEST_CHANGES = 10
-CHANGES_PER_HOUR = 4.0
+MIN_CARRIER_CHANGES = 10
+MIN_CHANGES_PER_HOUR = 4.0
 """Changes of carrier; each loss and each return is one."""
 
 
@@ -36,7 +36,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         return
     for link in used_links(host):
         changes = link.carrier_changes
-        if changes is None or changes < FEWEST_CHANGES or changes / max(hours, 0.25) < CHANGES_PER_HOUR:
+        if changes is None or changes < MIN_CARRIER_CHANGES or changes / max(hours, 0.25) < MIN_CHANGES_PER_HOUR:
             continue
         evidence = [
             Evidence("carrier changes", f"{changes} in {units.duration(host.inventory.time)}", "carrier_changes"),
@@ -204,5 +204,5 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         if host.is_guest
         else (Fix("switch", "look at cable and port", ()),)
     )
-    places = places_below(host.inventory.platform)
+    places = hypervisor_places(host.inventory.platform)
     return tuple(fix for fix in plug if not host.is_guest or fix.where in places)

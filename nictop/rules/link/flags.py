@@ -18,11 +18,13 @@ from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
-WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
+KINDS_WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
 """Kinds of links that look like Ethernet and never use ARP."""
 DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
-AT_BOOT = "When it is off again after a reboot: ARP= and Multicast= in [Link] of a .network file, or a script, do that."
+AFTER_REBOOT_NOTE = (
+    "When it is off again after a reboot: ARP= and Multicast= in [Link] of a .network file, or a script, do that."
+)
 
 
 @host_rule(
@@ -44,14 +46,14 @@ def arp_is_off(host: HostFacts) -> Outcomes:
     Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
     """
     for link in _wanted(host):
-        if not link.flags & IFF_NOARP or link.kind in WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
+        if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP or link_driver(link) in DRIVERS_WITHOUT_ARP:
             continue
         yield about_link(
             "critical",
             host,
             link,
             "has ARP off: it finds no neighbour, and none finds it",
-            evidence=(Evidence("flags", "NOARP", _shown(link)), address_evidence(link)),
+            evidence=(Evidence("flags", "NOARP", _show_command(link)), address_evidence(link)),
             why="Hosts in its subnet, gateways among them, cannot be reached and cannot reach it.",
             fixes=(_switch(link, "arp"),),
         )
@@ -70,14 +72,14 @@ def multicast_is_off(host: HostFacts) -> Outcomes:
     Sources: ip-link(8) multicast; systemd.network(5) Multicast=; netdevice(7) IFF_MULTICAST.
     """
     for link in _wanted(host):
-        if link.flags & IFF_MULTICAST or link.kind in WITHOUT_ARP:
+        if link.flags & IFF_MULTICAST or link.kind in KINDS_WITHOUT_ARP:
             continue
         yield about_link(
             "warning",
             host,
             link,
             "has multicast off",
-            evidence=(Evidence("flags", "without MULTICAST", _shown(link)), address_evidence(link)),
+            evidence=(Evidence("flags", "without MULTICAST", _show_command(link)), address_evidence(link)),
             why="Services that need multicast (OSPF, VRRP, mDNS, clusters) do not use it.",
             fixes=(_switch(link, "multicast"),),
         )
@@ -97,11 +99,11 @@ def _wanted(host: HostFacts) -> Iterator[Link]:
             yield link
 
 
-def _shown(link: Link) -> str:
+def _show_command(link: Link) -> str:
     return str(command("ip", "link", "show", "dev", link.name))
 
 
 def _switch(link: Link, flag: str) -> Fix:
     on, off = (command("ip", "link", "set", "dev", link.name, flag, state) for state in ("on", "off"))
     name = {"arp": "ARP"}.get(flag, flag)
-    return Fix("here", f"switch {name} on", (on,), False, (off,), AT_BOOT)
+    return Fix("here", f"switch {name} on", (on,), False, (off,), AFTER_REBOOT_NOTE)

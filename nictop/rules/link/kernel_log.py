@@ -15,9 +15,9 @@ from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
-from nictop.rules.vf.facts import LATELY, is_up, since
+from nictop.rules.vf.facts import RECENT_SECONDS, is_up, since
 
-NOW = 15 * 60.0
+ONGOING_SECONDS = 15 * 60.0
 """Seconds: it goes on."""
 TIMED_OUT = (
     re.compile(r"NETDEV WATCHDOG: (?:CPU: \d+: )?(?P<link>\S{1,64}) \([^)]{0,64}\): .{0,200}timed out"),
@@ -33,15 +33,15 @@ OWN_ADDRESS = re.compile(
     r"(?: \(addr:(?P<address>[0-9a-f:]{17}))?"
 )
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
-CONNECTIONS_FULL = re.compile(r"nf_conntrack: table full\b.{0,40}, dropping packet")
+CONNTRACK_TABLE_FULL = re.compile(r"nf_conntrack: table full\b.{0,40}, dropping packet")
 """net/netfilter/nf_conntrack_core.c; some kernels name the network namespace in between."""
-TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
+NEIGHBOUR_TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
 
-ROOM = 0.75
+FULL_TABLE_SHARE = 0.75
 """Share of a table's entries below which it is no longer full."""
 
 
-def recent_messages(host: HostFacts, *, within: float = LATELY) -> tuple[KernelMessage, ...]:
+def recent_messages(host: HostFacts, *, within: float = RECENT_SECONDS) -> tuple[KernelMessage, ...]:
     """Lines of the last `within` seconds, oldest first; the clock is that of the inventory."""
     since = host.inventory.time - within
     return tuple(one for one in host.inventory.messages or () if one.time >= since)
@@ -50,7 +50,7 @@ def recent_messages(host: HostFacts, *, within: float = LATELY) -> tuple[KernelM
 def has_room(host: HostFacts, *tables: str) -> bool:
     """None of these tables (`Settings.tables`) is full now, as far as that is known: at least one must be."""
     known = [host.inventory.settings.tables[one] for one in tables if one in host.inventory.settings.tables]
-    return bool(known) and all(entries < ROOM * most for entries, most in known)
+    return bool(known) and all(entries < FULL_TABLE_SHARE * most for entries, most in known)
 
 
 def sizes(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
@@ -61,7 +61,7 @@ def sizes(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:
     return (Evidence("now", f"{entries} of {most} entries", source),)
 
 
-def said(messages: list[KernelMessage], host: HostFacts) -> tuple[Evidence, ...]:
+def message_evidence(messages: list[KernelMessage], host: HostFacts) -> tuple[Evidence, ...]:
     """The newest line, and how many of them there were."""
     newest = messages[-1]
     ago = units.duration(max(0.0, host.inventory.time - newest.time))
@@ -89,13 +89,13 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
         messages = since(every, link.created)
         if not messages:
             continue
-        fresh = messages[-1].time >= host.inventory.time - NOW
+        fresh = messages[-1].time >= host.inventory.time - ONGOING_SECONDS
         yield about_link(
             "critical" if fresh else "warning",
             host,
             link,
             "stopped sending: its transmit queue timed out",
-            evidence=said(messages, host),
+            evidence=message_evidence(messages, host),
             why="While it hangs nothing is sent; the reset that follows loses what was queued. Causes are the "
             "driver, the "
             "firmware, or a hypervisor that no longer serves the queue.",
@@ -147,15 +147,18 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
 
     Silent when less than three quarters of the table are in use now (nf_conntrack_count, nf_conntrack_max).
     """
-    messages = [one for one in recent_messages(host) if CONNECTIONS_FULL.search(one.text)]
+    messages = [one for one in recent_messages(host) if CONNTRACK_TABLE_FULL.search(one.text)]
     if not messages or has_room(host, "connections"):
         return
     yield about_host(
-        "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
+        "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
         "drops new connections: the connection table is full",
-        evidence=(*said(messages, host), *sizes(host, "connections", "nf_conntrack_count, nf_conntrack_max")),
+        evidence=(
+            *message_evidence(messages, host),
+            *sizes(host, "connections", "nf_conntrack_count, nf_conntrack_max"),
+        ),
         why="Connections that exist go on, new ones fail at random. It looks like a bad network.",
         fixes=(
             Fix(
@@ -204,11 +207,11 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     family = _families(messages[-1].text)[0]
     number = joined("|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l"))
     yield about_host(
-        "critical" if messages[-1].time >= host.inventory.time - NOW else "warning",
+        "critical" if messages[-1].time >= host.inventory.time - ONGOING_SECONDS else "warning",
         host,
         "",
         "cannot reach some neighbours: the neighbour table is full",
-        evidence=(*said(messages, host), *sizes(host, family, f"{TABLES[family]}, gc_thresh3")),
+        evidence=(*message_evidence(messages, host), *sizes(host, family, f"{NEIGHBOUR_TABLES[family]}, gc_thresh3")),
         why="The kernel keeps the addresses of at most gc_thresh3 neighbours, 1024 by default. A large flat "
         "subnet, or many "
         "containers, need more.",
@@ -249,7 +252,7 @@ def own_frames_come_back(host: HostFacts) -> Outcomes:
             host,
             link,
             "receives frames that this host sent itself",
-            evidence=said(messages, host),
+            evidence=message_evidence(messages, host),
             why="Either the network has a loop, or another machine uses the same MAC address: a clone of this "
             "one, or a port "
             "that the switch mirrors back.",

@@ -14,7 +14,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
-CARRIERS = ("bridge", "bond", "team", "vlan")
+KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that stand for the NIC below them."""
 Member = tuple[HostFacts, Link, str]
 
@@ -85,7 +85,8 @@ def _addressed(host: HostFacts) -> Iterator[tuple[Link, str, str]]:
     for link in host.links:
         below = host.snapshot.links.get(link.lower) if link.lower is not None else None
         real = link.bus is not None or (
-            link.kind in CARRIERS and (link.ifindex in carried or (below is not None and below.bus is not None))
+            link.kind in KINDS_ABOVE_A_NIC
+            and (link.ifindex in carried or (below is not None and below.bus is not None))
         )
         if not real or not link.carrier:
             continue

@@ -12,9 +12,9 @@ from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, HostFacts, link_driver
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, about_link, newest, used_links
+from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, about_link, newest, used_links
 
 MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
@@ -22,8 +22,7 @@ CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame
 MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_fifo_errors")
 NEITHER_IP_NOR_ARP = ("not", "ip", "and", "not", "ip6", "and", "not", "arp")
 """Filter of tcpdump."""
-PACKET_FLOOR = 10_000
-DROPPED_SHARE = 0.02
+MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
 PAUSE_RECEIVED = ("rx_flow_control_xoff", "rx_pause_ctrl_phy", "rx_pause", "link_xoff_rx", "rx_pause_frames")
 PAUSE_SENT = ("tx_flow_control_xoff", "tx_pause_ctrl_phy", "tx_pause", "link_xoff_tx", "tx_pause_frames")
 """Names of drivers: igb and ixgbe, mlx5, bnxt and others, i40e (``port.`` in front), sfc."""
@@ -92,16 +91,16 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
                 Evidence(
                     "both ends can do", units.link_speed(fastest), f"ethtool {link.name}: Link partner advertised"
                 ),
-                Evidence("advertised here", _fastest_words(settings), f"ethtool {link.name}"),
+                Evidence("advertised here", _fastest_text(settings), f"ethtool {link.name}"),
             ),
             why="This end offers less than it could."
             if limited
             else "Most often a cable with a bad pair, or a port that was set to this speed.",
-            fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]) if limited else _look_at_the_wire(link),
+            fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]) if limited else _cable_fixes(link),
         )
 
 
-def _look_at_the_wire(link: Link) -> tuple[Fix, ...]:
+def _cable_fixes(link: Link) -> tuple[Fix, ...]:
     again = (command("ethtool", "-r", link.name),)
     return (
         Fix("switch", "change the cable, look at the port's speed", ()),
@@ -115,7 +114,7 @@ def mode_speed(mode: str) -> int:
     return int(match[1]) if match is not None and match[2] == "Full" else 0
 
 
-def _fastest_words(settings: LinkSettings) -> str:
+def _fastest_text(settings: LinkSettings) -> str:
     fastest = max(map(mode_speed, settings.advertised), default=0)
     return units.link_speed(fastest) if fastest else "nothing"
 
@@ -205,7 +204,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
     neither missed nor FIFO errors nor backlog drops. Then they are frames that nobody here wanted: unknown protocols,
     VLANs that do not exist here, spanning tree. From netdata's net.conf and rezolus' text on rx_dropped.
     """
-    if any(one.dropped for rates in host.window[-SAMPLES:] for one in rates.softnet.values()):
+    if any(one.dropped for rates in host.window[-REQUIRED_SAMPLES:] for one in rates.softnet.values()):
         return
     counters = host.snapshot.counters
     for link in used_links(host):
@@ -215,7 +214,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
         totals = counters.links.get(link.ifindex, ()) if counters is not None else ()
         received = host.link_rate(link, lambda one: one.rx_packets) or 0.0
         dropped = host.link_rate(link, lambda one: one.rx_dropped) or 0.0
-        if received * host.elapsed < PACKET_FLOOR or dropped < DROPPED_SHARE * received:
+        if received * host.elapsed < MIN_WINDOW_PACKETS or dropped < MIN_UNKNOWN_PROTOCOL_SHARE * received:
             continue
         if len(totals) <= MISSED or totals[MISSED] or totals[FIFO] or link_driver(link) in ("vmxnet3", "virtio_net"):
             continue

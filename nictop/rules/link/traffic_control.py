@@ -13,9 +13,9 @@ from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
-MOST_SHOWN = 4
-WITH_CLASSES = ("htb", "hfsc")
-NOTE = (
+MAX_QDISCS = 4
+CLASSFUL_QDISCS = ("htb", "hfsc")
+ORIGIN_NOTE = (
     "It comes back with what made it: a script, tc.qdiscs of a NetworkManager profile, a .network file, a tool such as "
     "wondershaper."
 )
@@ -55,12 +55,12 @@ def traffic_control_holds_back(host: HostFacts) -> Outcomes:
                     qdisc_words(one),
                     str(_show_qdiscs(link)),
                 )
-                for one in acting[:MOST_SHOWN]
+                for one in acting[:MAX_QDISCS]
             ),
             why="Everything that this host sends by the link passes it, whatever the network could do."
             if first.parent is None and first.limits_all
             else "What is sent by its class passes it, whatever the network could do.",
-            fixes=(_remove(link, acting), _look(link, acting)),
+            fixes=(_remove(link, acting), _inspect(link, acting)),
         )
 
 
@@ -76,7 +76,7 @@ def _show_qdiscs(link: Link) -> Command:
 def _remove(link: Link, acting: list[Qdisc]) -> Fix:
     """The root takes its children with it."""
     roots = [one for one in acting if one.parent is None]
-    gone = roots or acting[:MOST_SHOWN]
+    gone = roots or acting[:MAX_QDISCS]
     where = [("root",) if one.parent is None else ("parent", one.parent) for one in gone]
     undo = [
         command("tc", "qdisc", "add", "dev", link.name, *place, *qdisc_words(one).split())
@@ -88,12 +88,12 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
         tuple(command("tc", "qdisc", "del", "dev", link.name, *place) for place in where),
         False,
         tuple(undo) if gone == acting and all(map(is_complete, gone)) else (),
-        NOTE,
+        ORIGIN_NOTE,
     )
 
 
-def _look(link: Link, acting: list[Qdisc]) -> Fix:
+def _inspect(link: Link, acting: list[Qdisc]) -> Fix:
     lines = [_show_qdiscs(link)]
-    if any(one.kind in WITH_CLASSES for one in acting):
+    if any(one.kind in CLASSFUL_QDISCS for one in acting):
         lines.append(command("tc", "-s", "class", "show", "dev", link.name))
     return Fix("here", "see what it does to packets", tuple(lines), note="delayed, dropped and overlimits count them.")

@@ -10,19 +10,19 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command, echo, joined
-from nictop.rules.fixes.hypervisors import places_below
+from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used, newest
 
-BUSY = 100.0
+MIN_PATH_PACKETS_PER_SECOND = 100.0
 """Packets per second from which on it can be told which way they take."""
-WSL = "-microsoft-standard"
+WSL_KERNEL_SUFFIX = "-microsoft-standard"
 """In the release of the kernel that Windows starts for its Linux subsystem."""
-FRAGMENTS = 1_000
+MIN_FRAGMENTS = 1_000
 """Fragments since boot from which on a share of them means something."""
-MANY = 1_000.0
+MIN_CHANNEL_INTERRUPTS_PER_SECOND = 1_000.0
 """Channel interrupts per second from which on it matters where they go."""
 
 
@@ -36,7 +36,7 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
     its kernel, has no adapter that could be set up, and is left alone. From the kernel's netvsc.rst.
     """
     hello = host.snapshot.hello
-    for link in synthetic_links(host) if hello is None or WSL not in hello.kernel else ():
+    for link in synthetic_links(host) if hello is None or WSL_KERNEL_SUFFIX not in hello.kernel else ():
         if virtual_function(host, link) is not None:
             continue
         fixes: dict[WhereToType, Fix] = {
@@ -231,7 +231,7 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
     """
     counted = host.inventory.settings.reassembly
     fragments, failures = counted.get("ReasmReqds", 0), counted.get("ReasmFails", 0)
-    if fragments < FRAGMENTS or failures * 100 < fragments:
+    if fragments < MIN_FRAGMENTS or failures * 100 < fragments:
         return
     for link in synthetic_links(host):
         if "ports" not in (link.ethtool.udp_hash or ()):
@@ -261,7 +261,7 @@ def fragmented_udp_is_torn_apart(host: HostFacts) -> Outcomes:
 
 
 def hyperv_places(host: HostFacts) -> tuple[WhereToType, ...]:
-    return places_below(host.inventory.platform) or ("hyperv",)
+    return hypervisor_places(host.inventory.platform) or ("hyperv",)
 
 
 def synthetic_links(host: HostFacts) -> tuple[Link, ...]:
@@ -283,14 +283,14 @@ def _state(link: Link) -> str:
 
 
 def _takes_the_other_way(host: HostFacts, link: Link, function: Link) -> bool:
-    recent = host.window[-SAMPLES:]
-    if len(recent) < SAMPLES:
+    recent = host.window[-REQUIRED_SAMPLES:]
+    if len(recent) < REQUIRED_SAMPLES:
         return False
     for rates in recent:
         whole, part = rates.links.get(link.ifindex), rates.links.get(function.ifindex)
         if whole is None or part is None or whole.tx_packets is None or part.tx_packets is None:
             return False
-        if whole.tx_packets < BUSY or part.tx_packets >= whole.tx_packets / 100:
+        if whole.tx_packets < MIN_PATH_PACKETS_PER_SECOND or part.tx_packets >= whole.tx_packets / 100:
             return False
     return True
 
@@ -309,7 +309,7 @@ def one_sided(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None
         return next(iter(cpus)), Evidence("channels", value, f"/sys/bus/vmbus/devices/{link.device}/channels")
     rates = _interrupts(host, link)
     total = sum(rates.values())
-    if total < MANY:
+    if total < MIN_CHANNEL_INTERRUPTS_PER_SECOND:
         return None
     most = max(rates, key=lambda cpu: rates[cpu])
     if rates[most] < 0.8 * total:
@@ -320,29 +320,29 @@ def one_sided(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None
 
 def _interrupts(host: HostFacts, link: Link) -> dict[int, float]:
     """CPU → channel interrupts per second, mean of the last samples."""
-    recent = host.window[-SAMPLES:]
+    recent = host.window[-REQUIRED_SAMPLES:]
     found: dict[int, float] = {}
-    if len(recent) < SAMPLES:
+    if len(recent) < REQUIRED_SAMPLES:
         return found
     for rates in recent:
         counted = rates.channels.get(link.ifindex, {})
         for channel in link.channels:
             one = counted.get(channel.id)
             if one is not None and one.interrupts is not None and channel.cpu is not None:
-                found[channel.cpu] = found.get(channel.cpu, 0.0) + one.interrupts / SAMPLES
+                found[channel.cpu] = found.get(channel.cpu, 0.0) + one.interrupts / REQUIRED_SAMPLES
     return found
 
 
 def _out_full(host: HostFacts, link: Link) -> float | None:
     """Per second, mean of the last samples; None: this kernel does not count it."""
-    recent = host.window[-SAMPLES:]
+    recent = host.window[-REQUIRED_SAMPLES:]
     values = [
         one.out_full
         for rates in recent
         for one in rates.channels.get(link.ifindex, {}).values()
         if one.out_full is not None
     ]
-    return sum(values) / SAMPLES if values and len(recent) == SAMPLES else None
+    return sum(values) / REQUIRED_SAMPLES if values and len(recent) == REQUIRED_SAMPLES else None
 
 
 def _spread(host: HostFacts, link: Link) -> Fix:

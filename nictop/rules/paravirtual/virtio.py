@@ -8,13 +8,18 @@ from nictop.probe.records import Link, PciFunction
 from nictop.rules.cpu.steering import hot_cpu, is_steered, rps_fixes
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command
-from nictop.rules.fixes.hypervisors import places_below
+from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, hardware_address, is_used, more_queues_outside
 
-EMULATED = {"e1000": "Intel 82540/82545", "8139cp": "Realtek 8139", "8139too": "Realtek 8139", "pcnet32": "AMD PCnet"}
+EMULATED_NICS = {
+    "e1000": "Intel 82540/82545",
+    "8139cp": "Realtek 8139",
+    "8139too": "Realtek 8139",
+    "pcnet32": "AMD PCnet",
+}
 """Drivers of parts so old that inside a virtual machine they are always imitated."""
 VMWARE, INTEL = 0x15AD, 0x8086
 EMULATED_82574 = 0x10D3
@@ -126,14 +131,14 @@ def nic_is_emulated(host: HostFacts) -> Outcomes:
     """
     if not host.is_guest:
         return
-    for link in host.links_where(drivers=(*EMULATED, "e1000e")):
+    for link in host.links_where(drivers=(*EMULATED_NICS, "e1000e")):
         driver = link_driver(link)
         if not is_used(link) or driver is None:
             continue
         function = host.functions.get(link.pci_address or "")
         if driver == "e1000e" and not _is_imitation(function):
             continue
-        part = EMULATED.get(driver, "Intel 82574L")
+        part = EMULATED_NICS.get(driver, "Intel 82574L")
         yield about_link(
             "warning",
             host,
@@ -179,7 +184,7 @@ def _other_model(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         ),
         "hypervisor": Fix("hypervisor", "change the model to virtio", (), persistent=True, note=note),
     }
-    return tuple(fixes[place] for place in places_below(host.inventory.platform) if place in fixes)
+    return tuple(fixes[place] for place in hypervisor_places(host.inventory.platform) if place in fixes)
 
 
 @host_rule("virtio", "warning", uses=("ethtool.driver",))

@@ -15,10 +15,10 @@ from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used
 
-LEAST_RATE = 1.0
+MIN_RING_EVENTS_PER_SECOND = 1.0
 """Events per second, mean over the window, below which they are bursts that nobody feels."""
-LEAST_TOTAL = 1_000
-LEAST_SHARE = 1e-4
+MIN_RING_EVENTS = 1_000
+MIN_RING_EVENT_SHARE = 1e-4
 """Of packets since the driver was loaded: what is worth a note when nobody watched it happen."""
 
 
@@ -109,7 +109,7 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
         counter = host.driver_sum(link, ("rx buf alloc fail",))
         if counter is None:
             continue
-        if not (counter.rate or 0.0) > 0 and not (counter.rate is None and counter.total >= LEAST_TOTAL):
+        if not (counter.rate or 0.0) > 0 and not (counter.rate is None and counter.total >= MIN_RING_EVENTS):
             continue
         yield about_link(
             "warning" if counter.rate else "info",
@@ -185,9 +185,9 @@ def weight(host: HostFacts, link: Link, counter: DriverCounter | None, packets: 
     if counter is None:
         return None
     if counter.rate is not None:
-        return "warning" if counter.rate >= LEAST_RATE else None
+        return "warning" if counter.rate >= MIN_RING_EVENTS_PER_SECOND else None
     total = packets_since_load(link, packets)
-    if counter.total < LEAST_TOTAL or total is None or counter.total < total * LEAST_SHARE:
+    if counter.total < MIN_RING_EVENTS or total is None or counter.total < total * MIN_RING_EVENT_SHARE:
         return None
     return "info"
 

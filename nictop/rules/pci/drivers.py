@@ -15,7 +15,7 @@ from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host
-from nictop.rules.vf.facts import DEVICES, function_messages, message_source
+from nictop.rules.vf.facts import PCI_DEVICES, function_messages, message_source
 
 FAMILY: Final = "PCI and SR-IOV"
 DEBIAN_FIRMWARE = {
@@ -52,8 +52,8 @@ def function_has_no_driver(host: HostFacts) -> Outcomes:
             function.address,
             f"has no driver: {pci_name(function)}",
             evidence=(
-                Evidence("driver", "none", f"{DEVICES}/{function.address}/driver"),
-                Evidence("ids", ids_words(function), f"{DEVICES}/{function.address}/vendor, device"),
+                Evidence("driver", "none", f"{PCI_DEVICES}/{function.address}/driver"),
+                Evidence("ids", ids_words(function), f"{PCI_DEVICES}/{function.address}/vendor, device"),
                 Evidence("kernel", host.snapshot.hello.kernel if host.snapshot.hello else "", "uname -r"),
             ),
             why="Without a driver the NIC does not exist for the system: no interface, no address, no traffic.",

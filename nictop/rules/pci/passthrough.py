@@ -17,11 +17,11 @@ from nictop.rules.fixes.commands import Command, ManualStep, command, echo, shel
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
-from nictop.rules.vf.facts import DEVICES, PREPARED
+from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES
 
 FAMILY: Final = "PCI and SR-IOV"
 VFIO_DRIVERS = ("vfio-pci", "mlx5_vfio_pci", "ice_vfio_pci")
-BRIDGE = 0x06
+BRIDGE_CLASS = 0x06
 """PCI base class; bridges of a group need not move."""
 
 
@@ -45,7 +45,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
     if not wanted:
         return
     line = host.inventory.settings.command_line or ""
-    asked = [one for one in line.split() if one in PREPARED]
+    asked = [one for one in line.split() if one in PASSTHROUGH_PARAMETERS]
     shown = ", ".join(wanted[:4]) + (f" and {len(wanted) - 4} more" if len(wanted) > 4 else "")
     yield about_host(
         "critical",
@@ -55,7 +55,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
         evidence=(
             Evidence("IOMMU groups", "0", "/sys/kernel/iommu_groups"),
             Evidence("kernel was asked for it", ", ".join(asked) or "no", "/proc/cmdline"),
-            Evidence("meant for guests", shown, DEVICES),
+            Evidence("meant for guests", shown, PCI_DEVICES),
         ),
         why="vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
         fixes=(
@@ -115,7 +115,7 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
     for function in host.snapshot.pci if "container" not in host.inventory.platform.roles else ():
         if function.driver not in VFIO_DRIVERS or function.enabled is not False or function.physical_function:
             continue
-        path = f"{DEVICES}/{function.address}"
+        path = f"{PCI_DEVICES}/{function.address}"
         yield about_host(
             "info",
             host,
@@ -133,7 +133,7 @@ def function_is_reserved_for_passthrough(host: HostFacts) -> Outcomes:
 
 
 def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
-    path, driver = f"{DEVICES}/{function.address}", f"/sys/bus/pci/drivers/{function.driver}"
+    path, driver = f"{PCI_DEVICES}/{function.address}", f"/sys/bus/pci/drivers/{function.driver}"
     commands = [
         Command(("echo",), f"{path}/driver_override"),
         echo(function.address, f"{driver}/unbind"),
@@ -178,7 +178,7 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
             wanted[0].address,
             f"cannot be passed on: IOMMU group {group.number} has other users",
             evidence=(
-                Evidence("group", str(group.number), f"{DEVICES}/{wanted[0].address}/iommu_group"),
+                Evidence("group", str(group.number), f"{PCI_DEVICES}/{wanted[0].address}/iommu_group"),
                 Evidence("other members", ", ".join(names), f"/sys/kernel/iommu_groups/{group.number}/devices"),
             ),
             why="The devices of one group could reach each other's memory, so that they go to one guest together or "
@@ -199,7 +199,7 @@ def _other_users(group: IommuGroup, wanted: Iterable[PciFunction]) -> list[tuple
         for address, class_code, driver in group.members
         if driver is not None
         and driver not in PASSTHROUGH_DRIVERS
-        and class_code >> 16 != BRIDGE
+        and class_code >> 16 != BRIDGE_CLASS
         and address not in mine
     ]
 
@@ -211,7 +211,7 @@ def _group_fixes(host: HostFacts, others: list[tuple[str, str]]) -> tuple[Fix, .
     note, freed = "Taking a device from its driver ends whatever it does.", others
     if danger:
         note, freed = f"Not {', '.join(danger)}: your session or the default route runs over it.", []
-    free = tuple(echo(address, f"{DEVICES}/{address}/driver/unbind") for address, _ in freed)
+    free = tuple(echo(address, f"{PCI_DEVICES}/{address}/driver/unbind") for address, _ in freed)
     back = tuple(echo(address, f"/sys/bus/pci/drivers/{driver}/bind") for address, driver in freed)
     return (
         Fix("firmware", "put the NIC into another slot, or switch on ACS", (), True, (), slots),
@@ -241,7 +241,7 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
         function = reserved.get(link.pci_address or "")
         if function is None:
             continue
-        path = f"{DEVICES}/{function.address}/driver_override"
+        path = f"{PCI_DEVICES}/{function.address}/driver_override"
         yield about_link(
             "critical",
             host,
@@ -249,7 +249,7 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
             "is about to be taken away, and you reach this host over it",
             evidence=(
                 Evidence("driver_override", function.driver_override or "", path),
-                Evidence("driver", function.driver or "none", f"{DEVICES}/{function.address}/driver"),
+                Evidence("driver", function.driver or "none", f"{PCI_DEVICES}/{function.address}/driver"),
                 Evidence("carries", "the default route or this session", "ip route; SSH_CONNECTION"),
             ),
             why="When the function is bound to the reserved driver, the interface is gone, with addresses and routes.",

@@ -16,20 +16,20 @@ from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
 from nictop.probe.records import Interrupt, Link, PcieLink, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.affinity import interrupt_places, moves, moves_back
+from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interrupt_cpus
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.hypervisors import has_linux_below
+from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_host, about_link
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_host, about_link
 from nictop.rules.vf.facts import function_messages, is_up
 
 FAMILY: Final = "PCI and SR-IOV"
-LIMITED = re.compile(r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})")
+BANDWIDTH_MESSAGE = re.compile(
+    r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})"
+)
 """drivers/pci/pci.c, __pcie_print_link_status: the narrowest link on the way to the root."""
-BUSY = 10_000.0
-"""Packets per second below which it does not matter which processor serves a NIC."""
 
 
 @host_rule(FAMILY, "warning", needs=("platform.hypervisor",), uses=("pci.link", "pci.parent_link"))
@@ -59,11 +59,11 @@ def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
             _severity(host, function),
             host,
             function.address,
-            f"PCIe link runs at {_words(now)}, its slot and card can {_words(able)}",
+            f"PCIe link runs at {_link_text(now)}, its slot and card can {_link_text(able)}",
             evidence=(
-                Evidence("link", _words(now), f"/sys/bus/pci/devices/{function.address}/current_link_*"),
-                Evidence("card", _most(now), f"/sys/bus/pci/devices/{function.address}/max_link_*"),
-                Evidence("slot", _most(above), f"/sys/bus/pci/devices/{function.parent}/max_link_*"),
+                Evidence("link", _link_text(now), f"/sys/bus/pci/devices/{function.address}/current_link_*"),
+                Evidence("card", _max_link_text(now), f"/sys/bus/pci/devices/{function.address}/max_link_*"),
+                Evidence("slot", _max_link_text(above), f"/sys/bus/pci/devices/{function.parent}/max_link_*"),
             ),
             why="Both sides agreed on less than they can when the machine started: a contact, a riser, or a setting "
             "of the BIOS. Lanes that failed once may fail again.",
@@ -102,11 +102,11 @@ def _lost(now: float | None, card: float | None, slot: float | None) -> float | 
     return able if now < able else None
 
 
-def _words(link: PcieLink) -> str:
+def _link_text(link: PcieLink) -> str:
     return f"{link.speed or 0:g} GT/s ×{link.width or 0}"
 
 
-def _most(link: PcieLink) -> str:
+def _max_link_text(link: PcieLink) -> str:
     return f"{link.max_speed or 0:g} GT/s ×{link.max_width or 0}"
 
 
@@ -148,8 +148,8 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     for function in _own_links(host):
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
-        where, what = function.address, _words(function.link) if function.link is not None else ""
-        said = LIMITED.search(messages[function.address][-1].text) if function.address in messages else None
+        where, what = function.address, _link_text(function.link) if function.link is not None else ""
+        said = BANDWIDTH_MESSAGE.search(messages[function.address][-1].text) if function.address in messages else None
         if said is not None and _is_still_so(said, function) and (capacity is None or float(said[1]) < capacity):
             capacity, what, where = float(said[1]), said[2], said[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
@@ -216,9 +216,13 @@ def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
 
 def _is_busy(host: HostFacts, link: Link) -> bool:
     now = host.snapshot.rates.links.get(link.ifindex) if host.snapshot.rates is not None else None
-    if now is None or len(host.window) < SAMPLES or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY:
+    if (
+        now is None
+        or len(host.window) < REQUIRED_SAMPLES
+        or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY_PACKETS_PER_SECOND
+    ):
         return False
-    return _packets(host, link) >= BUSY
+    return _packets(host, link) >= BUSY_PACKETS_PER_SECOND
 
 
 def _packets(host: HostFacts, link: Link) -> float:
@@ -231,8 +235,8 @@ def _far_interrupts(
     host: HostFacts, link: Link, vectors: Sequence[Interrupt], local: set[int], cpus: set[int]
 ) -> Finding:
     node = host.functions[link.pci_address or ""].numa_node
-    places = interrupt_places(host, link, sorted(local))
-    undo = moves_back(host, link, places)
+    places = interrupt_cpus(host, link, sorted(local))
+    undo = affinity_undo(host, link, places)
     runs = host.inventory.services.irqbalance is not None
     note = "irqbalance runs and moves them again: stop it first (systemctl stop irqbalance)." if runs else ""
     return about_link(
@@ -246,7 +250,7 @@ def _far_interrupts(
             Evidence("packets", packets_per_second(_packets(host, link)), "both directions, mean of the last minute"),
         ),
         why="Descriptors and packets cross the link between the sockets, which costs latency and can halve the rate.",
-        fixes=(Fix("here", "move the interrupts to the NIC's own node", moves(places), False, undo, note),)
+        fixes=(Fix("here", "move the interrupts to the NIC's own node", affinity_commands(places), False, undo, note),)
         if places
         else (),
     )
@@ -288,7 +292,7 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
 def _vector_fixes(host: HostFacts, link: Link, vectors: int) -> tuple[Fix, ...]:
     note = "QEMU: vectors=, two per queue pair and two more, of virtio-net-pci. NVIDIA: NUM_VF_MSIX of mstconfig."
     outside: tuple[Fix, ...] = ()
-    if has_linux_below(host.inventory.platform):
+    if has_linux_hypervisor(host.inventory.platform):
         outside = (Fix("hypervisor", "give the NIC more vectors", (), True, (), note),)
     channels = link.ethtool.channels
     if channels is None or not channels.combined:

@@ -15,10 +15,10 @@ from nictop.rules.host import HostFacts
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host
-from nictop.rules.vf.facts import DEVICES, PREPARED, function_messages, is_up, is_used, message_source
+from nictop.rules.vf.facts import PASSTHROUGH_PARAMETERS, PCI_DEVICES, function_messages, is_up, is_used, message_source
 
 FAMILY: Final = "PCI and SR-IOV"
-NO_SPACE = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of range")
+NO_SPACE_MESSAGES = ("not enough MMIO resources for SR-IOV", "SR-IOV: bus number out of range")
 """drivers/pci/iov.c, sriov_enable: both end in ENOMEM, "Cannot allocate memory"."""
 
 
@@ -45,7 +45,7 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
             continue
         if function.sriov_capable is not True:
             if function.sriov_capable is None and asked:
-                why = f"needs root: {DEVICES}/{function.address}/config"
+                why = f"needs root: {PCI_DEVICES}/{function.address}/config"
                 yield Skipped("", host.name, function.address, why, "rights")
             continue
         yield about_host(
@@ -55,7 +55,7 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
             "can do SR-IOV, but offers no virtual functions",
             evidence=(
                 Evidence("SR-IOV capability", "present", f"lspci -vvv -s {function.address}"),
-                Evidence("VFs offered", "none", f"{DEVICES}/{function.address}/sriov_totalvfs"),
+                Evidence("VFs offered", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
                 *(one.evidence for one in asked),
             ),
             why="How many virtual functions there can be is fixed by the firmware of the machine and of the NIC.",
@@ -67,7 +67,7 @@ def _is_prepared(host: HostFacts) -> bool:
     platform = host.inventory.platform
     if host.is_guest or "hypervisor" not in platform.roles:
         return False
-    return any(one in PREPARED for one in (host.inventory.settings.command_line or "").split())
+    return any(one in PASSTHROUGH_PARAMETERS for one in (host.inventory.settings.command_line or "").split())
 
 
 def _firmware_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
@@ -102,7 +102,7 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
             function.address,
             f"is asked for {asked[0].count} virtual functions, it can have {total}",
             evidence=(
-                Evidence("VFs offered", str(total), f"{DEVICES}/{function.address}/sriov_totalvfs"),
+                Evidence("VFs offered", str(total), f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
                 *(one.evidence for one in asked),
             ),
             why="The kernel refuses the whole request; it does not make as many as it can.",
@@ -138,7 +138,7 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
     Known from drivers/pci/iov.c (sriov_enable), openshift/openshift-docs#32619,
     k8snetworkplumbingwg/sriov-network-device-plugin#240.
     """
-    for address, messages in function_messages(host, *NO_SPACE).items():
+    for address, messages in function_messages(host, *NO_SPACE_MESSAGES).items():
         function = host.functions.get(address)
         if function is None or function.sriov is None or function.sriov.num_vfs > 0:
             continue
@@ -197,7 +197,7 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
             function.address,
             f"has {sriov.num_vfs or 'no'} virtual functions, {asked[0].count} are configured",
             evidence=(
-                Evidence("VFs now", str(sriov.num_vfs), f"{DEVICES}/{function.address}/sriov_numvfs"),
+                Evidence("VFs now", str(sriov.num_vfs), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
                 *(one.evidence for one in asked),
                 *_bnxt_evidence(host, function),
             ),
@@ -214,8 +214,8 @@ def _bnxt_evidence(host: HostFacts, function: PciFunction) -> tuple[Evidence, ..
     return (Evidence("port", f"{down[0].name} is down, and bnxt_en makes VFs only while it is up", "ip link"),)
 
 
-def _count_fix(host: HostFacts, function: PciFunction, wish: ConfiguredVfs) -> Fix:
-    sriov, path = function.sriov, f"{DEVICES}/{function.address}/sriov_numvfs"
+def _count_fix(host: HostFacts, function: PciFunction, configured: ConfiguredVfs) -> Fix:
+    sriov, path = function.sriov, f"{PCI_DEVICES}/{function.address}/sriov_numvfs"
     now = sriov.num_vfs if sriov is not None else 0
     ports = host.links_of_function.get(function.address, ())
     commands = [command("ip", "link", "set", link.name, "up") for link in ports if _bnxt_evidence(host, function)]
@@ -224,7 +224,7 @@ def _count_fix(host: HostFacts, function: PciFunction, wish: ConfiguredVfs) -> F
     used = [f"VF {number}" for number in numbers if any(is_used(host, link, number) for link in ports)]
     note = f"Writing 0 takes all of them away, also those in use: {', '.join(used)}." if used else ""
     undo = (echo(0, path), *((echo(now, path),) if now else ()))
-    return Fix("here", f"make {wish.count} now", (*commands, echo(wish.count, path)), False, undo, note)
+    return Fix("here", f"make {configured.count} now", (*commands, echo(configured.count, path)), False, undo, note)
 
 
 @host_rule(FAMILY, "warning", needs=("configuration", "networkmanager", "pci.driver", "platform"), uses=("pci.sriov",))
@@ -254,7 +254,7 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
             function.address,
             f"loses its {number} virtual function{'s' if number > 1 else ''} at the next reboot",
             evidence=(
-                Evidence("VFs now", str(number), f"{DEVICES}/{function.address}/sriov_numvfs"),
+                Evidence("VFs now", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
                 Evidence(
                     "asked for by", "nothing that nictop knows", "NetworkManager, /etc/systemd, /etc/udev, /etc/netplan"
                 ),

@@ -7,14 +7,14 @@ from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import (
-    ADDRESS,
+    ADDRESS_PLACEHOLDER,
     bring_up,
     global_addresses,
     has_address,
     modify,
+    profile_arguments,
     profile_evidence,
-    profile_words,
-    shown,
+    quoted_name,
     static_settings,
 )
 from nictop.rules.host import HostFacts
@@ -25,7 +25,7 @@ from nictop.rules.subjects import about_link
 FAMILY: Family = "profiles and names"
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
 """NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED, DHCP_ERROR, DHCP_FAILED."""
-CHECKS = (
+NO_DHCP_CAUSES = (
     "No DHCP server in this network or VLAN, a wrong port group or bridge below, or a filter for unknown MAC addresses."
 )
 
@@ -71,7 +71,7 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
             link,
             said[1],
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
-            why=f"Without an address nothing but IPv6 on the link works. {CHECKS}",
+            why=f"Without an address nothing but IPv6 on the link works. {NO_DHCP_CAUSES}",
             fixes=_static(host, link, profile),
         )
     yield from _networkd_waits(host)
@@ -100,7 +100,7 @@ def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
             (modify(host, profile, *static_settings(link)), bring_up(host, profile)),
             True,
             (modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", ""), bring_up(host, profile)),
-            f"Put the address in for {ADDRESS}, such as 192.0.2.10/24.",
+            f"Put the address in for {ADDRESS_PLACEHOLDER}, such as 192.0.2.10/24.",
         ),
         Fix(
             "here", "ask DHCP once more", (bring_up(host, profile),), None, note="After the network has been repaired."
@@ -132,7 +132,7 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
                 Evidence("asked for by", file, "networkctl"),
                 address_evidence(link),
             ),
-            why=f"systemd-networkd goes on asking; until then the NIC has no IPv4 address. {CHECKS}",
+            why=f"systemd-networkd goes on asking; until then the NIC has no IPv4 address. {NO_DHCP_CAUSES}",
             fixes=(
                 Fix("here", "give it a static address", (), True, note=f"Put it in {entries[0].file} instead of DHCP."),
                 Fix("here", "ask once more", (command("networkctl", "reconfigure", link.name),)),
@@ -170,12 +170,12 @@ def profile_failed(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            f"could not be set up by {shown(profile.id)}",
+            f"could not be set up by {quoted_name(profile.id)}",
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
             why="The NIC lacks what its profile sets. NetworkManager's journal names the step that failed.",
             fixes=(
                 Fix("here", "see what failed", tuple(lines)),
-                Fix("here", "try again", (command("nmcli", "con", "up", *profile_words(host, profile)),)),
+                Fix("here", "try again", (command("nmcli", "con", "up", *profile_arguments(host, profile)),)),
             ),
         )
 

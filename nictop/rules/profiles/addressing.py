@@ -8,18 +8,18 @@ from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.profiles import global_addresses, modify
+from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
 FAMILY: Family = "profiles and names"
-MAIN = 254
-CLOSE = 10
+MAX_METRIC_GAP = 10
 """Metrics that NetworkManager gives to NICs of one kind are this near to each other (100, 101, …)."""
-PAIRED = ("hv_netvsc", "net_failover")
+DRIVERS_ABOVE_A_VF = ("hv_netvsc", "net_failover")
 """Drivers of NICs that stand above a virtual function and share its MAC address."""
-FORWARDING = ("bridge", "bond", "team", "openvswitch")
+MASTER_KINDS = ("bridge", "bond", "team", "openvswitch")
 """Kinds whose ports give all that they receive to the link above."""
 
 
@@ -45,8 +45,8 @@ def address_on_a_lower_link(host: HostFacts) -> Outcomes:
         if not addresses or master is None:
             continue
         driver = link_driver(master)
-        paired = driver in PAIRED or master.kind == "failover"
-        if not paired and master.kind not in FORWARDING:
+        paired = driver in DRIVERS_ABOVE_A_VF or master.kind == "failover"
+        if not paired and master.kind not in MASTER_KINDS:
             continue
         yield _on_a_port(host, link, master, addresses, paired=paired)
 
@@ -109,7 +109,9 @@ def second_default_route(host: HostFacts) -> Outcomes:
     for link, route in routes[1:]:
         profile = host.profiles.active(link)
         equal = route.metric == best.metric
-        chosen = profile is not None and profile.ipv4.route_metric is None and route.metric - best.metric < CLOSE
+        chosen = (
+            profile is not None and profile.ipv4.route_metric is None and route.metric - best.metric < MAX_METRIC_GAP
+        )
         if link.ifindex == first.ifindex or not (equal or chosen):
             continue
         yield about_link(
@@ -131,7 +133,7 @@ def _default_routes(host: HostFacts) -> Iterator[tuple[Link, DefaultRoute]]:
         if not link.default_routes or not is_nic(host, link):
             continue
         for route in link.default_routes:
-            if route.family == "ipv4" and route.table == MAIN:
+            if route.family == "ipv4" and route.table == RT_TABLE_MAIN:
                 yield link, route
                 break
 

@@ -14,9 +14,9 @@ from nictop.rules.fixes.profiles import (
     has_address,
     modify,
     new_profile,
+    profile_arguments,
     profile_evidence,
-    profile_words,
-    shown,
+    quoted_name,
 )
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, without_profile
@@ -50,16 +50,16 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
         back = [modify(host, active, "connection.autoconnect-priority", str(active.autoconnect_priority))]
         off = [modify(host, one, "connection.autoconnect", "no") for one in others]
         on = [modify(host, one, "connection.autoconnect", "yes") for one in others]
-        gone = [command("nmcli", "con", "delete", *profile_words(host, one)) for one in others]
+        gone = [command("nmcli", "con", "delete", *profile_arguments(host, one)) for one in others]
         yield about_link(
             "warning",
             host,
             link,
-            f"is wanted by {shown(rivals[0].id)} and {shown(rivals[1].id)}: the last used wins",
+            f"is wanted by {quoted_name(rivals[0].id)} and {quoted_name(rivals[1].id)}: the last used wins",
             evidence=tuple(_rival_evidence(one, active) for one in rivals[:4]),
             why="After a reboot the NIC may come up with the other profile's addresses.",
             fixes=(
-                Fix("here", f"let {shown(active.id)} win", tuple(keep), True, tuple(back)),
+                Fix("here", f"let {quoted_name(active.id)} win", tuple(keep), True, tuple(back)),
                 Fix("here", "keep the others for use by hand only", tuple(off), True, tuple(on)),
                 Fix("here", "delete the others", tuple(gone), True, note="This cannot be undone."),
             ),
@@ -95,7 +95,7 @@ def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
         else "never up"
     )
     said = f"{address_phrase(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
-    return Evidence(f"profile {shown(profile.id)}", said, "nmcli con show " + profile.uuid)
+    return Evidence(f"profile {quoted_name(profile.id)}", said, "nmcli con show " + profile.uuid)
 
 
 @host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",), uses=("networkmanager",))
@@ -198,7 +198,7 @@ def _stray(host: HostFacts, link: Link | None, profile: Profile, missing: str) -
         "warning" if works else "critical",
         host,
         link,
-        f"has no profile: {shown(profile.id)} is for {missing}",
+        f"has no profile: {quoted_name(profile.id)} is for {missing}",
         evidence=(*evidence, address_evidence(link), *_runs_on(host, link)),
         why=why,
         fixes=(
@@ -233,4 +233,4 @@ def _runs_on(host: HostFacts, link: Link) -> Iterator[Evidence]:
     device, active = host.profiles.device(link), host.profiles.active(link)
     if device is not None and active is not None and active.generated:
         state = "is up" if device.state == ACTIVATED else "is tried"
-        yield Evidence("meanwhile", f"{shown(active.id)}, made up by NetworkManager, {state}", "nmcli device")
+        yield Evidence("meanwhile", f"{quoted_name(active.id)}, made up by NetworkManager, {state}", "nmcli device")

@@ -8,20 +8,20 @@ from itertools import chain
 from nictop.probe.records import Address, DefaultRoute, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import Command, command, shell_quote
-from nictop.rules.fixes.profiles import ADDRESS, bring_up, modify, profile_evidence, profile_of_address
+from nictop.rules.fixes.profiles import ADDRESS_PLACEHOLDER, bring_up, modify, profile_evidence, profile_of_address
+from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import NetworkPlace, carries_session, may_be_one_network, outward_addresses
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
-MOST_NAMED = 4
+MAX_NAMED_LINKS = 4
 """Links that a title or a line of evidence names."""
 FAILED_DETECTION = "dadfailed"
-ONE_ADDRESS = {"ipv4": 32, "ipv6": 128}
+HOST_PREFIX_LENGTH = {"ipv4": 32, "ipv6": 128}
 """Prefix lengths of virtual addresses (VRRP, anycast)."""
-MAIN = 254
-RENEW = "Then renew its lease."
+RENEW_NOTE = "Then renew its lease."
 
 
 @pair_rule("link and path", "critical", needs=("platform", "routes"), uses=("addresses", "networkmanager"))
@@ -82,7 +82,7 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
         return
     chosen = max(numbers, key=lambda number: (not carries_session(places[number]), _is_static(places[number]), number))
     place, others = places[chosen], partners[chosen]
-    virtual = all(one.address.prefix_length == ONE_ADDRESS[one.address.family] for one in (place, *others))
+    virtual = all(one.address.prefix_length == HOST_PREFIX_LENGTH[one.address.family] for one in (place, *others))
     severity: Severity = "info" if virtual else "warning"
     why = (
         "A virtual address (VRRP, keepalived, Pacemaker) belongs to one of them at a time: both have it when they do "
@@ -137,8 +137,8 @@ def _refused(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
 
 def _listed(places: Sequence[NetworkPlace]) -> str:
     named = list(dict.fromkeys(place.named for place in places))
-    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return ", ".join(named[:MOST_NAMED]) + more
+    more = f" and {len(named) - MAX_NAMED_LINKS} more" if len(named) > MAX_NAMED_LINKS else ""
+    return ", ".join(named[:MAX_NAMED_LINKS]) + more
 
 
 def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evidence, ...]:
@@ -148,7 +148,7 @@ def _evidence(place: NetworkPlace, others: Sequence[NetworkPlace]) -> tuple[Evid
             f"{one.written} on {one.link.name}, {_origin(one)}, MAC {one.link.address or 'not known'}",
             f"ip address show dev {shell_quote(one.link.name)}",
         )
-        for one in (place, *others[:MOST_NAMED])
+        for one in (place, *others[:MAX_NAMED_LINKS])
     )
 
 
@@ -182,13 +182,16 @@ def _another_address(place: NetworkPlace) -> Fix:
         return Fix(
             "here",
             title,
-            (modify(host, profile, f"+{name}", ADDRESS, f"-{name}", place.written), bring_up(host, profile)),
+            (
+                modify(host, profile, f"+{name}", ADDRESS_PLACEHOLDER, f"-{name}", place.written),
+                bring_up(host, profile),
+            ),
             True,
             (modify(host, profile, f"+{name}", place.written), bring_up(host, profile)),
         )
     if not _is_static(place):
         note = "Reserve another one for its MAC address, or take those that are set by hand out of the server's range. "
-        return Fix("here", "let the DHCP server give it another address", (), True, (), note + RENEW)
+        return Fix("here", "let the DHCP server give it another address", (), True, (), note + RENEW_NOTE)
     routes = tuple(_route_again(link, route) for route in link.default_routes if route.family == place.address.family)
     # the old one first: with it go those that were added to its subnet later
     drop, back = (
@@ -198,7 +201,7 @@ def _another_address(place: NetworkPlace) -> Fix:
     return Fix(
         "here",
         title,
-        (drop, command("ip", "address", "add", ADDRESS, "dev", link.name), *routes),
+        (drop, command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name), *routes),
         False,
         (back, *routes),
         _configured_in(host, link),
@@ -208,7 +211,7 @@ def _another_address(place: NetworkPlace) -> Fix:
 def _route_again(link: Link, route: DefaultRoute) -> Command:
     """A default route goes with the last address of its subnet."""
     via = ("via", route.gateway) if route.gateway else ()
-    table = () if route.table == MAIN else ("table", str(route.table))
+    table = () if route.table == RT_TABLE_MAIN else ("table", str(route.table))
     metric = ("metric", str(route.metric)) if route.metric else ()
     family = ("-6",) if route.family == "ipv6" else ()
     return command("ip", *family, "route", "replace", "default", *via, "dev", link.name, *metric, *table)

@@ -11,7 +11,7 @@ from nictop.model.managers.profile_match import is_off_by_hand
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.profiles import (
-    ADDRESS,
+    ADDRESS_PLACEHOLDER,
     bring_up,
     global_addresses,
     has_address,
@@ -20,8 +20,8 @@ from nictop.rules.fixes.profiles import (
     other_profiles,
     own_name,
     profile_evidence,
+    quoted_name,
     rename,
-    shown,
     static_settings,
 )
 from nictop.rules.host import HostFacts
@@ -32,7 +32,7 @@ from nictop.rules.subjects import about_link
 FAMILY: Family = "profiles and names"
 MADE_UP_NAME = re.compile(r"Wired connection \d{1,4}")
 Case = tuple[Link, ManagedDevice, Profile]
-WHY = (
+WHY_GENERATED = (
     "nmcli changes profiles, not interfaces: nmcli con mod with the interface's name finds nothing. "
     "The profile is gone at the next reboot, and asks DHCP, whatever your network has."
 )
@@ -106,13 +106,13 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
     active = host.profiles.active(link)
     by_hand = active is not None and active.external
     if by_hand:
-        severity, title = "warning", f"was set up by hand, and has only the made-up {shown(profile.id)}"
+        severity, title = "warning", f"was set up by hand, and has only the made-up {quoted_name(profile.id)}"
     static = by_hand or not global_addresses(link)
     fixes: tuple[Fix, ...]
     if by_hand:  # a new profile of the interface's name could not be told from the description
         fixes = (rename(host, link, profile, static=True),)
     elif proper:
-        title = f"runs on the made-up {shown(profile.id)}, not on your {shown(proper[0].profile.id)}"
+        title = f"runs on the made-up {quoted_name(profile.id)}, not on your {quoted_name(proper[0].profile.id)}"
         fixes = (_take_over(host, link, profile, proper[0].profile), rename(host, link, profile, static=static))
     else:
         fixes = (
@@ -131,13 +131,13 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
             address_evidence(link),
             *other_profiles(host, link, but=profile),
         ),
-        why=WHY,
+        why=WHY_GENERATED,
         fixes=fixes,
     )
 
 
 def _state(link: Link, device: ManagedDevice, profile: Profile) -> tuple[Severity, str]:
-    name = shown(profile.id)
+    name = quoted_name(profile.id)
     if device.state == UNAVAILABLE:
         return "info", f"has no carrier, and only the made-up profile {name}"
     if device.state == ACTIVATED:
@@ -159,7 +159,7 @@ def _take_over(host: HostFacts, link: Link, generated: Profile, proper: Profile)
     if proper.ipv4.method == "auto" and not global_addresses(link):
         lines.insert(0, modify(host, proper, *static_settings(link)))
         undo.insert(0, modify(host, proper, "ipv4.method", "auto", "ipv4.addresses", ""))
-        notes.append(f"Put the address in for {ADDRESS}, as DHCP gives none.")
+        notes.append(f"Put the address in for {ADDRESS_PLACEHOLDER}, as DHCP gives none.")
     return Fix("here", "let your own profile take over", tuple(lines), True, tuple(undo), " ".join(notes))
 
 
@@ -188,7 +188,7 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            f"has a profile of yours that is still called {shown(profile.id)}",
+            f"has a profile of yours that is still called {quoted_name(profile.id)}",
             evidence=(*profile_evidence(profile), address_evidence(link)),
             why=f"nmcli con mod {link.name} finds no profile, and the name does not tell which NIC it is for.",
             fixes=(own_name(host, link, profile),),
@@ -231,7 +231,7 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
             "warning" if other else "info",
             host,
             link,
-            f"is run by {shown(profile.id)}: nmcli con mod {link.name} {said}",
+            f"is run by {quoted_name(profile.id)}: nmcli con mod {link.name} {said}",
             evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
             why="nmcli changes profiles by their own name, which need not be that of the interface.",
             fixes=(own_name(host, link, profile),),

@@ -16,7 +16,7 @@ from nictop.rules.fixes.profiles import (
     new_profile,
     other_profiles,
     profile_evidence,
-    shown,
+    quoted_name,
 )
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.link.carrier import plug_in_fixes
@@ -33,7 +33,7 @@ from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
 
 FAMILY: Family = "profiles and names"
-EXPLICIT, BY_UDEV = 75, 77
+UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
 """NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
 
 
@@ -122,7 +122,7 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
             "warning" if bound else "info",
             host,
             link,
-            f"is left alone by NetworkManager, so {shown(bound[0].id)} cannot come up"
+            f"is left alone by NetworkManager, so {quoted_name(bound[0].id)} cannot come up"
             if bound
             else "is left alone by NetworkManager, and nobody else sets it up",
             evidence=(state_evidence(device), *origins),
@@ -147,9 +147,9 @@ def _origins(
         for entry in host.configuration.entries(link)
         if entry.ignores and entry.owner in ("udev", "other")
     ]
-    if device.reason == EXPLICIT:
+    if device.reason == UNMANAGED_USER_EXPLICIT:
         found.append(Evidence("told by", "nmcli device set", "NetworkManager: Device.StateReason"))
-    if device.reason == BY_UDEV and not found:
+    if device.reason == UNMANAGED_USER_UDEV and not found:
         found.append(Evidence("told by", "a udev rule with NM_UNMANAGED", "NetworkManager: Device.StateReason"))
     return tuple(found)
 
@@ -248,7 +248,7 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
             "info",
             host,
             link,
-            "was disconnected by hand" if by_hand else f"waits: {shown(profile.id)} only connects by hand",
+            "was disconnected by hand" if by_hand else f"waits: {quoted_name(profile.id)} only connects by hand",
             evidence=(
                 *profile_evidence(profile),
                 state_evidence(device),
@@ -313,15 +313,15 @@ def _without_carrier(host: HostFacts, link: Link, device: ManagedDevice) -> tupl
     if active is not None:
         if active.external or is_made_up(active):
             return None
-        return active, "warning", f"has no carrier, although {shown(active.id)} is up on it"
+        return active, "warning", f"has no carrier, although {quoted_name(active.id)} is up on it"
     if device.state != UNAVAILABLE:
         return None
     used = [one for one in host.profiles.proper(link) if one.profile.timestamp or one.profile.ipv4.method != "auto"]
     bound = [one for one in used if one.profile.interface_name or one.profile.mac_address]
     for one in bound:
         if not one.waits:
-            return one.profile, "warning", f"has no carrier; {shown(one.profile.id)} waits for it"
+            return one.profile, "warning", f"has no carrier; {quoted_name(one.profile.id)} waits for it"
     by_hand = [one.profile for one in bound if not one.profile.autoconnect or is_off_by_hand(device)]
     if by_hand:
-        return by_hand[0], "info", f"has no carrier; {shown(by_hand[0].id)} connects by hand only"
+        return by_hand[0], "info", f"has no carrier; {quoted_name(by_hand[0].id)} connects by hand only"
     return None

@@ -9,21 +9,21 @@ from nictop.model.managers.configuration import ADDRESSING, place
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, shown
+from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import address_evidence, managed_nics, nics, nobody_sets_up
 from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import about_host, about_link
 
 FAMILY: Family = "profiles and names"
-EXACT = re.compile(r"[^*?\[\]!]+")
-HARDWARE = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
+EXACT_NAME = re.compile(r"[^*?\[\]!]+")
+NIC_NAME = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
 """Names that udev or the kernel give to NICs; bridges, bonds and VLANs are made by those who configure them."""
-PLUGGED = re.compile(r"enx[0-9a-f]{12}")
+USB_NIC_NAME = re.compile(r"enx[0-9a-f]{12}")
 """Name of a USB NIC, by its MAC address: it comes and goes."""
-FILES = ("netplan", "ifupdown", "networkd", "ifcfg")
-MOST_NAMES = 3
-STRANDED = "What the stanza sets up is not there, and a NIC of this machine has no address."
+FILE_OWNERS = ("netplan", "ifupdown", "networkd", "ifcfg")
+MAX_NAMES = 3
+WHY_MISSING = "What the stanza sets up is not there, and a NIC of this machine has no address."
 
 
 @host_rule(FAMILY, "critical", uses=("configuration", "networkmanager"))
@@ -70,7 +70,7 @@ def _old_profile(host: HostFacts, link: Link) -> Finding | None:
         "warning" if has_address(link) else "critical",
         host,
         link,
-        f"was {old} before: {shown(profile.id)} is still for that name",
+        f"was {old} before: {quoted_name(profile.id)} is still for that name",
         evidence=(*profile_evidence(profile), _names(link), address_evidence(link)),
         why="NetworkManager does not look at altnames: the profile fits no interface, and the NIC stays without it.",
         fixes=(
@@ -124,7 +124,7 @@ def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding
 
 def _rewrite(entry: ConfigurationEntry, old: str, new: Link) -> Fix:
     """GNU sed, whole words only; a name with other characters than letters and digits is left to the editor."""
-    if not (HARDWARE.fullmatch(old) and HARDWARE.fullmatch(new.name)):
+    if not (NIC_NAME.fullmatch(old) and NIC_NAME.fullmatch(new.name)):
         return Fix("here", f"put the present name into {entry.file}", (), True)
     change = command("sed", "-i", rf"s/\b{old}\b/{new.name}/g", entry.file)
     undo = command("sed", "-i", rf"s/\b{new.name}\b/{old}/g", entry.file)
@@ -158,7 +158,7 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
 
     Sources: interfaces(5); netplan(5) match; openmediavault#1888; systemd#24102.
     """
-    idle = nobody_sets_up(host) if any(entry.owner in FILES for entry in host.configuration.stanzas) else ()
+    idle = nobody_sets_up(host) if any(entry.owner in FILE_OWNERS for entry in host.configuration.stanzas) else ()
     if not idle:
         return
     missing: dict[str, ConfigurationEntry] = {}
@@ -166,7 +166,7 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     for entry in host.configuration.stanzas:
         if is_connected and set(entry.methods) <= {"manual"}:
             continue
-        if entry.owner in FILES and not entry.addresses and not entry.ignores:
+        if entry.owner in FILE_OWNERS and not entry.addresses and not entry.ignores:
             names = (name for name in entry.names if _is_of_a_nic(name))
             missing.update({name: entry for name in names if name not in host.links_by_name and name not in missing})
     if len(idle) == 1 and len(missing) == 1:
@@ -174,9 +174,9 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
         title = f"has no configuration: {entry.owner} is for {old}, which is not there"
         fixes = (_rewrite(entry, old, idle[0]), *_ifup(entry, idle[0]))
         evidence = (*_stanza(entry, old), address_evidence(idle[0]))
-        yield about_link("critical", host, idle[0], title, evidence=evidence, why=STRANDED, fixes=fixes)
+        yield about_link("critical", host, idle[0], title, evidence=evidence, why=WHY_MISSING, fixes=fixes)
         return
-    for old, entry in list(missing.items())[:MOST_NAMES]:
+    for old, entry in list(missing.items())[:MAX_NAMES]:
         title = f"is configured by {entry.owner}, but does not exist"
         without = Evidence("NICs that nobody sets up", ", ".join(link.name for link in idle[:5]), "ip address")
         fix = Fix("here", f"put the name of the NIC that is meant into {entry.file}", (), True)
@@ -186,13 +186,13 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
             old,
             title,
             evidence=(*_stanza(entry, old), without),
-            why=STRANDED,
+            why=WHY_MISSING,
             fixes=(fix,),
         )
 
 
 def _is_of_a_nic(name: str) -> bool:
-    return bool(EXACT.fullmatch(name) and HARDWARE.fullmatch(name)) and PLUGGED.fullmatch(name) is None
+    return bool(EXACT_NAME.fullmatch(name) and NIC_NAME.fullmatch(name)) and USB_NIC_NAME.fullmatch(name) is None
 
 
 def _stanza(entry: ConfigurationEntry, name: str) -> tuple[Evidence, ...]:

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Address, Link
-from nictop.rules.fixes.hypervisors import CLOUDS
+from nictop.rules.fixes.hypervisors import CLOUD_PROVIDERS
 from nictop.rules.host import HostFacts
 
-MASTERS = ("bridge", "bond", "team")
-ABOVE_ONE = ("vlan", "macvlan", "ipvlan")
+KINDS_ABOVE_SEVERAL_LINKS = ("bridge", "bond", "team")
+KINDS_ABOVE_ONE_LINK = ("vlan", "macvlan", "ipvlan")
 """Kinds of links that stand for the device below them."""
-DEPTH = 4
+MAX_STACK_DEPTH = 4
 """VLAN above a bridge above a bond above a NIC."""
 USER_GUEST, USER_GATEWAY = ".15", ".2"
 """Ends of 10.0.2.15 and 10.0.2.2: the lease and the gateway that QEMU's user network and VirtualBox' NAT give to every
 guest, each in a network of its own, whose numbers can be chosen (``net=``)."""
-PUBLIC_CLOUDS = (*CLOUDS, "azure")
+PUBLIC_CLOUDS = (*CLOUD_PROVIDERS, "azure")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,16 +48,16 @@ class NetworkPlace:
         return f"{self.link.name} of {self.host.name}"
 
 
-def is_outward(host: HostFacts, link: Link, depth: int = DEPTH) -> bool:
+def is_outward(host: HostFacts, link: Link, depth: int = MAX_STACK_DEPTH) -> bool:
     """What it sends leaves the host by a device."""
     if link.bus is not None:
         return True
     if depth == 0:
         return False
-    if link.kind in MASTERS:
+    if link.kind in KINDS_ABOVE_SEVERAL_LINKS:
         ports = (port for port in host.links if port.master == link.ifindex)
         return any(is_outward(host, port, depth - 1) for port in ports)
-    if link.kind in ABOVE_ONE and link.lower is not None and link.lower_namespace is None:
+    if link.kind in KINDS_ABOVE_ONE_LINK and link.lower is not None and link.lower_namespace is None:
         below = host.snapshot.links.get(link.lower)
         return below is not None and is_outward(host, below, depth - 1)
     return False

@@ -16,7 +16,7 @@ from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-SMALLEST = {4: 30, 6: 126}
+LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet in which there are others."""
 
 
@@ -152,4 +152,8 @@ def network_of(written: str) -> Network | None:
         network = ipaddress.ip_network(written, strict=False)
     except ValueError:
         return None
-    return network if 0 < network.prefixlen <= SMALLEST[network.version] and not network.is_link_local else None
+    return (
+        network
+        if 0 < network.prefixlen <= LONGEST_SHARED_PREFIX[network.version] and not network.is_link_local
+        else None
+    )

@@ -15,7 +15,7 @@ from nictop.rules.registry import Family, Outcomes, host_rule
 from nictop.rules.subjects import about_host
 
 FAMILY: Family = "profiles and names"
-MOST_SHOWN = 4
+MAX_NAMED_NICS = 4
 NEEDS = ("stopped_managers", "services", "threads", "addresses", "configuration")
 
 
@@ -36,7 +36,7 @@ def networkmanager_does_not_run(host: HostFacts) -> Outcomes:
     if stopped is None or host.inventory.services.networkmanager is not None:
         return
     ifcfg = tuple(one for one in host.inventory.configuration if one.owner == "ifcfg" and not one.ignores)
-    yield from _said(host, stopped, (*stopped.profiles, *ifcfg), _is_of_networkd_or_files)
+    yield from _not_running(host, stopped, (*stopped.profiles, *ifcfg), _is_of_networkd_or_files)
 
 
 @host_rule(
@@ -58,7 +58,7 @@ def networkd_does_not_run(host: HostFacts) -> Outcomes:
         return
     files = tuple(one for one in host.inventory.configuration if one.owner == "networkd" and not one.ignores)
     setting = tuple(one for one in files if one.methods)
-    yield from _said(host, stopped, setting, _is_of_networkmanager_or_files)
+    yield from _not_running(host, stopped, setting, _is_of_networkmanager_or_files)
 
 
 def _stopped(host: HostFacts, name: str) -> StoppedManager | None:
@@ -79,7 +79,7 @@ def _is_of_networkmanager_or_files(host: HostFacts, link: Link) -> bool:
     return any(entry.owner == "ifupdown" for entry in host.configuration.addressing(link))
 
 
-def _said(
+def _not_running(
     host: HostFacts,
     stopped: StoppedManager,
     entries: tuple[ConfigurationEntry, ...],
@@ -110,7 +110,7 @@ def _said(
         evidence=(
             Evidence("unit", stopped.unit, f"systemctl is-enabled {stopped.name}"),
             Evidence("process", "none", "/proc/*/comm"),
-            *(Evidence(f"for {link.name}", place(entry), entry.file) for link, entry in wanted[:MOST_SHOWN]),
+            *(Evidence(f"for {link.name}", place(entry), entry.file) for link, entry in wanted[:MAX_NAMED_NICS]),
         ),
         why="Nothing gives these NICs their addresses, renews leases, or brings them up after a lost link or a reboot."
         if bare or stopped.unit != "enabled"
@@ -120,8 +120,8 @@ def _said(
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return ", ".join(names[:MOST_SHOWN]) + more
+    more = f" and {len(names) - MAX_NAMED_NICS} more" if len(names) > MAX_NAMED_NICS else ""
+    return ", ".join(names[:MAX_NAMED_NICS]) + more
 
 
 def _start(stopped: StoppedManager) -> Fix:

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
+from nictop.model.facts.hardware import NO_ADDRESS
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.hypervisors import has_linux_below, places_below
+from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.fixes.profiles import bring_up, modify
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_host, about_link
 from nictop.rules.vf.facts import (
-    NO_ADDRESS,
     function_of,
     is_port_of_netvsc,
     is_same_machine,
@@ -71,7 +71,7 @@ def vf_address_is_random(hosts: Sequence[HostFacts]) -> Outcomes:
 
 def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     fixes = []
-    for place in places_below(host.inventory.platform):
+    for place in hypervisor_places(host.inventory.platform):
         if place == "libvirt":
             note = (
                 "<interface type='hostdev' managed='yes'><mac address='…'/> in place of a bare <hostdev>: libvirt "
@@ -83,7 +83,7 @@ def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         elif place == "esxi":
             note = "Edit settings → network adapter (SR-IOV passthrough) → MAC address: manual."
             fixes.append(Fix("esxi", "set the address of the adapter", (), True, (), note))
-    if has_linux_below(host.inventory.platform):
+    if has_linux_hypervisor(host.inventory.platform):
         change = command("ip", "link", "set", "<PF>", "vf", "<N>", "mac", link.address or "<MAC>")
         note = "Before the guest starts; Proxmox VE: in a hookscript of the guest."
         fixes.append(Fix("hypervisor", "set it on its port", (change,), False, (), note))
@@ -222,7 +222,7 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
     if cloned:
         note = "Everything that goes by the machine-id changes: DHCP leases, the journal's folder."
         fixes.append(Fix("here", "give this clone a machine-id of its own", NEW_MACHINE_ID, True, (), note))
-    for place in places_below(host.inventory.platform):
+    for place in hypervisor_places(host.inventory.platform):
         note = "A guest that was copied keeps the addresses of its template: let the hypervisor make new ones."
         fixes.append(Fix(place, "give its adapter another address", (), True, (), note))
     note = "Any address that nobody else has, as 02:…"

@@ -13,14 +13,14 @@ from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command, joined
-from nictop.rules.fixes.hypervisors import has_linux_below, places_below
+from nictop.rules.fixes.hypervisors import has_linux_hypervisor, hypervisor_places
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import Pair, is_port_of_netvsc, is_up, pairs, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
-MOST_FIXES = 4
+MAX_FIXES = 4
 
 
 @pair_rule(FAMILY, "critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
@@ -51,7 +51,7 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
             ),
             why="A virtual function whose link state is auto shows its guest no carrier while the port has none. Told "
             "to stay up, virtual functions of one port can still reach each other on most NICs.",
-            fixes=(_port_fix("here", port), *(_keep_up("here", port, number) for number in numbers[:MOST_FIXES])),
+            fixes=(_port_fix("here", port), *(_enable_fix("here", port, number) for number in numbers[:MAX_FIXES])),
         )
 
 
@@ -70,7 +70,7 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
         numbers = [one.number for one in functions if one.link_state == "disable"]
         if not numbers:
             continue
-        shown = ", ".join(f"VF {number}" for number in numbers[:MOST_FIXES])
+        shown = ", ".join(f"VF {number}" for number in numbers[:MAX_FIXES])
         yield about_link(
             "critical",
             host,
@@ -78,7 +78,7 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
             f"keeps {shown} switched off, and somebody uses it",
             evidence=(Evidence("link state", f"disable: {shown}", f"ip link show {port.name}"),),
             why="Its guest has an interface without carrier: nothing is sent or received, whatever the guest does.",
-            fixes=tuple(_let_follow("here", port, number) for number in numbers[:MOST_FIXES]),
+            fixes=tuple(_follow_port_fix("here", port, number) for number in numbers[:MAX_FIXES]),
         )
 
 
@@ -114,12 +114,12 @@ def _port_fix(place: WhereToType, port: Link) -> Fix:
     return Fix(place, "switch it on", (change,), False, (command("ip", "link", "set", port.name, "down"),))
 
 
-def _keep_up(place: WhereToType, port: Link, number: int) -> Fix:
+def _enable_fix(place: WhereToType, port: Link, number: int) -> Fix:
     title = f"keep VF {number} up without it"
     return set_vf_fix(place, title, port, number, "state", "enable", undo=("state", "auto"))
 
 
-def _let_follow(place: WhereToType, port: Link, number: int) -> Fix:
+def _follow_port_fix(place: WhereToType, port: Link, number: int) -> Fix:
     title = f"let VF {number} follow its port"
     return set_vf_fix(place, title, port, number, "state", "auto", undo=("state", "disable"))
 
@@ -153,7 +153,7 @@ def vf_has_no_carrier(hosts: Sequence[HostFacts]) -> Outcomes:
 def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
     evidence = [Evidence("carrier", "no", f"/sys/class/net/{link.name}/carrier")]
     title = "has no link: the port below this virtual function is down or off"
-    fixes = _fixes_below(host, link) if pair is None else ()
+    fixes = _hypervisor_fixes(host, link) if pair is None else ()
     if pair is not None:
         cause, fixes = _cause(pair) or ("its port has one and does not hold it down", (_toggle(link),))
         title = f"has no link: {cause}"
@@ -174,11 +174,11 @@ def _cause(pair: Pair) -> tuple[str, tuple[Fix, ...]] | None:
     """Why it has none, and what to type at the port; None: the port lets it have one."""
     port, number = pair.port, pair.function.number
     if pair.function.link_state == "disable":
-        return f"{port.name} keeps its VF {number} switched off", (_let_follow(pair.place, port, number),)
+        return f"{port.name} keeps its VF {number} switched off", (_follow_port_fix(pair.place, port, number),)
     if not _follows(port, pair.function):
         return None
     words = f"its port {port.name} {'has none' if is_up(port) else 'is switched off'}"
-    return words, (_port_fix(pair.place, port), _keep_up(pair.place, port, number))
+    return words, (_port_fix(pair.place, port), _enable_fix(pair.place, port, number))
 
 
 def _toggle(link: Link) -> Fix:
@@ -186,9 +186,9 @@ def _toggle(link: Link) -> Fix:
     return Fix("here", "switch the link off and on", commands, None, (), "Ends connections over it.")
 
 
-def _fixes_below(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+def _hypervisor_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     fixes = []
-    for place in places_below(host.inventory.platform):
+    for place in hypervisor_places(host.inventory.platform):
         if place == "esxi":
             note = (
                 "The uplink of the port group must be up, and the adapter connected. ESXi itself has no statistics of "
@@ -199,7 +199,7 @@ def _fixes_below(host: HostFacts, link: Link) -> tuple[Fix, ...]:
             )
         elif place == "hyperv":
             fixes.append(Fix("hyperv", "look at the physical NICs", (ManualStep(("Get-NetAdapter", "-Physical")),)))
-    if has_linux_below(host.inventory.platform):
+    if has_linux_hypervisor(host.inventory.platform):
         address = link.permanent_address or link.address
         find = joined("|", command("ip", "link", "show"), command("grep", "-B", "20", "-i", address or "<MAC>"))
         to_auto = command("ip", "link", "set", "<PF>", "vf", "<N>", "state", "auto")

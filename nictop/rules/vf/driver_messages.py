@@ -17,7 +17,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import about_link
 from nictop.rules.vf.facts import (
-    LATELY,
+    RECENT_SECONDS,
     Pair,
     function_messages,
     function_of,
@@ -31,19 +31,23 @@ from nictop.rules.vf.facts import (
 from nictop.rules.vf.pairs import is_filtered
 
 FAMILY: Final = "VF attributes and path"
-NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
+VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
-SPEAKERS = ("igb", "ixgbe", "i40e", "ice")
+REPORTING_DRIVERS = ("igb", "ixgbe", "i40e", "ice")
 """Drivers of physical functions that complain."""
-OVERRIDE = "override administratively set MAC"
-NO_MORE = ("Cannot add more MAC addresses", "Can't add more MAC addresses", "is not trusted, switch the VF")
-SPOOFED = ("Spoof event(s) detected on VF", "Spoofed packets detected")
-GIVEN = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
+ADDRESS_REFUSED = "override administratively set MAC"
+ADDRESS_LIMIT_REACHED = (
+    "Cannot add more MAC addresses",
+    "Can't add more MAC addresses",
+    "is not trusted, switch the VF",
+)
+SPOOF_DETECTED = ("Spoof event(s) detected on VF", "Spoofed packets detected")
+ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
 """igb, ixgbe, i40e and ice: ``ip link set PF vf N mac …`` was typed."""
 
 
 @dataclass(frozen=True, eq=False)
-class Complaint:
+class DriverWarning:
     """What the driver of one physical function said, and which of its virtual functions it may mean."""
 
     host: HostFacts
@@ -64,7 +68,7 @@ class Complaint:
         messages = since(self.messages, function.created if function is not None else None)
         for link in own_links(self.host, self.port, number):
             messages = since(messages, link.created)
-        named = [(one, {int(match[1]) for match in NUMBER.finditer(one.text)}) for one in messages]
+        named = [(one, {int(match[1]) for match in VF_NUMBER.finditer(one.text)}) for one in messages]
         return next((one for one, numbers in reversed(named) if not numbers or number in numbers), None)
 
     def was_given_another(self, number: int) -> bool:
@@ -73,7 +77,7 @@ class Complaint:
         return newest is not None and any(
             message.time > newest.time and int(match[1]) == number
             for message in function_messages(self.host, "etting MAC ").get(self.port.pci_address or "", ())
-            for match in GIVEN.finditer(message.text)
+            for match in ADDRESS_SET.finditer(message.text)
         )
 
     def users(self, hosts: Sequence[HostFacts], number: int) -> list[Pair]:
@@ -99,17 +103,17 @@ def _sends_as_itself(pair: Pair) -> bool:
 
 def _has_used_functions(host: HostFacts) -> bool:
     """Of drivers that complain about what guests try."""
-    return any(link_driver(port) in SPEAKERS for port, _ in host.used_virtual_functions)
+    return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)
 
 
-def _complaints(hosts: Sequence[HostFacts], *signs: str) -> Iterator[Complaint]:
+def _warnings(hosts: Sequence[HostFacts], *signs: str) -> Iterator[DriverWarning]:
     """All but those of a port whose guest is watched and filtered (`vf_filter_stops_a_bridge` tells that better)."""
     filtered = {(one.physical.name, one.port.ifindex) for one in pairs(hosts) if is_filtered(one)}
     for host in hosts:
         for address, messages in function_messages(host, *signs).items():
             port = next((one for one in host.links_of_function.get(address, ()) if one.virtual_functions), None)
             if port is not None and (host.name, port.ifindex) not in filtered:
-                yield Complaint(host, port, messages)
+                yield DriverWarning(host, port, messages)
 
 
 @pair_rule(
@@ -133,25 +137,25 @@ def vf_may_not_change_its_address(hosts: Sequence[HostFacts]) -> Outcomes:
     Known from k8snetworkplumbingwg/sriov-cni#232, Broadcom KB 328552, drivers/net/ethernet/intel/igb/igb_main.c
     (igb_set_vf_mac_addr).
     """
-    for complaint in _complaints(hosts, OVERRIDE):
+    for warning in _warnings(hosts, ADDRESS_REFUSED):
         untrusted = [
-            one for one in complaint.meant if one.trust is not True and not _has_its_address(hosts, complaint, one)
+            one for one in warning.meant if one.trust is not True and not _has_its_address(hosts, warning, one)
         ]
         if not untrusted:
             continue
         yield _refused(
-            complaint,
+            warning,
             untrusted,
             "refuses the MAC address that a guest wants for its VF",
             "A virtual function whose address was set by the host must be trusted before its guest may change it.",
         )
 
 
-def _has_its_address(hosts: Sequence[HostFacts], complaint: Complaint, function: VirtualFunction) -> bool:
+def _has_its_address(hosts: Sequence[HostFacts], warning: DriverWarning, function: VirtualFunction) -> bool:
     """What was refused is no longer wanted, as far as can be seen."""
-    if complaint.users(hosts, function.number):
-        return complaint.is_settled(hosts, function.number)
-    return complaint.was_given_another(function.number)
+    if warning.users(hosts, function.number):
+        return warning.is_settled(hosts, function.number)
+    return warning.was_given_another(function.number)
 
 
 @pair_rule(FAMILY, "warning", uses=("messages", "pci.driver", "pci.sriov"), messages_if=_has_used_functions)
@@ -166,12 +170,12 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Known from drivers/net/ethernet/intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission) and ice/virt.
     """
-    for complaint in _complaints(hosts, *NO_MORE):
-        untrusted = [one for one in complaint.meant if one.trust is not True]
+    for warning in _warnings(hosts, *ADDRESS_LIMIT_REACHED):
+        untrusted = [one for one in warning.meant if one.trust is not True]
         if not untrusted:
             continue
         yield _refused(
-            complaint,
+            warning,
             untrusted,
             "has no more address filters for an untrusted VF",
             "An untrusted virtual function may have a handful of MAC addresses; whatever stands behind further ones in "
@@ -179,8 +183,8 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
         )
 
 
-def _refused(complaint: Complaint, functions: list[VirtualFunction], title: str, why: str) -> Finding:
-    host, port, messages = complaint.host, complaint.port, complaint.messages
+def _refused(warning: DriverWarning, functions: list[VirtualFunction], title: str, why: str) -> Finding:
+    host, port, messages = warning.host, warning.port, warning.messages
     fixes = [
         set_vf_fix("here", f"trust VF {one.number}", port, one.number, "trust", "on", undo=("trust", "off"))
         for one in functions[:4]
@@ -213,12 +217,12 @@ def vf_sends_foreign_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
 
     Known from drivers/net/ethernet/intel/igb/igb_main.c (igb_check_wvbr), openshift/dpu-operator#564, lxc/incus#2021.
     """
-    for complaint in _complaints(hosts, *SPOOFED):
-        host, port, message = complaint.host, complaint.port, complaint.messages[-1]
+    for warning in _warnings(hosts, *SPOOF_DETECTED):
+        host, port, message = warning.host, warning.port, warning.messages[-1]
         checked = [
-            one for one in complaint.meant if one.spoof_check is True and not complaint.is_settled(hosts, one.number)
+            one for one in warning.meant if one.spoof_check is True and not warning.is_settled(hosts, one.number)
         ]
-        if not checked or message.time < host.inventory.time - LATELY:
+        if not checked or message.time < host.inventory.time - RECENT_SECONDS:
             continue
         yield about_link(
             "warning",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from nictop.model.devices.virtual_functions import is_in_use, is_virtual_function, pci_function_of_vf
+from nictop.model.facts.hardware import NO_ADDRESS
 from nictop.model.text.units import duration
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import KernelMessage, Link, PciFunction, VirtualFunction
@@ -19,15 +20,14 @@ from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
 
-PREPARED = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
+PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
 """Words of the kernel command line by which somebody prepared a machine for passthrough."""
-DEVICES = "/sys/bus/pci/devices"
-NO_ADDRESS = "00:00:00:00:00:00"
-LATELY = 24 * 3600.0
+PCI_DEVICES = "/sys/bus/pci/devices"
+RECENT_SECONDS = 24 * 3600.0
 """Seconds: older lines are history."""
-CLOCK_TOLERANCE = 10.0
+CLOCK_TOLERANCE_SECONDS = 10.0
 """Seconds: udev sees a device that much after the kernel made it, on a slow host, and its driver may have spoken."""
-DEVICE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
+DEVICE_MESSAGE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
 """How the kernel begins a message about a device: driver and address."""
 UNTIL_REBOOT = (
     "Gone when the VFs are made anew. For good: sriov.vfs of the port's NetworkManager profile, [SR-IOV] of its "
@@ -130,7 +130,7 @@ def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMess
     found: dict[str, list[KernelMessage]] = {}
     for message in host.inventory.messages or ():
         if any(sign in message.text for sign in signs):
-            match = DEVICE.match(message.text)
+            match = DEVICE_MESSAGE.match(message.text)
             if match is not None:
                 found.setdefault(match[1], []).append(message)
     return found
@@ -139,7 +139,7 @@ def function_messages(host: HostFacts, *signs: str) -> dict[str, list[KernelMess
 def since(messages: Iterable[KernelMessage], created: float | None) -> list[KernelMessage]:
     """Those that can be about a device that was made at `created` (None: at boot, or not known), and not about an
     earlier one of the same name or number."""
-    return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE]
+    return [one for one in messages if created is None or one.time >= created - CLOCK_TOLERANCE_SECONDS]
 
 
 def message_source(host: HostFacts, message: KernelMessage) -> str:

@@ -13,20 +13,16 @@ from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
-from nictop.rules.host import SAMPLES, HostFacts
+from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import about_link
+from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, MIN_WINDOW_PACKETS, about_link
 from nictop.rules.vf.facts import own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
-NEAR_LIMIT = 0.9
+NEAR_LIMIT_SHARE = 0.9
 """Share of max_tx_rate from which a VF is held back by it."""
-DROPPED_SHARE = 0.001
-LEAST_PACKETS = 10_000
-"""Packets of a window below which a share says nothing."""
-BUSY = 10_000.0
-"""Packets per second."""
-BUSY_SOFTIRQ = 0.5
+MIN_PORT_DROP_SHARE = 0.001
+BUSY_SOFTIRQ_SHARE = 0.5
 """Share of a CPU's time."""
 
 
@@ -41,7 +37,7 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
 
     Known from collectd/collectd#3568, prometheus/node_exporter#3217, include/uapi/linux/if_link.h.
     """
-    if len(host.window) < SAMPLES:
+    if len(host.window) < REQUIRED_SAMPLES:
         return
     for ifindex, sums in _vf_sums(host).items():
         port = host.snapshot.links.get(ifindex)
@@ -80,7 +76,7 @@ def _vf_sums(host: HostFacts) -> dict[int, dict[int, tuple[float, float, float]]
     found: dict[int, dict[int, tuple[float, float, float]]] = {}
     dropping = {
         (ifindex, number)
-        for rates in host.window[-SAMPLES:]
+        for rates in host.window[-REQUIRED_SAMPLES:]
         for ifindex, functions in rates.vfs.items()
         for number, one in functions.items()
         if one.rx_dropped or one.tx_dropped
@@ -99,7 +95,7 @@ def _vf_sums(host: HostFacts) -> dict[int, dict[int, tuple[float, float, float]]
 
 def _drops_matter(packets: float, dropped: float, seconds: float) -> bool:
     total = packets + dropped
-    return seconds > 0 and total >= LEAST_PACKETS and dropped / total >= DROPPED_SHARE
+    return seconds > 0 and total >= MIN_WINDOW_PACKETS and dropped / total >= MIN_PORT_DROP_SHARE
 
 
 @host_rule(FAMILY, "warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
@@ -120,7 +116,7 @@ def vf_rate_is_limited(host: HostFacts) -> Outcomes:
             limited.setdefault(port.ifindex, []).append((function, _sent(host, port, function.number)))
     for ifindex, functions in limited.items():
         port = host.snapshot.links[ifindex]
-        full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT]
+        full = [one for one, sent in functions if sent and sent >= (one.max_tx_rate or 0) * 1e6 * NEAR_LIMIT_SHARE]
         shown = ", ".join(f"VF {one.number}" for one in (full or [one for one, _ in functions])[:4])
         most = (full or [one for one, _ in functions])[0].max_tx_rate or 0
         yield about_link(
@@ -179,7 +175,7 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
 
     Known from the kernel's iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
     """
-    if len(host.window) < SAMPLES or not host.is_guest:
+    if len(host.window) < REQUIRED_SAMPLES or not host.is_guest:
         return
     for link in host.links:
         channels = link.ethtool.channels
@@ -192,8 +188,8 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
         packets = (host.link_rate(link, lambda rates: rates.rx_packets) or 0.0) + (
             host.link_rate(link, lambda rates: rates.tx_packets) or 0.0
         )
-        hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY else 0.0
-        if hottest < BUSY_SOFTIRQ:
+        hottest = max(_softirq_shares(host), default=0.0) if packets >= BUSY_PACKETS_PER_SECOND else 0.0
+        if hottest < BUSY_SOFTIRQ_SHARE:
             continue
         yield about_link(
             "info",

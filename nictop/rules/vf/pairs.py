@@ -114,7 +114,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
             pair.link,
             f"has {inside[0].name} on it, but its port already tags VLAN {vlan}",
             evidence=(
-                Evidence("VLANs here", ", ".join(_vlan_words(one) for one in inside[:6]), "ip -d link"),
+                Evidence("VLANs here", ", ".join(_vlan_text(one) for one in inside[:6]), "ip -d link"),
                 Evidence("port VLAN", str(vlan), f"ip link show {pair.port.name}: {pair.words}"),
             ),
             why="With a port VLAN the guest sends untagged frames and never sees the tag; frames that it tags are "
@@ -141,7 +141,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
         )
 
 
-def _vlan_words(link: Link) -> str:
+def _vlan_text(link: Link) -> str:
     number = link.details.get("vlan_id")
     return f"{link.name} (VLAN {number})" if number is not None else link.name
 

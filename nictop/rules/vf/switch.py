@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from nictop.model.facts.hardware import NO_ADDRESS
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
-from nictop.rules.vf.facts import NO_ADDRESS, function_of, is_up, is_used, own_links, set_vf_fix
+from nictop.rules.vf.facts import function_of, is_up, is_used, own_links, set_vf_fix
 
 FAMILY: Final = "VF attributes and path"
 REPRESENTOR = re.compile(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
@@ -24,7 +25,7 @@ LEGACY_SWITCHES = frozenset(("igb", "ixgbe", "i40e", "ice"))
 """Drivers whose embedded switch delivers to the physical function only what is for addresses it has been told."""
 TAKING_DRIVERS = ("ixgbe", "i40e", "ice")
 """Drivers of physical functions that let an untrusted virtual function take the very address that they have set."""
-MOST_ADDRESSES = 16
+MAX_FDB_COMMANDS = 16
 """Commands that are printed at most."""
 
 
@@ -188,12 +189,12 @@ def embedded_switch_misses_bridged_guests(host: HostFacts) -> Outcomes:
             ),
             why="A virtual function's frames for these addresses go out to the wire and never come back; guests that "
             "only talk to other machines notice nothing.",
-            fixes=_told_addresses(port, missing),
+            fixes=_fdb_fixes(port, missing),
         )
 
 
-def _told_addresses(port: Link, missing: list[str]) -> tuple[Fix, ...]:
-    listed, more = missing[:MOST_ADDRESSES], len(missing) - MOST_ADDRESSES
+def _fdb_fixes(port: Link, missing: list[str]) -> tuple[Fix, ...]:
+    listed, more = missing[:MAX_FDB_COMMANDS], len(missing) - MAX_FDB_COMMANDS
     add, remove = (
         tuple(command("bridge", "fdb", change, address, "dev", port.name, "self") for address in listed)
         for change in ("add", "del")
