@@ -1,7 +1,7 @@
-"""What a rule says: a finding with its evidence and what to type, or why it was skipped.
+"""The result of a rule: a finding with its evidence and what to type, or why the rule was skipped.
 
-Texts are plain: names that came from a machine stand in them as they are, and whoever draws them cleans them
-(`nictop.model.facts.clean`). In commands names are shell-quoted (`nictop.rules.fixes.commands`).
+Texts are raw: names from a host are unchanged in them, and are cleaned where they are shown
+(`nictop.model.facts.clean`). Commands are data (`nictop.rules.fixes.commands`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 from nictop.rules.fixes.commands import Step
 
 Severity = Literal["critical", "warning", "info"]
-"""critical: no traffic, or a lock-out. warning: slower than it should be, or trouble to come. info: worth knowing."""
+"""critical: no traffic, or a lock-out. warning: slower than it should be, or a risk. info: worth knowing."""
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 """Worst first."""

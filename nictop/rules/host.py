@@ -1,6 +1,6 @@
-"""One watched host as the rules see it: its newest snapshot, the rates of the last minute, and what both imply.
+"""Facts about one watched host for the rules: its newest snapshot, the rates of the last minute, and what both imply.
 
-Reads nothing. What several rules ask for (queue maps, CPU counts, mean rates) is derived once per diagnosis.
+Reads nothing. What several rules need (queue maps, CPU counts, mean rates) is derived once per diagnosis.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
 
 REQUIRED_SAMPLES = 3
-"""Samples in a row in which something must hold before it is more than a moment."""
+"""Consecutive samples in which a condition must hold before a rule reports it."""
 
 SATURATED_CPU_SHARE = 0.85
-"""Share of a CPU's time in interrupts and softirqs from which on it is the ceiling."""
+"""Share of a CPU's time in interrupts and softirqs at which it is the bottleneck."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class HostFacts:
 
     @cached_property
     def used_virtual_functions(self) -> tuple[tuple[Link, VirtualFunction], ...]:
-        """(netdev of the physical function, what it enforces) of each virtual function that somebody uses."""
+        """(netdev of the physical function, what it enforces) of each virtual function in use."""
         return virtual_functions_in_use(self.links, self.functions, self.links_of_function)
 
     @cached_property

@@ -1,9 +1,9 @@
-"""Sources of facts that rules judge by, and which of them a host could not read.
+"""Sources of the facts that rules evaluate, and which of them could not be read on a host.
 
 A source is named as in the inventory's `unreadable` (``networkmanager``), or with the field that a rule needs of it
-(``ethtool.channels``, ``settings.policy_rules``, ``counters.softnet``). A whole source that failed takes its fields
-with it. What a driver or a kernel does not have (EOPNOTSUPP, no such file) is an answer; what was refused, timed out,
-failed or made no sense is none.
+(``ethtool.channels``, ``settings.policy_rules``, ``counters.softnet``). Without a
+source its fields are unknown, too. What a driver or a kernel does not have (EOPNOTSUPP, no such file) is known to be
+absent; what was refused, timed out, failed or was malformed is unknown.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ SOURCES: dict[str, str] = {
     "messages": "kernel messages (/dev/kmsg)",
     "counters": "counters",
 }
-"""Name → what a person calls it."""
+"""Name → text for the user."""
 
 PART_OF = {"addresses": "links", "routes": "links", "ethtool": "links", "queues": "links", "qdiscs": "links"}
 """Source → the one that it cannot be read without."""
 
 UNKNOWN_REASONS = ("needs_root", "malformed", "failed")
-"""Reasons of a field that leave a rule without what it needs: the driver or the kernel may well have it."""
+"""Reasons for which a field is unknown: the driver or the kernel may have it."""
 
 FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",)}
 """Family → drivers of the links that its rules are about, where they are about no others."""

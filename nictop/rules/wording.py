@@ -1,7 +1,7 @@
-"""How findings are said: one wording for the screen, the report and the README.
+"""Text of findings: one wording for the screen, the report and the README.
 
-Reads nothing; yields raw text (`nictop.model.facts.clean` is applied where it meets a screen). Commands are broken
-into lines of a given width so that the lines together still are the command.
+Reads nothing; yields raw text (`nictop.model.facts.clean` is applied where it is shown). Commands are broken into lines
+of a given width so that the lines together still are the command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 @dataclass(frozen=True)
 class SeverityWords:
-    """How a severity looks; colour is never alone."""
+    """Word, mark and tone of a severity: never the colour alone."""
 
     word: str
     mark: str
@@ -48,7 +48,7 @@ PLACES: dict[WhereToType, str] = {
 }
 
 CONTINUED = " \\"
-"""Ends a line of a command that goes on in the next one."""
+"""At the end of a line of a command that continues in the next line."""
 
 POWERSHELL_CONTINUED = " `"
 
@@ -78,8 +78,8 @@ def fixes_to_type(finding: Finding) -> tuple[Fix, ...]:
 
 def counts(findings: Iterable[Finding]) -> dict[Severity, int]:
     """How many of each severity, worst first; severities without any have 0."""
-    said = [finding.severity for finding in findings]
-    return {severity: said.count(severity) for severity in SEVERITIES}
+    found = [finding.severity for finding in findings]
+    return {severity: found.count(severity) for severity in SEVERITIES}
 
 
 def count_words(findings: Iterable[Finding]) -> str:
@@ -99,7 +99,7 @@ def checks_words(diagnosis: Diagnosis) -> str:
 
 
 def verdict_words(diagnosis: Diagnosis, *, ascii_only: bool = False) -> tuple[str, Tone]:
-    """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped: those may have missed
+    """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped, which may have missed
     some; and its tone."""
     found = count_words(diagnosis.findings)
     if found:
@@ -110,14 +110,14 @@ def verdict_words(diagnosis: Diagnosis, *, ascii_only: bool = False) -> tuple[st
     return f"{PASSED.ascii_mark if ascii_only else PASSED.mark} No problems found", "good"
 
 
-def subject_words(said: Finding | Skipped, *, several_hosts: bool) -> str:
+def subject_words(about: Finding | Skipped, *, several_hosts: bool) -> str:
     """``ens224``, or with the host where several are watched; the host alone when it is about the host itself."""
-    parts = (said.host, said.subject) if several_hosts or not said.subject else (said.subject,)
+    parts = (about.host, about.subject) if several_hosts or not about.subject else (about.subject,)
     return " ".join(part for part in parts if part)
 
 
 def rules_by_family() -> Iterator[tuple[str, tuple[Rule, ...]]]:
-    """Families in their order, each with its rules in the order in which they are asked."""
+    """Families in their order, each with its rules in the order of evaluation."""
     for family in FAMILIES:
         members = tuple(rule for rule in RULES.values() if rule.family == family)
         if members:
@@ -137,7 +137,7 @@ def command_lines(
     shown: Callable[[str], str] = clean,
 ) -> tuple[str, ...]:
     r"""One line of a fix as clean lines of at most `cells` cells, broken between its words; each but the last ends with
-    `` \`` (in PowerShell with a backquote), so that what the mouse selects still is the command. A word that is too
+    `` \`` (in PowerShell with a backquote), so that a selection with the mouse is the command. A word that is too
     wide for a line of its own is cut where the width ends, or (not `cut`) left to the terminal, which wraps it without
     a line end. `shown`: a word as it is drawn."""
     continued = POWERSHELL_CONTINUED if where == "hyperv" else CONTINUED

@@ -1,9 +1,9 @@
-"""Which processor each interrupt of a NIC shall go to, and what to type for it and against it. Pure.
+"""Which CPU each interrupt of a NIC is assigned to, and the commands that set and restore it. Pure.
 
-Both directions of a queue go to one processor, queue after queue. One interrupt after the other would not do: drivers
-that have an interrupt for each direction (virtio_net, igbvf) would receive on every second processor only.
-Interrupts that serve no queue (link changes, mailbox, configuration) come rarely and stay where they are. Where no name
-and no NAPI instance tells the queues, it is one interrupt after the other.
+Both directions of a queue are assigned to one CPU, queue after queue. Assigned one by one, drivers with an interrupt for
+each direction (virtio_net, igbvf) would receive on every second CPU only. Interrupts that serve no queue (link changes,
+mailbox, configuration) are rare and are not moved. Where neither a name nor a NAPI instance identifies the queues,
+interrupts are assigned one by one.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from nictop.rules.host import HostFacts
 
 
 def interrupt_cpus(host: HostFacts, link: Link, cpus: Sequence[int]) -> dict[int, int]:
-    """Number of an interrupt → the one of `cpus` that it shall go to; none for a NIC without interrupts of its own that
-    could be moved."""
+    """Number of an interrupt → its one of `cpus`; {}: no interrupt of the NIC can be moved."""
     movable = [one.number for one in _interrupts(host, link) if parse_cpu_list(one.allowed_cpus)]
     place_of = _queue_positions(host, link, movable) or {number: place for place, number in enumerate(movable)}
     return {number: cpus[place % len(cpus)] for number, place in place_of.items()}
 
 
 def affinity_commands(places: Mapping[int, int]) -> tuple[Command, ...]:
-    """The commands that send the interrupts there."""
+    """The commands that move the interrupts."""
     return tuple(echo(cpu, f"/proc/irq/{number}/smp_affinity_list") for number, cpu in places.items())
 
 
 def affinity_undo(host: HostFacts, link: Link, places: Mapping[int, int]) -> tuple[Command, ...]:
-    """The commands that send them where they may go now."""
+    """The commands that restore the present affinity."""
     allowed = {one.number: one.allowed_cpus or "" for one in _interrupts(host, link)}
     return tuple(echo(allowed[number], f"/proc/irq/{number}/smp_affinity_list") for number in places)
 
@@ -41,7 +40,7 @@ def _interrupts(host: HostFacts, link: Link) -> Sequence[Interrupt]:
 
 
 def _queue_positions(host: HostFacts, link: Link, movable: Sequence[int]) -> dict[int, int]:
-    """Number of an interrupt → the place among those in use of the queue that it serves."""
+    """Number of an interrupt → the index of its queue among those in use."""
     used = [queue for queue in queue_plan(link, host.inventory).queues if queue.has_rx or queue.has_tx]
     found: dict[int, int] = {}
     for place, queue in enumerate(used):

@@ -1,4 +1,4 @@
-"""What ethtool's settings are now, in the words that ``ethtool`` itself takes them in: what an undo goes back to.
+"""The present ethtool settings as arguments of ``ethtool``: what an undo restores.
 
 Reads nothing. ethtool(8).
 """

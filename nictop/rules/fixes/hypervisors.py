@@ -1,7 +1,7 @@
-"""Where things are typed that this machine cannot do itself: the product that runs a guest.
+"""Where commands for the hypervisor of a guest are typed: the product that runs it.
 
 Reads nothing. `Platform.environment` names the product; where it is not known, every product of that hypervisor is
-offered, and none that does not apply.
+listed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ PRODUCT_PLACES: dict[str, WhereToType] = {
 """`Platform.environment` → place. oVirt and KubeVirt start their guests with libvirt."""
 CLOUD_PROVIDERS = ("aws", "gcp", "oci", "alibaba", "digitalocean", "hetzner", "tencent", "openstack")
 LINUX_HYPERVISORS = ("kvm", "qemu", "xen", "nutanix")
-"""`Platform.hypervisor` of guests whose host is a Linux, or has one in its first domain."""
+"""`Platform.hypervisor` of guests whose host runs Linux (Xen: in its first domain)."""
 KVM_PRODUCTS: tuple[WhereToType, ...] = ("proxmox", "libvirt", "ahv")
 LINUX_PRODUCTS: tuple[WhereToType, ...] = (*KVM_PRODUCTS, "hypervisor")
 
 
 def hypervisor_places(platform: Platform) -> tuple[WhereToType, ...]:
-    """Products whose settings this guest depends on; () on a machine that is no guest, or when nothing is known."""
+    """Products whose settings this guest depends on; (): not a guest, or not known."""
     if platform.hypervisor is None:
         return ()
     known = PRODUCT_PLACES.get(platform.environment or "")
@@ -42,5 +42,5 @@ def hypervisor_places(platform: Platform) -> tuple[WhereToType, ...]:
 
 
 def has_linux_hypervisor(platform: Platform) -> bool:
-    """The machine below this guest is a Linux whose shell its owner can reach: ``ip link set … vf …`` works there."""
+    """The hypervisor of this guest is a Linux host with a shell: ``ip link set … vf …`` works there."""
     return any(place in LINUX_PRODUCTS for place in hypervisor_places(platform))

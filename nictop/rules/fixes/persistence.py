@@ -1,4 +1,4 @@
-"""How a setting of a link is typed so that it holds now, and so that it survives a reboot.
+"""The commands that change a setting of a link now, and those that make it survive a reboot.
 
 Reads nothing. Who configures the link decides the persistent form: a NetworkManager profile, a drop-in of a .link file
 (systemd-networkd, netplan), a line in an ifupdown stanza, else a udev rule. Sources: nm-settings-nmcli(5), ethtool(8),
@@ -18,9 +18,9 @@ from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_
 from nictop.rules.host import HostFacts, link_driver
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-"""Names that mean themselves in sed, in udev rules and as a part of a file name."""
+"""Names without special characters for sed, udev rules and file names."""
 ETHTOOL_PATH = "/usr/sbin/ethtool"
-"""udev runs programs by their full path; both that and /sbin lead there on current distributions."""
+"""udev runs programs by their full path; on current distributions /sbin is the same folder."""
 SETTING_NAMES = {"-L": "channels", "-G": "rings", "-K": "offloads", "-C": "coalescing", "-A": "pause", "-s": "speed"}
 UNSAFE_NAME_NOTE = "By hand: the name of this link is not safe in configuration files."
 NEXT_ACTIVATION_NOTE = "Takes effect when the link is next activated; the command above does it now."
@@ -29,8 +29,8 @@ NEXT_ACTIVATION_NOTE = "Takes effect when the link is next activated; the comman
 def ethtool_fixes(host: HostFacts, link: Link, arguments: Sequence[str], *, note: str = "") -> tuple[Fix, ...]:
     """``ethtool OPTION LINK …`` now, with what undoes it, and the persistent form of whoever configures the link.
 
-    `arguments`: option and values, ``["-L", "combined", "4"]``. `note` belongs to the command that acts at once. That
-    the driver takes these values the caller has made sure.
+    `arguments`: option and values, ``["-L", "combined", "4"]``. `note`: of the command that acts at once. The
+    caller has checked that the driver accepts these values.
     """
     option, *values = arguments
     now = Fix(
@@ -81,7 +81,7 @@ def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str])
 
 
 def _cleared(words: Sequence[str]) -> list[str]:
-    """The same properties, back to what NetworkManager does by itself."""
+    """The same properties with NetworkManager's defaults."""
     return [part for name in words[::2] for part in (name, "")]
 
 
@@ -89,8 +89,8 @@ def _cleared(words: Sequence[str]) -> list[str]:
 
 
 def active_profile(host: HostFacts, link: Link) -> str | None:
-    """UUID of the NetworkManager profile that is up on the link; None: NetworkManager does not run
-    it, or only describes what somebody else set up."""
+    """UUID of the NetworkManager profile that is active on the link; None: NetworkManager does not manage the link, or
+    the profile only describes an external configuration."""
     manager = host.inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
     if manager is None or device is None or not device.managed or not device.active_profile:
@@ -114,7 +114,7 @@ def ifupdown_stanza(host: HostFacts, link: Link) -> ConfigurationEntry | None:
 
 
 def _link_file(host: HostFacts, link: Link) -> str | None:
-    """The .link file that already matches this link, so that one more would never be read; None: there is none."""
+    """The .link file that matches this link, so that another one would not be read; None: there is none."""
     addresses = {link.permanent_address, link.address} - {None}
     for one in host.inventory.configuration:
         if one.owner != "link":
@@ -147,7 +147,7 @@ def _literally(text: str) -> str:
 
 
 def udev_fix(link: Link, kind: str, assignment: str) -> Fix:
-    """A rule that acts whenever the NIC appears; it knows the NIC by its address, which no renaming changes."""
+    """A rule that acts whenever the NIC appears; it matches the MAC address, which renaming does not change."""
     address = link.permanent_address or link.address
     match = f'ATTR{{address}}=="{address}"' if address else f'KERNEL=="{link.name}"'
     driver = link_driver(link)
@@ -183,8 +183,8 @@ def _drop_in(host: HostFacts, link: Link, kind: str, lines: Sequence[str]) -> Fi
 
 
 def _new_link_file(link: Link, file: str) -> ManualStep:
-    """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats what
-    99-default.link says."""
+    """A .link file that changes nothing by itself: only the first one that matches is read, so that it repeats
+    99-default.link."""
     match = [f"MACAddress={link.permanent_address or link.address}"]
     driver = link_driver(link)
     if driver is not None and SAFE_NAME.fullmatch(driver):
@@ -201,7 +201,7 @@ def _new_link_file(link: Link, file: str) -> ManualStep:
 
 
 def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
-    """A kernel setting now, with what undoes it, and for good."""
+    """A kernel setting now, with its undo, and persistently."""
     old = host.inventory.settings.sysctl.get(name)
     file = f"/etc/sysctl.d/90-{name.rpartition('.')[2].replace('_', '-')}.conf"
     return (
@@ -224,7 +224,7 @@ def sysctl_fixes(host: HostFacts, name: str, value: int) -> tuple[Fix, ...]:
 
 
 def mtu_fixes(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, ...]:
-    """Another MTU now, with what undoes it, and for good."""
+    """Another MTU now, with its undo, and persistently."""
     now = Fix(
         where="here",
         title="set it now",

@@ -1,4 +1,4 @@
-"""What a parameter of ethtool is called in a NetworkManager profile and in a .link file.
+"""Names of ethtool's parameters in a NetworkManager profile and in a .link file.
 
 Reads nothing. nm-settings-nmcli(5) and libnm's NMSettingEthtool ("Since" of each option), systemd.link(5).
 """
@@ -17,7 +17,7 @@ PROFILE_OPTIONS = {
     "-C": ("coalesce", (1, 26)),
     "-A": ("pause", (1, 32)),
 }
-"""Option of ethtool → first word of NetworkManager's names for it, and the first version that has them."""
+"""Option of ethtool → prefix of NetworkManager's property names, and the first version that has them."""
 
 LINK_FILE_KEYS: dict[str, dict[str, str]] = {
     "-L": {"rx": "RxChannels", "tx": "TxChannels", "other": "OtherChannels", "combined": "CombinedChannels"},
@@ -82,7 +82,7 @@ def _speed(values: dict[str, str]) -> list[str] | None:
 
 
 def link_file_lines(option: str, values: Sequence[str]) -> list[str] | None:
-    """Lines of a [Link] section; None: a .link file cannot say one of these."""
+    """Lines of a [Link] section; None: a .link file has no key for one of these."""
     names = LINK_FILE_KEYS.get(option, {})
     lines = []
     for name, value in zip(values[::2], values[1::2], strict=False):
@@ -97,6 +97,6 @@ def link_file_lines(option: str, values: Sequence[str]) -> list[str] | None:
 
 
 def version(text: str) -> tuple[int, int]:
-    """``1.42.4`` → (1, 42); (0, 0) for what is no version."""
+    """``1.42.4`` → (1, 42); (0, 0): not a version."""
     match = re.match(r"(\d{1,4})\.(\d{1,4})", text, re.ASCII)
     return (int(match[1]), int(match[2])) if match else (0, 0)

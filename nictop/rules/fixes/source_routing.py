@@ -1,7 +1,7 @@
-"""How packets with a NIC's own source address are made to leave by that NIC: a routing table of its own, and a rule.
+"""Source-based routing, so that packets with a NIC's address as source leave by that NIC: a routing table and a rule.
 
-Pure. Who configures the NIC decides the form: its NetworkManager profile (which acts at once and stays), else
-ip-route(8) and ip-rule(8) now, and what lasts beside it. Sources: ip-rule(8), nm-settings-nmcli(5) ipv4.routes and
+Pure. The form depends on what configures the NIC: its NetworkManager profile (effective at once and persistent), else
+ip-route(8) and ip-rule(8) now, and a persistent form. Sources: ip-rule(8), nm-settings-nmcli(5) ipv4.routes and
 ipv4.routing-rules, systemd.network(5) [RoutingPolicyRule], interfaces(5), kernel
 Documentation/networking/ip-sysctl.rst arp_filter ("you must use source based routing for this to work").
 """
@@ -22,16 +22,16 @@ from nictop.rules.host import HostFacts
 ARP_FILTER = "net.ipv4.conf.all.arp_filter"
 RT_TABLE_MAIN = 254
 FIRST_TABLE = 1000
-"""The table of a NIC is this and its ifindex: far from those that distributions and NetworkManager use."""
+"""Number of a NIC's table, plus its ifindex: not used by distributions and NetworkManager."""
 MAX_ROUTED_ADDRESSES = 8
-"""Of one NIC that rules are printed for."""
+"""Addresses of one NIC for which rules are printed."""
 SOURCE_ROUTING_TITLE = "let traffic from its own address leave by it (source-based routing)"
 STATIC_ADDRESS_NOTE = "The rules name the address: it has to stay the same (static, or reserved in DHCP)."
 
 
 @dataclass(frozen=True)
 class Table:
-    """A routing table of a NIC's own."""
+    """The routing table of one NIC."""
 
     number: str
     routes: tuple[Route, ...]
@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Route:
-    """A route of the NIC's own table."""
+    """A route of that table."""
 
     family: str
     destination: str
@@ -50,7 +50,7 @@ class Route:
 
 
 def source_routing_fixes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> tuple[Fix, ...]:
-    """For those addresses of the link whose packets leave elsewhere."""
+    """Fixes for those addresses of the link whose packets leave by another NIC."""
     own = tuple(one for one in addresses if network_of(one) is not None)[:MAX_ROUTED_ADDRESSES]
     table = Table(str(FIRST_TABLE + link.ifindex), tuple(dict.fromkeys(_routes(host, link, own))), own)
     arp: tuple[Fix, ...] = ()
@@ -85,7 +85,7 @@ def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterat
 
 
 def network_of(address: Address) -> IPv4Network | IPv6Network | None:
-    """Its subnet; None: the host said something else than an address."""
+    """Its subnet; None: not an address."""
     try:
         return ip_network(f"{address.address}/{address.prefix_length}", strict=False)
     except ValueError:
@@ -93,7 +93,7 @@ def network_of(address: Address) -> IPv4Network | IPv6Network | None:
 
 
 def parsed_address(text: str) -> IPv4Address | IPv6Address | None:
-    """None for what is no IP address."""
+    """None: not an IP address."""
     try:
         return ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How many virtual functions configuration asks for: NetworkManager profiles, .link files, udev rules, scripts.
+"""How many virtual functions are configured: in NetworkManager profiles, .link files, udev rules, scripts.
 
 Reads nothing; joins `ConfigurationEntry.virtual_functions` and `Profile.sriov_total_vfs` with the PCI function.
 """
@@ -16,7 +16,7 @@ from nictop.wildcards import matches
 
 @dataclass(frozen=True)
 class ConfiguredVfs:
-    """Somebody asks for virtual functions."""
+    """A configured number of virtual functions, and where."""
 
     count: int
     where: str
@@ -28,7 +28,7 @@ class ConfiguredVfs:
 
 
 class VfConfiguration:
-    """What of a host's configuration is about virtual functions; made once per rule."""
+    """The configuration of a host that is about virtual functions; made once per rule."""
 
     def __init__(self, host: HostFacts) -> None:
         self.host = host
@@ -43,8 +43,7 @@ class VfConfiguration:
         ]
 
     def of(self, function: PciFunction) -> list[ConfiguredVfs]:
-        """What asks for virtual functions of this function, and how many; a source that keeps the number in a variable
-        is left out."""
+        """The numbers configured for this function; a source with the number in a variable is left out."""
         links = self.host.links_of_function.get(function.address, ())
         found = [
             ConfiguredVfs(entry.virtual_functions, f"{entry.file}:{entry.line}")

@@ -1,4 +1,4 @@
-"""Which links are virtual functions, who uses them, and which physical function of a watched host each belongs to.
+"""Which links are virtual functions, who uses them, and the physical function of a watched host that each belongs to.
 
 Reads nothing. On one host a virtual function is found by its PCI function (``physfn``, ``virtfnN``); between two hosts
 by the MAC address that the physical function has given it (IFLA_VFINFO_LIST) and the guest's netdev bears.
@@ -21,14 +21,14 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver
 
 PASSTHROUGH_PARAMETERS = ("intel_iommu=on", "amd_iommu=on", "iommu=pt", "amd_iommu=pt")
-"""Words of the kernel command line by which somebody prepared a machine for passthrough."""
+"""Kernel command line parameters that enable passthrough."""
 PCI_DEVICES = "/sys/bus/pci/devices"
 RECENT_SECONDS = 24 * 3600.0
-"""Seconds: older lines are history."""
+"""Older kernel messages are ignored."""
 CLOCK_TOLERANCE_SECONDS = 10.0
-"""Seconds: udev sees a device that much after the kernel made it, on a slow host, and its driver may have spoken."""
+"""udev reports a device up to so long after the kernel created it, when its driver may have logged messages."""
 DEVICE_MESSAGE = re.compile(r"\S{1,64} ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[: ]")
-"""How the kernel begins a message about a device: driver and address."""
+"""Start of a kernel message about a device: driver and address."""
 UNTIL_REBOOT = (
     "Gone when the VFs are made anew. For good: sriov.vfs of the port's NetworkManager profile, [SR-IOV] of its "
     ".network file, or the same line where the VFs are made."
@@ -36,12 +36,12 @@ UNTIL_REBOOT = (
 
 
 def is_up(link: Link) -> bool:
-    """Switched on by its administrator."""
+    """Administratively up."""
     return bool(link.flags & IFF_UP)
 
 
 def is_port_of_netvsc(host: HostFacts, link: Link) -> bool:
-    """Hyper-V's synthetic NIC stands above it and is the one to configure."""
+    """Its master is Hyper-V's synthetic NIC, which is the one to configure."""
     above = host.snapshot.links.get(link.master) if link.master is not None else None
     return above is not None and link_driver(above) == "hv_netvsc"
 
@@ -64,7 +64,7 @@ def is_used(host: HostFacts, port: Link, number: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A virtual function's netdev and what its physical function says of it."""
+    """A virtual function's netdev and its settings at the physical function."""
 
     guest: HostFacts
     link: Link
@@ -91,7 +91,7 @@ def pairs(hosts: Sequence[HostFacts]) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=1)
 def _pairs(hosts: tuple[HostFacts, ...]) -> tuple[Pair, ...]:
-    """Made once for all the rules of a diagnosis: hosts are compared by identity."""
+    """Computed once for all rules of a diagnosis: hosts are compared by identity."""
     claims: dict[str, list[tuple[HostFacts, Link, VirtualFunction]]] = {}
     found = []
     for host in hosts:
@@ -118,7 +118,7 @@ def _across(
 
 
 def is_same_machine(one: HostFacts, other: HostFacts) -> bool:
-    """It is watched twice, under two names: same boot."""
+    """Watched twice, under two names: the boot_id is the same."""
     if one is other:
         return True
     mine, theirs = one.snapshot.hello, other.snapshot.hello
@@ -143,7 +143,7 @@ def since(messages: Iterable[KernelMessage], created: float | None) -> list[Kern
 
 
 def message_source(host: HostFacts, message: KernelMessage) -> str:
-    """``dmesg, 3 min 5 s ago``: an old message may tell of what has been repaired since."""
+    """``dmesg, 3 min 5 s ago``: an old message may be about a problem that is solved."""
     age = max(0.0, host.inventory.time - message.time)
     return f"dmesg, {duration(age)} ago"
 
@@ -151,7 +151,7 @@ def message_source(host: HostFacts, message: KernelMessage) -> str:
 def set_vf_fix(
     where: WhereToType, title: str, port: Link, number: int, *attributes: str, undo: Sequence[str] = (), note: str = ""
 ) -> Fix:
-    """``ip link set PF vf N …`` (ip-link(8)). `undo`: attributes that bring the old state back."""
+    """``ip link set PF vf N …`` (ip-link(8)). `undo`: attributes that restore the old state."""
     return Fix(
         where=where,
         title=title,
