@@ -18,7 +18,7 @@ from nictop.model.rates.links import LinkRates, Rates
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Interrupt, Inventory, Link, PciFunction, VirtualFunction
 
-REQUIRED_SAMPLES = 3
+MIN_SAMPLES = 3
 """Consecutive samples in which a condition must hold before a rule reports it."""
 
 SATURATED_CPU_SHARE = 0.85
@@ -142,14 +142,14 @@ class HostFacts:
     @cached_property
     def saturated_cpus(self) -> dict[int, float]:
         """CPU → share of its time in interrupts and softirqs, where that was nearly all in each of the last samples."""
-        recent = self.window[-REQUIRED_SAMPLES:]
-        if len(recent) < REQUIRED_SAMPLES:
+        recent = self.window[-MIN_SAMPLES:]
+        if len(recent) < MIN_SAMPLES:
             return {}
         found = {}
         for cpu in recent[-1].cpus:
             shares = [one.cpus[cpu].softirq + one.cpus[cpu].irq for one in recent if cpu in one.cpus]
-            if len(shares) == REQUIRED_SAMPLES and min(shares) >= SATURATED_CPU_SHARE:
-                found[cpu] = sum(shares) / REQUIRED_SAMPLES
+            if len(shares) == MIN_SAMPLES and min(shares) >= SATURATED_CPU_SHARE:
+                found[cpu] = sum(shares) / MIN_SAMPLES
         return found
 
     @cached_property
@@ -164,7 +164,7 @@ class HostFacts:
     def interrupts_by_cpu(self, numbers: Iterable[int]) -> dict[int, float]:
         """CPU → interrupts per second of these numbers together, mean of the last samples."""
         wanted = tuple(numbers)
-        recent = self.window[-REQUIRED_SAMPLES:]
+        recent = self.window[-MIN_SAMPLES:]
         found: dict[int, float] = {}
         for rates in recent:
             for number in wanted:

@@ -10,7 +10,7 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import hypervisor_places
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
 """Below this, it does not matter which processor handles the packets of a NIC."""
@@ -31,9 +31,9 @@ def used_links(host: HostFacts) -> tuple[Link, ...]:
 
 
 def newest(host: HostFacts, link: Link) -> LinkRates | None:
-    """The newest rates of a link; None: unknown, or fewer than `REQUIRED_SAMPLES` samples."""
+    """The newest rates of a link; None: unknown, or fewer than `MIN_SAMPLES` samples."""
     rates = host.snapshot.rates
-    if rates is None or len(host.window) < REQUIRED_SAMPLES:
+    if rates is None or len(host.window) < MIN_SAMPLES:
         return None
     return rates.links.get(link.ifindex)
 

@@ -11,7 +11,7 @@ from nictop.probe.records import CPU_TIMES, Thread
 from nictop.rules.finding import Evidence, Fix, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command
 from nictop.rules.fixes.hypervisors import hypervisor_places
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_host, newest, packets, used_links
 
@@ -36,8 +36,8 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
     warning, ten per cent of all are critical; and it must have been so in each of the last three samples. VMware's
     guests often show no steal at all. The thresholds are those of netdata's steal alarm and common practice.
     """
-    recent = host.window[-REQUIRED_SAMPLES:]
-    if len(recent) < REQUIRED_SAMPLES:
+    recent = host.window[-MIN_SAMPLES:]
+    if len(recent) < MIN_SAMPLES:
         return
     means = [mean_steal(rates.cpus) for rates in recent]
     worst = {
@@ -48,7 +48,7 @@ def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
     most = max(worst, key=lambda cpu: (worst[cpu], -cpu), default=None)
     if most is None or (min(means) < STOLEN and worst[most] < ONE_CPU_STEAL_SHARE):
         return
-    share = sum(means) / REQUIRED_SAMPLES
+    share = sum(means) / MIN_SAMPLES
     yield about_host(
         "critical" if min(means) >= STOLEN_BADLY else "warning",
         host,
@@ -117,14 +117,14 @@ def steal_is_not_shown_by_esxi(host: HostFacts) -> Outcomes:
     """
     if (
         host.inventory.platform.hypervisor != "vmware"
-        or len(host.window) < REQUIRED_SAMPLES
+        or len(host.window) < MIN_SAMPLES
         or host.snapshot.counters is None
     ):
         return
     totals = host.snapshot.counters.cpus
     if not totals or any(times[STEAL_INDEX] for times in totals.values() if len(times) > STEAL_INDEX):
         return
-    recent = host.window[-REQUIRED_SAMPLES:]
+    recent = host.window[-MIN_SAMPLES:]
     full = [
         cpu
         for cpu in recent[-1].cpus
@@ -169,14 +169,14 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
     pair of a virtio NIC has one such thread on the hypervisor, which copies all packets of the queue in both
     directions. Known from Proxmox' text on multiqueue and from opensource.com's article on steal and vhost.
     """
-    recent = host.window[-REQUIRED_SAMPLES:]
-    if len(recent) < REQUIRED_SAMPLES:
+    recent = host.window[-MIN_SAMPLES:]
+    if len(recent) < MIN_SAMPLES:
         return
     for thread in host.inventory.threads:
         if thread.kind != "vhost":
             continue
         shares = [one.threads[thread.tid].total for one in recent if thread.tid in one.threads]
-        if len(shares) < REQUIRED_SAMPLES or min(shares) < FULL_CPU_SHARE:
+        if len(shares) < MIN_SAMPLES or min(shares) < FULL_CPU_SHARE:
             continue
         machine = thread.machine or "a virtual machine"
         yield about_host(
@@ -187,7 +187,7 @@ def vhost_thread_is_saturated(host: HostFacts) -> Outcomes:
             evidence=(
                 Evidence(
                     "CPU",
-                    units.percentage(sum(shares) / REQUIRED_SAMPLES),
+                    units.percentage(sum(shares) / MIN_SAMPLES),
                     f"/proc/{thread.pid}/task/{thread.tid}/stat",
                 ),
                 Evidence("virtual machine", machine, f"/proc/{thread.pid}/cmdline"),

@@ -16,7 +16,7 @@ from nictop.rules.cpu.steering import hot_cpu
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, sysctl_fixes
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts, link_driver
+from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
 from nictop.rules.paravirtual.hyperv import one_sided, synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import MIN_WINDOW_PACKETS, about_host, about_link, newest, packets, used_links
@@ -114,7 +114,7 @@ def backlog_drops_packets(host: HostFacts) -> Outcomes:
     """
     dropped = softnet(host, lambda one: one.dropped)
     total = sum(dropped.values())
-    if len(host.window) < REQUIRED_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
+    if len(host.window) < MIN_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
     worst = max(dropped, key=lambda cpu: dropped[cpu])
     now = host.inventory.settings.sysctl.get("net.core.netdev_max_backlog")
@@ -146,7 +146,7 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
     """
     squeezed = softnet(host, lambda one: one.time_squeeze)
     total = sum(squeezed.values())
-    if len(host.window) < REQUIRED_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
+    if len(host.window) < MIN_SAMPLES or total <= MIN_EVENTS_PER_SECOND:
         return
     if sum(softnet(host, lambda one: one.processed).values()) < 1000:
         return

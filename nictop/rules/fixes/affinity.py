@@ -1,6 +1,6 @@
 """Which CPU each interrupt of a NIC is assigned to, and the commands that set and restore it. Pure.
 
-Both directions of a queue are assigned to one CPU, queue after queue. Assigned one by one, drivers with an interrupt for
+Both directions of a queue are assigned to one CPU, queue after queue. One by one, drivers with an interrupt for
 each direction (virtio_net, igbvf) would receive on every second CPU only. Interrupts that serve no queue (link changes,
 mailbox, configuration) are rare and are not moved. Where neither a name nor a NAPI instance identifies the queues,
 interrupts are assigned one by one.

@@ -44,6 +44,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
         state = link.ethtool.state
         if state is not None and state.down_events:
             evidence.append(Evidence("link down events", str(state.down_events), f"ethtool -I {link.name}"))
+        seen = joined("|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link"))
         yield about_link(
             "warning",
             host,
@@ -52,15 +53,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
             evidence=tuple(evidence),
             why="Each time everything in flight is lost, and the switch may block the port for half a minute.",
             fixes=(
-                Fix(
-                    "here",
-                    "see when",
-                    (
-                        joined(
-                            "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
-                        ),
-                    ),
-                ),
+                Fix("here", "see when", (seen,)),
                 Fix("switch", "change cable and transceiver, look at the port", (), note="Then another port."),
             ),
         )

@@ -35,6 +35,12 @@ OWN_ADDRESS = re.compile(
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
 CONNTRACK_TABLE_FULL = re.compile(r"nf_conntrack: table full\b.{0,40}, dropping packet")
 """net/netfilter/nf_conntrack_core.c; some kernels name the network namespace in between."""
+CONNECTIONS_BY_SOURCE = joined(
+    "|",
+    command("conntrack", "-L"),
+    command("sed", "-nE", r"s/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p"),
+    *(command("sort"), command("uniq", "-c"), command("sort", "-n")),
+)
 NEIGHBOUR_TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
 
 FULL_TABLE_SHARE = 0.75
@@ -175,16 +181,7 @@ def connection_table_overflows(host: HostFacts) -> Outcomes:
             Fix(
                 "here",
                 "see who fills it",
-                (
-                    joined(
-                        "|",
-                        command("conntrack", "-L"),
-                        command("sed", "-nE", r"s/^([a-z0-9]+) [^=]*src=([^ ]+).*/\1 \2/p"),
-                        command("sort"),
-                        command("uniq", "-c"),
-                        command("sort", "-n"),
-                    ),
-                ),
+                (CONNECTIONS_BY_SOURCE,),
             ),
         ),
     )

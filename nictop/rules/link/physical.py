@@ -12,7 +12,7 @@ from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts, link_driver
+from nictop.rules.host import MIN_SAMPLES, HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import MIN_WINDOW_PACKETS, PARAVIRTUAL_BUSES, about_link, newest, used_links
 
@@ -204,7 +204,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
     neither missed nor FIFO errors nor backlog drops. Then they are frames that nobody here wanted: unknown protocols,
     VLANs that do not exist here, spanning tree. From netdata's net.conf and rezolus' text on rx_dropped.
     """
-    if any(one.dropped for rates in host.window[-REQUIRED_SAMPLES:] for one in rates.softnet.values()):
+    if any(one.dropped for rates in host.window[-MIN_SAMPLES:] for one in rates.softnet.values()):
         return
     counters = host.snapshot.counters
     for link in used_links(host):

@@ -9,10 +9,10 @@ from nictop.model.text import units
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import ManualStep, command, echo, joined
+from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined
 from nictop.rules.fixes.hypervisors import hypervisor_places
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link, is_used, newest
 
@@ -43,35 +43,9 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
             "azure": Fix(
                 "azure",
                 "switch accelerated networking on",
-                (
-                    command(
-                        "az",
-                        "network",
-                        "nic",
-                        "update",
-                        "--resource-group",
-                        "<GROUP>",
-                        "--name",
-                        "<NIC>",
-                        "--accelerated-networking",
-                        "true",
-                    ),
-                ),
+                (_accelerate("true"),),
                 persistent=True,
-                undo=(
-                    command(
-                        "az",
-                        "network",
-                        "nic",
-                        "update",
-                        "--resource-group",
-                        "<GROUP>",
-                        "--name",
-                        "<NIC>",
-                        "--accelerated-networking",
-                        "false",
-                    ),
-                ),
+                undo=(_accelerate("false"),),
                 note="The size of the VM must offer it; VMs in an availability set must be deallocated first.",
             ),
             "hyperv": Fix(
@@ -97,6 +71,11 @@ def hyperv_nic_has_no_virtual_function(host: HostFacts) -> Outcomes:
             why="Every packet goes through the host's virtual switch. A virtual function saves CPU on both sides.",
             fixes=tuple(fixes[place] for place in hyperv_places(host) if place in fixes),
         )
+
+
+def _accelerate(value: str) -> Command:
+    nic = ("--resource-group", "<GROUP>", "--name", "<NIC>")
+    return command("az", "network", "nic", "update", *nic, "--accelerated-networking", value)
 
 
 @host_rule("Hyper-V", "warning", uses=("counters.links", "ethtool.driver"))
@@ -283,8 +262,8 @@ def _state(link: Link) -> str:
 
 
 def _takes_the_other_way(host: HostFacts, link: Link, function: Link) -> bool:
-    recent = host.window[-REQUIRED_SAMPLES:]
-    if len(recent) < REQUIRED_SAMPLES:
+    recent = host.window[-MIN_SAMPLES:]
+    if len(recent) < MIN_SAMPLES:
         return False
     for rates in recent:
         whole, part = rates.links.get(link.ifindex), rates.links.get(function.ifindex)
@@ -320,29 +299,29 @@ def one_sided(host: HostFacts, link: Link) -> tuple[int | None, Evidence] | None
 
 def _interrupts(host: HostFacts, link: Link) -> dict[int, float]:
     """CPU → channel interrupts per second, mean of the last samples."""
-    recent = host.window[-REQUIRED_SAMPLES:]
+    recent = host.window[-MIN_SAMPLES:]
     found: dict[int, float] = {}
-    if len(recent) < REQUIRED_SAMPLES:
+    if len(recent) < MIN_SAMPLES:
         return found
     for rates in recent:
         counted = rates.channels.get(link.ifindex, {})
         for channel in link.channels:
             one = counted.get(channel.id)
             if one is not None and one.interrupts is not None and channel.cpu is not None:
-                found[channel.cpu] = found.get(channel.cpu, 0.0) + one.interrupts / REQUIRED_SAMPLES
+                found[channel.cpu] = found.get(channel.cpu, 0.0) + one.interrupts / MIN_SAMPLES
     return found
 
 
 def _out_full(host: HostFacts, link: Link) -> float | None:
     """Per second, mean of the last samples; None: this kernel does not count it."""
-    recent = host.window[-REQUIRED_SAMPLES:]
+    recent = host.window[-MIN_SAMPLES:]
     values = [
         one.out_full
         for rates in recent
         for one in rates.channels.get(link.ifindex, {}).values()
         if one.out_full is not None
     ]
-    return sum(values) / REQUIRED_SAMPLES if values and len(recent) == REQUIRED_SAMPLES else None
+    return sum(values) / MIN_SAMPLES if values and len(recent) == MIN_SAMPLES else None
 
 
 def _spread(host: HostFacts, link: Link) -> Fix:

@@ -20,7 +20,7 @@ from nictop.rules.fixes.affinity import affinity_commands, affinity_undo, interr
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, about_host, about_link
 from nictop.rules.vf.facts import function_messages, is_up
@@ -218,7 +218,7 @@ def _is_busy(host: HostFacts, link: Link) -> bool:
     now = host.snapshot.rates.links.get(link.ifindex) if host.snapshot.rates is not None else None
     if (
         now is None
-        or len(host.window) < REQUIRED_SAMPLES
+        or len(host.window) < MIN_SAMPLES
         or (now.rx_packets or 0.0) + (now.tx_packets or 0.0) < BUSY_PACKETS_PER_SECOND
     ):
         return False

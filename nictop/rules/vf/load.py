@@ -13,7 +13,7 @@ from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.cpu.steering import is_steered
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, echo, joined
-from nictop.rules.host import REQUIRED_SAMPLES, HostFacts
+from nictop.rules.host import MIN_SAMPLES, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, MIN_WINDOW_PACKETS, about_link
 from nictop.rules.vf.facts import own_links, set_vf_fix
@@ -37,7 +37,7 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
 
     Known from collectd/collectd#3568, prometheus/node_exporter#3217, include/uapi/linux/if_link.h.
     """
-    if len(host.window) < REQUIRED_SAMPLES:
+    if len(host.window) < MIN_SAMPLES:
         return
     for ifindex, sums in _vf_sums(host).items():
         port = host.snapshot.links.get(ifindex)
@@ -76,7 +76,7 @@ def _vf_sums(host: HostFacts) -> dict[int, dict[int, tuple[float, float, float]]
     found: dict[int, dict[int, tuple[float, float, float]]] = {}
     dropping = {
         (ifindex, number)
-        for rates in host.window[-REQUIRED_SAMPLES:]
+        for rates in host.window[-MIN_SAMPLES:]
         for ifindex, functions in rates.vfs.items()
         for number, one in functions.items()
         if one.rx_dropped or one.tx_dropped
@@ -175,7 +175,7 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
 
     Known from the kernel's iavf.rst and Intel's iavf README (four queue pairs by default), scaling.rst.
     """
-    if len(host.window) < REQUIRED_SAMPLES or not host.is_guest:
+    if len(host.window) < MIN_SAMPLES or not host.is_guest:
         return
     for link in host.links:
         channels = link.ethtool.channels
