@@ -212,8 +212,8 @@ def diagnosis_steps(
     skipped: list[Skipped] = []
     for rule in chosen:
         for together in (known,) if rule.pairs else [(host,) for host in known]:
-            for said in rule.evaluate(together):
-                (findings if isinstance(said, Finding) else skipped).append(said)  # type: ignore[arg-type]
+            for outcome in rule.evaluate(together):
+                (findings if isinstance(outcome, Finding) else skipped).append(outcome)  # type: ignore[arg-type]
             yield
     found = {(finding.rule, finding.host, finding.subject) for finding in findings}
     kept = [

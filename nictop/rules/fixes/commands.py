@@ -62,7 +62,7 @@ def command(*argv: str) -> Command:
     return Command(argv)
 
 
-def echo(text: object, file: str) -> Command:
+def echo(text: str | int, file: str) -> Command:
     """``echo TEXT > FILE``"""
     return Command(("echo", str(text)), file)
 

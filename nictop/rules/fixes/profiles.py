@@ -15,7 +15,7 @@ from nictop.rules.host import HostFacts
 
 ADDRESS_PLACEHOLDER = "<ADDRESS/PREFIX>"
 AUTOCONNECT_PRIORITY = "connection.autoconnect-priority"
-NMCLI_WORDS = frozenset(("id", "uuid", "path", "apath", "help", "temporary"))
+NMCLI_KEYWORDS = frozenset(("id", "uuid", "path", "apath", "help", "temporary"))
 """Keywords that nmcli accepts where a profile id is expected."""
 SEVERAL_DEVICES = (2, 3)
 """``connection.multi-connect``: manual-multiple, multiple."""
@@ -33,7 +33,7 @@ def quoted_name(name: str) -> str:
 def profile_arguments(host: HostFacts, profile: Profile) -> tuple[str, ...]:
     """Arguments of nmcli that select the profile: ``(ID,)`` or ``("uuid", UUID)``."""
     name = profile.id
-    odd = not name or name in NMCLI_WORDS or name.startswith("-") or not is_clean(name)
+    odd = not name or name in NMCLI_KEYWORDS or name.startswith("-") or not is_clean(name)
     if odd or profile.generated or host.profiles.ids.get(name, 0) != 1 or name in host.profiles.by_uuid:
         return ("uuid", profile.uuid)
     return (name,)
@@ -111,7 +111,7 @@ def new_profile(host: HostFacts, link: Link, *, static: bool, replaced: Profile 
     kind = "infiniband" if link.type == ARPHRD_INFINIBAND else "ethernet"
     method = static_settings(link) if static else ("ipv4.method", "auto")
     add = command("nmcli", "con", "add", "type", kind, "ifname", link.name, "con-name", name, *method)
-    which = ("id", name) if name in NMCLI_WORDS or name.startswith("-") else (name,)
+    which = ("id", name) if name in NMCLI_KEYWORDS or name.startswith("-") else (name,)
     undo = [command("nmcli", "con", "delete", *which)]
     notes = []
     if replaced is not None:

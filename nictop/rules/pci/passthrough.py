@@ -45,7 +45,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
     if not wanted:
         return
     line = host.inventory.settings.command_line or ""
-    asked = [one for one in line.split() if one in PASSTHROUGH_PARAMETERS]
+    enabling = [one for one in line.split() if one in PASSTHROUGH_PARAMETERS]
     shown = ", ".join(wanted[:4]) + (f" and {len(wanted) - 4} more" if len(wanted) > 4 else "")
     yield about_host(
         "critical",
@@ -54,7 +54,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
         "has no IOMMU in use: no NIC can be passed to a guest",
         evidence=(
             Evidence("IOMMU groups", "0", "/sys/kernel/iommu_groups"),
-            Evidence("kernel was asked for it", ", ".join(asked) or "no", "/proc/cmdline"),
+            Evidence("kernel was asked for it", ", ".join(enabling) or "no", "/proc/cmdline"),
             Evidence("meant for guests", shown, PCI_DEVICES),
         ),
         why="vfio gives a device to a guest only behind an IOMMU, which confines what the device can write to.",
@@ -62,7 +62,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
             Fix(
                 "firmware", "switch on VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the set-up of the BIOS."
             ),
-            *(() if asked else (_command_line_fix(host),)),
+            *(() if enabling else (_command_line_fix(host),)),
         ),
     )
 
@@ -77,17 +77,19 @@ def _is_meant_for_a_guest(host: HostFacts, function: PciFunction) -> bool:
 def _command_line_fix(host: HostFacts) -> Fix:
     platform = host.inventory.platform
     family = {platform.distribution_id or "", *(platform.distribution_like or "").split()}
-    words = "intel_iommu=on iommu=pt"
+    parameters = "intel_iommu=on iommu=pt"
     note = "Then reboot. AMD processors need only iommu=pt, once the firmware has it on."
     if not family.isdisjoint(("rhel", "fedora", "centos")):
-        change = command("grubby", "--update-kernel=ALL", f"--args={words}")
+        change = command("grubby", "--update-kernel=ALL", f"--args={parameters}")
         back = command("grubby", "--update-kernel=ALL", "--remove-args=intel_iommu iommu")
         return Fix("here", "ask the kernel for it", (change,), True, (back,), note)
     if "debian" not in family:
-        return Fix("here", "ask the kernel for it", (), True, (), f"Add {words} to the kernel's command line. {note}")
-    expression = rf's/^\(GRUB_CMDLINE_LINUX_DEFAULT="[^"]*\)"/\1 {words}"/'
+        return Fix(
+            "here", "ask the kernel for it", (), True, (), f"Add {parameters} to the kernel's command line. {note}"
+        )
+    expression = rf's/^\(GRUB_CMDLINE_LINUX_DEFAULT="[^"]*\)"/\1 {parameters}"/'
     edit = command("sed", "-i", expression, "/etc/default/grub")
-    undo = (command("sed", "-i", f"s/ {words}//", "/etc/default/grub"), command("update-grub"))
+    undo = (command("sed", "-i", f"s/ {parameters}//", "/etc/default/grub"), command("update-grub"))
     if platform.environment == "proxmox":
         note += " Started by systemd-boot (ZFS): the words go into /etc/kernel/cmdline instead."
         return Fix(

@@ -116,11 +116,11 @@ def _port_speed(host: HostFacts, function: PciFunction) -> int:
     return max((one.speed or 0 for one in settings if one is not None), default=0)
 
 
-def _is_still_so(said: re.Match[str], function: PciFunction) -> bool:
+def _is_still_valid(limit: re.Match[str], function: PciFunction) -> bool:
     """A PCIe link may be trained anew while the driver stays: where the narrow one is known by itself, that counts."""
-    known = {function.address: function.link, function.parent: function.parent_link}.get(said[3])
+    known = {function.address: function.link, function.parent: function.parent_link}.get(limit[3])
     capacity = pcie_capacity(known) if known is not None else None
-    return capacity is None or capacity < float(said[1]) * 1.01
+    return capacity is None or capacity < float(limit[1]) * 1.01
 
 
 def _severity(host: HostFacts, function: PciFunction) -> Severity:
@@ -149,9 +149,9 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
         speed = _port_speed(host, function)
         capacity = pcie_capacity(function.link) if function.link is not None else None
         where, what = function.address, _link_text(function.link) if function.link is not None else ""
-        said = BANDWIDTH_MESSAGE.search(messages[function.address][-1].text) if function.address in messages else None
-        if said is not None and _is_still_so(said, function) and (capacity is None or float(said[1]) < capacity):
-            capacity, what, where = float(said[1]), said[2], said[3]
+        limit = BANDWIDTH_MESSAGE.search(messages[function.address][-1].text) if function.address in messages else None
+        if limit is not None and _is_still_valid(limit, function) and (capacity is None or float(limit[1]) < capacity):
+            capacity, what, where = float(limit[1]), limit[2], limit[3]
         if not speed or capacity is None or capacity * 1000 >= speed:
             continue
         yield about_host(

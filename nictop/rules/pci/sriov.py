@@ -34,32 +34,32 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
 
     Known from k8snetworkplumbingwg/sriov-network-operator#672, xcp-ng/xcp#544, drivers/pci/iov.c (sriov_init).
     """
-    prepared, wishes = _is_prepared(host), VfConfiguration(host)
+    prepared, configuration = _is_prepared(host), VfConfiguration(host)
     if "container" in host.inventory.platform.roles:
         return
     for function in host.snapshot.pci:
         if function.physical_function or (function.sriov is not None and function.sriov.total_vfs > 0):
             continue
-        asked = wishes.of(function)
-        if function.driver in PASSTHROUGH_DRIVERS or not (asked or prepared):
+        requested = configuration.of(function)
+        if function.driver in PASSTHROUGH_DRIVERS or not (requested or prepared):
             continue
         if function.sriov_capable is not True:
-            if function.sriov_capable is None and asked:
+            if function.sriov_capable is None and requested:
                 why = f"needs root: {PCI_DEVICES}/{function.address}/config"
                 yield Skipped("", host.name, function.address, why, "rights")
             continue
         yield about_host(
-            "warning" if asked else "info",
+            "warning" if requested else "info",
             host,
             function.address,
             "can do SR-IOV, but offers no virtual functions",
             evidence=(
                 Evidence("SR-IOV capability", "present", f"lspci -vvv -s {function.address}"),
                 Evidence("VFs offered", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
-                *(one.evidence for one in asked),
+                *(one.evidence for one in requested),
             ),
             why="How many virtual functions there can be is fixed by the firmware of the machine and of the NIC.",
-            fixes=_firmware_fixes(function, max((one.count for one in asked), default=8)),
+            fixes=_firmware_fixes(function, max((one.count for one in requested), default=8)),
         )
 
 
@@ -90,25 +90,25 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
     Known from k8snetworkplumbingwg/sriov-network-device-plugin#536, drivers/pci/pci-sysfs.c and iov.c
     (sriov_numvfs_store: ERANGE).
     """
-    wishes = VfConfiguration(host)
+    configuration = VfConfiguration(host)
     for function in _physical(host):
         total = function.sriov.total_vfs if function.sriov is not None else 0
-        asked = [one for one in wishes.of(function) if one.count > total]
-        if not asked or not total:
+        requested = [one for one in configuration.of(function) if one.count > total]
+        if not requested or not total:
             continue
         yield about_host(
             "warning",
             host,
             function.address,
-            f"is asked for {asked[0].count} virtual functions, it can have {total}",
+            f"is asked for {requested[0].count} virtual functions, it can have {total}",
             evidence=(
                 Evidence("VFs offered", str(total), f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
-                *(one.evidence for one in asked),
+                *(one.evidence for one in requested),
             ),
             why="The kernel refuses the whole request; it does not make as many as it can.",
             fixes=(
-                Fix("here", f"ask for {total} or less", (), True, (), f"In {asked[0].where}."),
-                *_firmware_fixes(function, asked[0].count),
+                Fix("here", f"ask for {total} or less", (), True, (), f"In {requested[0].where}."),
+                *_firmware_fixes(function, requested[0].count),
             ),
         )
 
@@ -122,8 +122,8 @@ def _physical(host: HostFacts) -> list[PciFunction]:
 
 def _lacks_functions(host: HostFacts) -> bool:
     """Virtual functions are asked for, and there are none."""
-    wishes = VfConfiguration(host)
-    return any(one.sriov is not None and one.sriov.num_vfs == 0 and wishes.of(one) for one in _physical(host))
+    configuration = VfConfiguration(host)
+    return any(one.sriov is not None and one.sriov.num_vfs == 0 and configuration.of(one) for one in _physical(host))
 
 
 @host_rule(FAMILY, "critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
@@ -186,24 +186,24 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
     Known from systemd/systemd#40739 and #37275, openshift/sriov-network-operator#131, drivers/pci/pci-sysfs.c
     (sriov_numvfs_store), drivers/net/ethernet/broadcom/bnxt/bnxt_sriov.c (bnxt_sriov_configure).
     """
-    wishes = VfConfiguration(host)
+    configuration = VfConfiguration(host)
     for function in _physical(host):
-        asked, sriov = wishes.of(function), function.sriov
-        if sriov is None or not asked or any(one.count in (sriov.num_vfs, 0) for one in asked):
+        requested, sriov = configuration.of(function), function.sriov
+        if sriov is None or not requested or any(one.count in (sriov.num_vfs, 0) for one in requested):
             continue
         yield about_host(
             "warning",
             host,
             function.address,
-            f"has {sriov.num_vfs or 'no'} virtual functions, {asked[0].count} are configured",
+            f"has {sriov.num_vfs or 'no'} virtual functions, {requested[0].count} are configured",
             evidence=(
                 Evidence("VFs now", str(sriov.num_vfs), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
-                *(one.evidence for one in asked),
+                *(one.evidence for one in requested),
                 *_bnxt_evidence(host, function),
             ),
             why="Guests that were given the missing ones do not start; after the next boot the number is another one "
             "than now.",
-            fixes=(_count_fix(host, function, asked[0]),),
+            fixes=(_count_fix(host, function, requested[0]),),
         )
 
 
@@ -241,11 +241,11 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
     Known from systemd/systemd#16219, systemd.link(5) SR-IOVVirtualFunctions=, nm-settings(5) sriov.
     """
     made = [one for one in _physical(host) if one.sriov is not None and one.sriov.num_vfs > 0]
-    wishes = VfConfiguration(host)
-    if not made or wishes.are_unclear:
+    configuration = VfConfiguration(host)
+    if not made or configuration.are_unclear:
         return
     for function in made:
-        if wishes.cover(function):
+        if configuration.cover(function):
             continue
         number = function.sriov.num_vfs if function.sriov is not None else 0
         yield about_host(

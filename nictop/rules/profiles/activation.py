@@ -62,14 +62,14 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         profile = host.profiles.tried(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
-        said = _dhcp_state(link, device)
-        if said is None:
+        failure = _dhcp_state(link, device)
+        if failure is None:
             continue
         yield about_link(
-            said[0],
+            failure[0],
             host,
             link,
-            said[1],
+            failure[1],
             evidence=(*profile_evidence(profile), state_evidence(device), address_evidence(link)),
             why=f"Without an address nothing but IPv6 on the link works. {NO_DHCP_CAUSES}",
             fixes=_static(host, link, profile),

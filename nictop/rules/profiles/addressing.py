@@ -164,10 +164,10 @@ def _without_default_route(host: HostFacts, link: Link, route: DefaultRoute, pro
         )
         return
     via = ("via", route.gateway) if route.gateway else ()
-    words = ("default", *via, "dev", link.name, "metric", str(route.metric))
+    route_arguments = ("default", *via, "dev", link.name, "metric", str(route.metric))
     note = (
         "For good: netplan dhcp4-overrides: use-routes: false, networkd [DHCPv4] UseGateway=no, ifupdown: no gateway."
     )
     # append: with an equal metric there is a default route, which add would refuse
-    drop, back = command("ip", "route", "del", *words), command("ip", "route", "append", *words)
+    drop, back = command("ip", "route", "del", *route_arguments), command("ip", "route", "append", *route_arguments)
     yield Fix("here", "take this default route away", (drop,), False, (back,), note)

@@ -94,8 +94,8 @@ def _rival_evidence(profile: Profile, active: Profile) -> Evidence:
         if profile.timestamp
         else "never up"
     )
-    said = f"{address_phrase(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
-    return Evidence(f"profile {quoted_name(profile.id)}", said, "nmcli con show " + profile.uuid)
+    text = f"{address_phrase(profile.ipv4, 'ipv4')}; priority {profile.autoconnect_priority}; {used}"
+    return Evidence(f"profile {quoted_name(profile.id)}", text, "nmcli con show " + profile.uuid)
 
 
 @host_rule(FAMILY, "critical", yields_to=("configuration_names_an_old_name",), uses=("networkmanager",))
@@ -146,19 +146,19 @@ def _strays(host: HostFacts, idle: tuple[Link, ...], *, by_name: bool) -> Iterat
     if not idle:
         return
     taken: set[int] = set()
-    untold: list[Profile] = []
+    ambiguous: list[Profile] = []
     for profile in _unbindable(host, by_name=by_name):
         wanted = next((one for one in idle if one.name in (profile.interface_name, profile.id)), None)
         if wanted is None:
-            untold.append(profile)
+            ambiguous.append(profile)
         elif wanted.ifindex not in taken:
             taken.add(wanted.ifindex)
             yield wanted, profile
     left = [link for link in idle if link.ifindex not in taken]
-    if len(left) == 1 and len(untold) == 1:
-        yield left[0], untold[0]
+    if len(left) == 1 and len(ambiguous) == 1:
+        yield left[0], ambiguous[0]
     elif left:
-        for profile in untold:
+        for profile in ambiguous:
             yield None, profile
 
 

@@ -226,12 +226,12 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
         if link.name in profile.id or any(altname in profile.id for altname in link.altnames):
             continue
         other = host.profiles.ids.get(link.name, 0) > 0
-        said = "would change another profile" if other else "finds no profile"
+        effect = "would change another profile" if other else "finds no profile"
         yield about_link(
             "warning" if other else "info",
             host,
             link,
-            f"is run by {quoted_name(profile.id)}: nmcli con mod {link.name} {said}",
+            f"is run by {quoted_name(profile.id)}: nmcli con mod {link.name} {effect}",
             evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
             why="nmcli changes profiles by their own name, which need not be that of the interface.",
             fixes=(own_name(host, link, profile),),

@@ -285,10 +285,10 @@ def link_down_profile_waits(host: HostFacts) -> Outcomes:
     ignore-carrier; openfollow#51.
     """
     for link, device in managed_nics(host):
-        said = _without_carrier(host, link, device) if link.carrier is False else None
-        if said is None:
+        problem = _without_carrier(host, link, device) if link.carrier is False else None
+        if problem is None:
             continue
-        profile, severity, title = said
+        profile, severity, title = problem
         state = link.ethtool.state
         why_down = f", {state.extended_state}" if state is not None and state.extended_state else ""
         yield about_link(

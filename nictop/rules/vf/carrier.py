@@ -84,7 +84,7 @@ def vf_link_is_disabled(hosts: Sequence[HostFacts]) -> Outcomes:
 
 def _held(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[VirtualFunction]]]:
     """Ports and their virtual functions in use, without those whose guest is another watched host that sees it."""
-    told = {
+    reported = {
         (one.physical.name, one.port.ifindex, one.function.number)
         for one in pairs(hosts)
         if one.guest is not one.physical and _lacks_carrier(one.link)
@@ -92,7 +92,7 @@ def _held(hosts: Sequence[HostFacts]) -> Iterator[tuple[HostFacts, Link, list[Vi
     for host in hosts:
         found: dict[int, list[VirtualFunction]] = {}
         for port, function in host.used_virtual_functions:
-            if (host.name, port.ifindex, function.number) not in told:
+            if (host.name, port.ifindex, function.number) not in reported:
                 found.setdefault(port.ifindex, []).append(function)
         for ifindex, functions in found.items():
             yield host, host.snapshot.links[ifindex], functions
@@ -157,8 +157,8 @@ def _without_carrier(host: HostFacts, link: Link, pair: Pair | None) -> Finding:
     if pair is not None:
         cause, fixes = _cause(pair) or ("its port has one and does not hold it down", (_toggle(link),))
         title = f"has no link: {cause}"
-        words = f"{'up' if pair.port.carrier else 'down'}, link state of the VF: {pair.function.link_state}"
-        evidence.append(Evidence("port", words, f"ip link show {pair.port.name}: {pair.words}"))
+        text = f"{'up' if pair.port.carrier else 'down'}, link state of the VF: {pair.function.link_state}"
+        evidence.append(Evidence("port", text, f"ip link show {pair.port.name}: {pair.port_text}"))
     return about_link(
         "critical",
         host,
@@ -177,8 +177,8 @@ def _cause(pair: Pair) -> tuple[str, tuple[Fix, ...]] | None:
         return f"{port.name} keeps its VF {number} switched off", (_follow_port_fix(pair.place, port, number),)
     if not _follows(port, pair.function):
         return None
-    words = f"its port {port.name} {'has none' if is_up(port) else 'is switched off'}"
-    return words, (_port_fix(pair.place, port), _enable_fix(pair.place, port, number))
+    text = f"its port {port.name} {'has none' if is_up(port) else 'is switched off'}"
+    return text, (_port_fix(pair.place, port), _enable_fix(pair.place, port, number))
 
 
 def _toggle(link: Link) -> Fix:

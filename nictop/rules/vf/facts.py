@@ -79,7 +79,7 @@ class Pair:
         return "here" if self.guest is self.physical else "peer"
 
     @property
-    def words(self) -> str:
+    def port_text(self) -> str:
         """``VF 3 of enp59s0f0 on hypervisor``"""
         return f"VF {self.function.number} of {self.port.name} on {self.physical.name}"
 

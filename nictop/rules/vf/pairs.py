@@ -46,8 +46,8 @@ def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
             "carries a bridge or macvlan, its port lets only its own address pass",
             evidence=(
                 Evidence("behind it", ", ".join(one.name for one in behind[:6]), "ip -d link"),
-                Evidence("spoof check", "on" if checked else "off", f"ip link show {pair.port.name}: {pair.words}"),
-                Evidence("trust", "on" if trusted else "off", f"ip link show {pair.port.name}: {pair.words}"),
+                Evidence("spoof check", "on" if checked else "off", f"ip link show {pair.port.name}: {pair.port_text}"),
+                Evidence("trust", "on" if trusted else "off", f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
             why="What they send is dropped inside the NIC, or no answer reaches them; the guest itself is connected, "
             "and its counters show nothing.",
@@ -115,7 +115,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
             f"has {inside[0].name} on it, but its port already tags VLAN {vlan}",
             evidence=(
                 Evidence("VLANs here", ", ".join(_vlan_text(one) for one in inside[:6]), "ip -d link"),
-                Evidence("port VLAN", str(vlan), f"ip link show {pair.port.name}: {pair.words}"),
+                Evidence("port VLAN", str(vlan), f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
             why="With a port VLAN the guest sends untagged frames and never sees the tag; frames that it tags are "
             "lost.",
@@ -170,7 +170,7 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
             f"has MTU {pair.link.mtu}, its port only {pair.port.mtu}",
             evidence=(
                 Evidence("MTU here", str(pair.link.mtu), f"ip link show {pair.link.name}"),
-                Evidence("MTU of the port", str(pair.port.mtu), f"ip link show {pair.port.name}: {pair.words}"),
+                Evidence("MTU of the port", str(pair.port.mtu), f"ip link show {pair.port.name}: {pair.port_text}"),
             ),
             why="Small packets pass and large ones vanish: connections are made and then hang.",
             fixes=(

@@ -208,7 +208,7 @@ def _fdb_fixes(port: Link, missing: list[str]) -> tuple[Fix, ...]:
 
 def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
     """Addresses learnt on the other ports of the bridge that `port` belongs to, and that are not in its own table."""
-    told = {one.address for one in host.inventory.forwarding if one.ifindex == port.ifindex and one.self_entry}
+    known = {one.address for one in host.inventory.forwarding if one.ifindex == port.ifindex and one.self_entry}
     own = {link.address for link in host.links}
     ports = {link.ifindex for link in host.links if link.master == port.master and link.ifindex != port.ifindex}
     learnt = {
@@ -216,4 +216,4 @@ def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
         for one in host.inventory.forwarding
         if one.ifindex in ports and not one.self_entry and not one.permanent
     }
-    return sorted(learnt - told - own)
+    return sorted(learnt - known - own)
