@@ -11,7 +11,7 @@ import os
 import socket
 import unicodedata
 
-from nictop.errors import HostUnreachable
+from nictop.errors import HostUnreachable, NictopError
 
 LONGEST = 300
 """Characters of somebody else's words in one sentence."""
@@ -64,7 +64,7 @@ def unreachable(error: OSError, address: str) -> HostUnreachable:
     return TransientError(f"{address} cannot be reached: {plain(error.strerror or str(error))}", "try ssh to it")
 
 
-def sentence(error: HostUnreachable) -> str:
+def sentence(error: NictopError) -> str:
     """Message and next step on one line."""
     message, hint = plain(error.message, 2 * LONGEST), plain(error.hint)
     return f"{message}; {hint}" if hint else message

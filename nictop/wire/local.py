@@ -1,9 +1,9 @@
-"""The probe of this machine: a child process that speaks lines through pipes.
+"""The probe of this machine: a child process that writes lines to a pipe.
 
 The child runs isolated (`-I -S`) with just the directories that hold nictop and jeepney, so that neither the
 user's environment nor a virtual environment's start-up code costs or changes anything. It ends when its stdin closes,
-whatever happens to this process. A probe that dies, hangs or talks nonsense is said and started again, ever later. Its
-CLOCK_MONOTONIC is the one of this process, which is told as an exact estimate after each hello.
+whatever happens to this process. If it ends, hangs or writes what is no record, that is reported and it is started
+again, after growing delays. Its CLOCK_MONOTONIC is the one of this process: an exact estimate follows each hello.
 """
 
 from __future__ import annotations
@@ -16,37 +16,38 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from nictop.errors import NictopError
+from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import HostBudget
 from nictop.wire.codec import ProtocolMismatch, encode_request
+from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.inbox import Inbox
-from nictop.wire.retry import HEALTHY, LONGEST_RETRY, SHORTEST_RETRY, retry_delay
+from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
 LIBRARIES = ("nictop", "jeepney")
-FIRST_WORD = 10.0
-"""Seconds until the hello must have come."""
-SILENCE = 10.0
+HELLO_TIMEOUT = 10.0
+"""Seconds until the first line of a probe."""
+SILENCE_TIMEOUT = 10.0
 """Seconds without a line, on top of three intervals, after which a probe counts as hung."""
-PATIENCE = 0.5
+EXIT_TIMEOUT = 0.5
 """Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
-READ = 256 * 1024
-COMPLAINT = 2000
-"""Bytes of stderr that are kept."""
+PIPE_READ_BYTES = 256 * 1024
+MAX_STDERR_BYTES = 2000
+"""The last ones are stored, for the reason why it ended."""
 
 
-class LocalSource:
+class LocalSource(ReconnectingSource):
     """Lines of this machine.
 
     `eager`: rates at once, over the first fifth of a second. `parts`: see `connect`. `allow_changes`: the probe may
-    change this machine when it is asked to. `python` runs the probe; `command` replaces the whole command line (tests
-    do that).
+    change this machine when it is requested to. `python` runs the probe; `command` replaces the whole command line
+    (used by tests).
     """
 
     def __init__(
@@ -59,19 +60,15 @@ class LocalSource:
         python: str = sys.executable,
         command: Sequence[str] | None = None,
         name: str | None = None,
-        retry: tuple[float, float] = (SHORTEST_RETRY, LONGEST_RETRY),
-        silence: float = SILENCE,
+        retry: tuple[float, float] = (MIN_RETRY_SECONDS, MAX_RETRY_SECONDS),
+        silence_timeout: float = SILENCE_TIMEOUT,
     ) -> None:
-        self.name = name or os.uname().nodename
-        self._wanted = Request(interval=interval)
+        super().__init__(name or os.uname().nodename, interval, retry)
         self._options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * allow_changes
         self._python = python
         self._command = command
-        self._retry = retry
-        self._silence = silence
-        self._budget = HostBudget()
+        self._silence_timeout = silence_timeout
         self._run: _Run | None = None
-        self._closed = asyncio.Event()
 
     @property
     def pid(self) -> int | None:
@@ -82,50 +79,24 @@ class LocalSource:
     def pids(self) -> tuple[int, ...]:
         return () if self.pid is None else (self.pid,)
 
-    async def items(self) -> AsyncGenerator[Line | SourceState, None]:
-        """See `Source.items`."""
-        with self._budget:
-            async with aclosing(self._items()) as items:
-                async for item in items:
-                    yield item
+    async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
+        try:
+            run = await _Run.start(self._command_line(), self._settings, self._silence_timeout, self._budget)
+        except (OSError, ValueError) as error:
+            raise PermanentError(f"the probe cannot be started: {error}") from None
+        self._run = run
+        try:
+            # it may have been closed while the process was started, before `close` could know of it
+            while not self._closed.is_set() and (item := await run.next()) is not None:
+                yield item
+        finally:
+            await run.end()
+            self._run = None
+        raise run.exit_error()
 
-    async def _items(self) -> AsyncGenerator[Line | SourceState, None]:
-        failures = 0
-        while not self._closed.is_set():
-            yield SourceState("connecting")
-            try:
-                run = self._run = await _Run.start(self._command_line(), self._wanted, self._silence, self._budget)
-            except (OSError, ValueError) as error:
-                yield SourceState("failed", f"the probe cannot be started: {error}")
-                return
-            try:
-                # closed while the process was being made: nobody else knows it
-                while not self._closed.is_set() and (item := await run.next()) is not None:
-                    yield item
-            finally:
-                await run.end()
-                self._run = None
-            if self._closed.is_set():
-                return
-            if run.hopeless:
-                yield SourceState("failed", run.epitaph())
-                return
-            failures = 1 if run.lived() >= HEALTHY else failures + 1
-            delay = retry_delay(failures, *self._retry)
-            yield SourceState("lost", run.epitaph(), delay)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await within(delay, self._closed.wait())
-
-    async def request(self, request: Request) -> None:
-        """See `Source.request`."""
-        self._wanted = Request(
-            interval=self._wanted.interval if request.interval is None else request.interval,
-            watch=self._wanted.watch if request.watch is None else request.watch,
-            machine=self._wanted.machine if request.machine is None else request.machine,
-            recheck=self._wanted.recheck if request.recheck is None else request.recheck,
-        )
+    def _send(self, request: Request) -> None:
         if self._run is not None:
-            self._run.interval = self._wanted.interval or 1.0
+            self._run.interval = self._settings.interval or 1.0
             self._run.send(request)
 
     async def close(self) -> None:
@@ -135,45 +106,44 @@ class LocalSource:
             await self._run.end()
 
     def _command_line(self) -> Sequence[str]:
-        return self._command or probe_command(self._python, "--interval", f"{self._wanted.interval:g}", *self._options)
+        return self._command or probe_command(
+            self._python, "--interval", f"{self._settings.interval:g}", *self._options
+        )
 
 
 class _Run:
-    """One life of the probe: its process, what reads it, and why it ended."""
+    """One process of the probe, from its start to its end."""
 
-    def __init__(self, process: Process, wanted: Request, silence: float, budget: HostBudget) -> None:
+    def __init__(self, process: Process, settings: Request, silence_timeout: float, budget: HostBudget) -> None:
         self.process = process
         self._room = asyncio.Event()
         self.inbox = Inbox(budget, self._room.set)
         self._clock: Line | None = None
-        """Said after the hello."""
-        self.hopeless = False
-        self.interval = wanted.interval or 1.0
-        if wanted.watch or wanted.machine or wanted.recheck:
-            self.send(Request(watch=wanted.watch, machine=wanted.machine, recheck=wanted.recheck))
-        self._silence = silence
-        self._started = time.monotonic()
+        """Yielded after the hello."""
+        self._fatal = False
+        """Another process would end the same way."""
+        self.interval = settings.interval or 1.0
+        if settings.watch or settings.machine or settings.recheck:
+            self.send(replace(settings, interval=None))
+        self._silence_timeout = silence_timeout
         self._reason = ""
-        self._complaint = bytearray()
+        self._stderr = bytearray()
         self._ending: asyncio.Future[None] | None = None
-        self._readers = (asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_complaints()))
+        self._readers = (asyncio.ensure_future(self._read_lines()), asyncio.ensure_future(self._read_stderr()))
 
     @classmethod
-    async def start(cls, command: Sequence[str], wanted: Request, silence: float, budget: HostBudget) -> _Run:
+    async def start(cls, command: Sequence[str], settings: Request, silence_timeout: float, budget: HostBudget) -> _Run:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
-        return cls(process, wanted, silence, budget)
-
-    def lived(self) -> float:
-        return time.monotonic() - self._started if self.inbox.hearing.heard else 0.0
+        return cls(process, settings, silence_timeout, budget)
 
     def send(self, request: Request) -> None:
         if self.process.stdin is not None and not self.process.stdin.is_closing():
             self.process.stdin.write(encode_request(request))
 
     async def end(self) -> None:
-        """End the process, gently first, and wait until it has gone. Every caller waits for the same end."""
+        """End the process by the end of its stdin, SIGTERM, then SIGKILL; all callers wait for the same end."""
         if self._ending is None:
             self._ending = asyncio.ensure_future(self._end())
         await asyncio.shield(self._ending)
@@ -185,13 +155,13 @@ class _Run:
         self.inbox.close(forget=True)
         if self.process.stdin is not None:
             self.process.stdin.close()
-        # asyncio reports the end only when the pipes have ended too: somebody must read what is left in them
+        # asyncio reports the end only when the pipes have ended too: read what is left in them
         drains = [asyncio.ensure_future(_drain(stream)) for stream in (self.process.stdout, self.process.stderr)]
         for ending in (None, signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 if ending is not None:
                     self.process.send_signal(ending)
-            if await _gone(self.process, PATIENCE):
+            if await _has_ended(self.process, EXIT_TIMEOUT):
                 break
         for drain in drains:
             drain.cancel()
@@ -206,7 +176,7 @@ class _Run:
             item = await self.inbox.next()
         except NictopError as error:
             self._reason = error.message
-            self.hopeless = isinstance(error, ProtocolMismatch)
+            self._fatal = isinstance(error, ProtocolMismatch)
             return None
         if isinstance(item, Line) and item.hello is not None:
             self._clock = Line(clock=Clock(time.monotonic(), offset=0.0, uncertainty=0.0))
@@ -219,8 +189,10 @@ class _Run:
         inbox = self.inbox
         try:
             while True:
-                limit = self._silence + 3 * self.interval if inbox.hearing.heard else FIRST_WORD
-                part = await within(min(limit, self._silence + 3 * self.interval), stream.read(READ))
+                timeout = self._silence_timeout + 3 * self.interval
+                if not inbox.hearing.heard:
+                    timeout = min(timeout, HELLO_TIMEOUT)
+                part = await within(timeout, stream.read(PIPE_READ_BYTES))
                 if not part:
                     break
                 inbox.put(part)
@@ -233,22 +205,23 @@ class _Run:
             self._reason = f"the probe cannot be heard: {error}"
         inbox.close()
 
-    async def _read_complaints(self) -> None:
+    async def _read_stderr(self) -> None:
         stream = self.process.stderr
         assert stream is not None
-        while part := await stream.read(READ):
-            self._complaint = (self._complaint + part)[-COMPLAINT:]
+        while part := await stream.read(PIPE_READ_BYTES):
+            self._stderr = (self._stderr + part)[-MAX_STDERR_BYTES:]
 
-    def epitaph(self) -> str:
-        """Why it ended, in a sentence, with the last line it wrote to stderr."""
+    def exit_error(self) -> HostUnreachable:
+        """Why it ended, with the last line that it wrote to stderr."""
         reason = self._reason
         code = self.process.returncode
         if not reason and code is not None and code < 0:
             reason = f"the probe was ended by {_signal_name(-code)}"
         elif not reason:
             reason = f"the probe ended with status {code}"
-        said = self._complaint.decode("utf-8", "replace").strip().splitlines()
-        return f"{reason}: {said[-1].strip()}" if said else reason
+        lines = self._stderr.decode("utf-8", "replace").strip().splitlines()
+        message = f"{reason}: {lines[-1].strip()}" if lines else reason
+        return PermanentError(message) if self._fatal else TransientError(message)
 
 
 def probe_command(python: str, *arguments: str) -> list[str]:
@@ -274,11 +247,11 @@ def library_directories() -> list[str]:
 
 
 async def _drain(stream: asyncio.StreamReader | None) -> None:
-    while stream is not None and await stream.read(READ):
+    while stream is not None and await stream.read(PIPE_READ_BYTES):
         pass
 
 
-async def _gone(process: Process, seconds: float) -> bool:
+async def _has_ended(process: Process, seconds: float) -> bool:
     try:
         await within(seconds, process.wait())
     except asyncio.TimeoutError:

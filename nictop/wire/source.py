@@ -1,4 +1,5 @@
-"""The one shape of whatever yields the lines of a host: live, remote and replayed ones are told apart by nobody."""
+"""`Source`: what yields the lines of a host. Whoever takes them does not know whether it is a live, remote or recorded
+one."""
 
 from __future__ import annotations
 
@@ -11,13 +12,13 @@ from nictop.probe.records import Line, Request
 
 @dataclass(frozen=True)
 class SourceState:
-    """How the connection to a host is, told between its lines whenever that changes."""
+    """State of the connection to a host; yielded between its lines whenever it changes."""
 
     state: Literal["connecting", "live", "lost", "failed"]
-    """connecting: nothing heard yet. live: its hello has come. lost: ended, and tried again in `retry_in` seconds.
-    failed: trying again cannot help; the source ends."""
+    """connecting: nothing was received yet. live: its hello was received. lost: ended; the next attempt is in
+    `retry_in` seconds. failed: another attempt cannot help; the source ends."""
     message: str = ""
-    """Why, in a sentence; "" when there is nothing to say."""
+    """The reason, in a sentence; "" if there is none."""
     retry_in: float | None = None
     """Seconds until the next attempt; only for lost."""
     overloaded: bool | None = None
@@ -33,13 +34,24 @@ class Source(Protocol):
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Processes on this machine that belong to the source, for the cost that the status line shows."""
+        """Processes on this machine that belong to the source; the status line shows what they cost."""
 
     def items(self) -> AsyncIterator[Line | SourceState]:
-        """What is heard, until the source is closed or has failed. To be iterated once."""
+        """What is received, until the source is closed or has failed. To be iterated once."""
 
     async def request(self, request: Request) -> None:
-        """Ask the probe for something; what is still wanted after a reconnect (interval, watch) is asked for again."""
+        """Send a request to the probe; its settings (`merge_settings`) are sent again after a reconnect."""
 
     async def close(self) -> None:
         """End the source and every process it has started; may be called more than once."""
+
+
+def merge_settings(settings: Request, request: Request) -> Request:
+    """The fields that stay in force until another request changes them: those of `request`, and those of `settings`
+    that it does not set. What is done once (inventory, ping, traffic, change) is left out."""
+    return Request(
+        interval=settings.interval if request.interval is None else request.interval,
+        watch=settings.watch if request.watch is None else request.watch,
+        machine=settings.machine if request.machine is None else request.machine,
+        recheck=settings.recheck if request.recheck is None else request.recheck,
+    )

@@ -16,7 +16,7 @@ from nictop.probe.records import MAX_LINE, Line, Pong
 from nictop.wire.codec import LineError, ProtocolMismatch
 from nictop.wire.errors import LONGEST, last_line, plain, sentence, unreachable
 from nictop.wire.line_reader import LineReader
-from nictop.wire.retry import retry_delay
+from nictop.wire.reconnecting import retry_delay
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.ping_clock import MOST_OUTSTANDING, WINDOW, PingClock
 

@@ -28,9 +28,9 @@ HOUR = 3600.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """No child is taken to hang, however little CPU it gets."""
-    monkeypatch.setattr(local, "FIRST_WORD", HOUR)
+    monkeypatch.setattr(local, "HELLO_TIMEOUT", HOUR)
     assert LocalSource.__init__.__kwdefaults__ is not None
-    monkeypatch.setitem(LocalSource.__init__.__kwdefaults__, "silence", HOUR)
+    monkeypatch.setitem(LocalSource.__init__.__kwdefaults__, "silence_timeout", HOUR)
 
 
 GREET = (
@@ -60,7 +60,7 @@ def gone(pid: int) -> bool:
 
 
 async def test_the_real_probe_from_start_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "PATIENCE", HOUR)  # the end of its stdin must be enough
+    monkeypatch.setattr(local, "EXIT_TIMEOUT", HOUR)  # the end of its stdin must be enough
     source = LocalSource(0.1)
     as_any_source: Source = source
     assert as_any_source.name == os.uname().nodename and not as_any_source.pids
@@ -137,7 +137,7 @@ async def test_a_hostile_child_is_said_in_a_sentence_and_tried_again(code: str, 
 
 @pytest.mark.parametrize("code", ["time.sleep(60)", "greet(); time.sleep(60)", "sys.stdout.close(); time.sleep(60)"])
 async def test_a_child_that_hangs_is_ended(code: str) -> None:
-    async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence=0.5)) as items:
+    async with following(LocalSource(0.1, command=program(code), retry=QUICK, silence_timeout=0.5)) as items:
         heard = await until(items, is_state("lost"))
         assert isinstance(heard[-1], SourceState) and heard[-1].message
 

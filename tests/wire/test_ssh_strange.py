@@ -231,7 +231,7 @@ async def test_thinking_about_a_question_takes_no_time(tmp_path: Path, monkeypat
         return "secret"
 
     async with serving(tmp_path, says(), Password) as there:
-        source = SshSource(there, ask=ask, patience=60.0)
+        source = SshSource(there, ask=ask, timeout=60.0)
         async with aclosing(source.items()) as items:
             heard = await until(items, has("hello"), HOUR)
             assert [item.state for item in heard if isinstance(item, SourceState)] == ["connecting", "live"]
@@ -262,7 +262,7 @@ async def test_a_port_that_says_nothing(tmp_path: Path) -> None:
         await reader.read(-1)
 
     async with listening(tmp_path, silent) as there:
-        assert "does not let us in within 0.5 s" in await given_up(SshSource(there, patience=0.5))
+        assert "does not let us in within 0.5 s" in await given_up(SshSource(there, timeout=0.5))
 
 
 @pytest.mark.parametrize(

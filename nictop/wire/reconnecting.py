@@ -1,0 +1,80 @@
+"""What the sources of live hosts have in common: one connection after another, with growing delays between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from nictop.errors import HostUnreachable, NictopError
+from nictop.probe.records import Line, Request
+from nictop.wire.budget import HostBudget
+from nictop.wire.errors import PermanentError, sentence
+from nictop.wire.source import SourceState, merge_settings
+from nictop.wire.timeout import within
+
+MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 30.0
+HEALTHY_SECONDS = 30.0
+"""After a connection of this length the next failure counts as the first."""
+
+
+class ReconnectingSource:
+    """Subclasses implement `_attempt`, `_send` and `close`. `retry`: see `retry_delay`."""
+
+    def __init__(self, name: str, interval: float, retry: tuple[float, float]) -> None:
+        self.name = name
+        self._settings = Request(interval=interval)
+        """What every new probe is requested to do."""
+        self._retry = retry
+        self._budget = HostBudget()
+        self._closed = asyncio.Event()
+
+    def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
+        """Items of one connection. Raises NictopError with the reason why it ended: PermanentError (or what is no
+        HostUnreachable) if another attempt cannot help."""
+        raise NotImplementedError
+
+    def _send(self, request: Request) -> None:
+        """Send a request to the probe, if there is one."""
+        raise NotImplementedError
+
+    async def items(self) -> AsyncGenerator[Line | SourceState, None]:
+        """See `Source.items`."""
+        failures = 0
+        with self._budget:
+            while not self._closed.is_set():
+                yield SourceState("connecting")
+                begin, received = time.monotonic(), False
+                error: NictopError | None = None
+                try:
+                    async with aclosing(self._attempt()) as items:
+                        async for item in items:
+                            received = received or isinstance(item, Line)
+                            yield item
+                except NictopError as failure:
+                    error = failure
+                if self._closed.is_set() or error is None:
+                    return
+                if isinstance(error, PermanentError) or not isinstance(error, HostUnreachable):
+                    yield SourceState("failed", sentence(error))
+                    return
+                failures = 1 if received and time.monotonic() - begin >= HEALTHY_SECONDS else failures + 1
+                delay = retry_delay(failures, *self._retry)
+                yield SourceState("lost", sentence(error), delay)
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await within(delay, self._closed.wait())
+
+    async def request(self, request: Request) -> None:
+        """See `Source.request`."""
+        self._settings = merge_settings(self._settings, request)
+        self._send(request)
+
+
+def retry_delay(failures: int, shortest: float = MIN_RETRY_SECONDS, longest: float = MAX_RETRY_SECONDS) -> float:
+    """Seconds to wait after so many failures in a row (1 is the first): exponential backoff with jitter, so that many
+    nictops on one host, and many hosts behind one broken switch, do not reconnect at the same time."""
+    ceiling: float = min(longest, shortest * 2.0 ** min(failures - 1, 30))
+    return ceiling * random.uniform(0.75, 1.0)
