@@ -1,5 +1,6 @@
-"""Hosts, as the user names them, and the state of each that is followed.
+"""Hosts: what the user names, and the state of each while it is watched.
 
-`specification`: command line and config.toml → `Host`. `connect`: `Host` → source. `observe`: one complete answer, then
-the end. `session`: a host that is followed for as long as a screen is open.
+`specification`: command line and config.toml → `Host`. `connect`: `Host` → `Source`. `session`: `Source` → snapshots,
+history and connection status of one host; everything that watches a host, live or recorded, uses a `HostSession`.
+`observe`: one complete answer of a session, which is closed then.
 """

@@ -1,6 +1,6 @@
-"""From a host, as the user names it, to the source of its lines: a child process here, or SSH there.
+"""`Host` → `Source`: a child process on this machine, or SSH.
 
-Reads nothing by itself. The SSH library is loaded by the source of a remote host when that connects, never before.
+Does no I/O by itself. The SSH library is imported when the source of a remote host connects, not before.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def connect(
     accept_new_host_keys: bool = False,
     ask: Ask | None = None,
 ) -> Source:
-    """The source of a host's lines; nothing is started before its items are taken.
+    """The source of a host; nothing is started before its items are iterated.
 
-    `sudo`: run the probe as root there (also where the host itself does not say so). `allow_changes`: the probe may
-    change the host when it is asked to (likewise). `accept_new_host_keys`: write keys
-    of hosts that nobody knows into known_hosts; one that has changed is refused all the same. `ask`: answers questions
-    (password, passphrase, unknown host key); without it, as in scripts, a host that asks fails with a sentence.
-    `eager`: rates at once. `parts`: what is known of the first inventory before it is complete (`Inventory.pending`).
+    `sudo`: run the probe as root, also if the configuration of the host does not say so. `allow_changes`: the probe may
+    change the host on request (likewise). `accept_new_host_keys`: write unknown host keys into known_hosts; a key that
+    has changed is refused all the same. `ask`: answers questions (password, passphrase, unknown host key); without it,
+    as in scripts, a connection that needs an answer fails. `eager`: rates at once, over the first fifth of a second.
+    `parts`: send the first inventory before it is complete (`Inventory.pending`).
     """
     host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
     if host.is_local:
@@ -49,7 +49,7 @@ def connect(
 
 
 def target(host: Host) -> SshTarget:
-    """Where SSH goes for a remote host."""
+    """The SSH settings of a remote host."""
     from nictop.wire.ssh.connection import SshTarget
 
     return SshTarget(

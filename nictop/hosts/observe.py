@@ -1,52 +1,48 @@
-"""The loop that all front ends share: the items of a source become snapshots.
+"""One complete answer of a host, for commands that print it and end; and the diagnosis of hosts in an event loop.
 
-Live, remote and replayed hosts differ only in their `Source`; from here on nobody knows which one it is.
+`observe` takes a `HostSession` and closes it. `diagnose_in_slices` is for callers that must stay responsive meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nictop.errors import HostUnreachable
-from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.hosts.session import HostSession
+from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
-from nictop.probe.records import Line, Request
 from nictop.rules import Diagnosis, HostFacts, diagnosis_steps
-from nictop.wire.source import Source, SourceState
 
-ONCE_PATIENCE = 50.0
+OBSERVE_TIMEOUT = 50.0
 """Seconds that `observe` waits beyond the intervals: more than the probe's own limit for an inventory."""
 
-HOSTS_PATIENCE = 90.0
-"""The same for `observe_all`: a connection and the start of a remote probe may take their time before that."""
+HOSTS_TIMEOUT = 90.0
+"""The same for `observe_all`: before that a connection is made and a remote probe is started."""
 
-MOST_AT_ONCE = 64
-"""Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and is not given
-much longer than that by its own sshd."""
+MAX_CONCURRENT_HOSTS = 64
+"""Hosts that are connected to at the same time: each costs this process some 20 ms of cryptography, and its own sshd
+does not give it much longer than that."""
 
-READINGS = 3
+MIN_READINGS = 3
 """Counter records after the inventory: one may have been on its way, then two to compare."""
 
-NEARLY = 0.95
-"""A probe that reads every second does so a little early at times: three such readings are three seconds."""
-
-MOST_WATCHED = 64
-"""As many links as a probe accepts to watch."""
+INTERVAL_TOLERANCE = 0.95
+"""A probe that reads every second reads a little early at times: three such readings count as three seconds."""
 
 DIAGNOSIS_SLICE = 0.01
-"""Seconds of CPU that the rules are asked before other tasks have their turn."""
+"""Seconds of CPU after which a diagnosis lets other tasks run."""
 
 DIAGNOSIS_HURRY = 0.1
-"""Seconds of CPU that a diagnosis may take without a pause: that of an honest host. From then on other tasks have twice
-as much time after each slice as that took."""
+"""Seconds of CPU that a diagnosis may take without a pause: that of a well-behaved host. From then on other tasks have
+twice as much time after each slice as that took."""
 
 
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
-    """What all rules say about hosts, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in
-    the main thread: elsewhere a rule that takes too long is not interrupted."""
+    """The result of all rules, and the seconds of CPU that it took; other tasks run meanwhile. To be awaited in the
+    main thread: elsewhere a rule that takes too long is not interrupted."""
     steps, seconds = diagnosis_steps(hosts), 0.0
     while True:
         begin = time.thread_time()
@@ -60,41 +56,24 @@ async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, flo
         await asyncio.sleep(2 * took if seconds > DIAGNOSIS_HURRY else 0)
 
 
-async def snapshots(source: Source) -> AsyncIterator[Snapshot]:
-    """Yield the state of the source's host after every item it sends; ends when the source does."""
-    async for _, snapshot in followed(source, Snapshot.empty(source.name)):
-        yield snapshot
-
-
-async def followed(source: Source, snapshot: Snapshot) -> AsyncIterator[tuple[Line | SourceState, Snapshot]]:
-    """Every item of the source, and the state of its host after it; `snapshot` is what was known before."""
-    async for item in source.items():
-        if isinstance(item, SourceState):
-            snapshot = with_state(snapshot, item.state, item.message)
-        else:
-            snapshot = advance(snapshot, item)
-        yield item, snapshot
-
-
 async def observe(
-    source: Source, *, interval: float = 1.0, seconds: float = 0.0, patience: float = ONCE_PATIENCE
+    session: HostSession, *, interval: float = 1.0, seconds: float = 0.0, timeout: float = OBSERVE_TIMEOUT
 ) -> tuple[Snapshot, RatesWindow]:
-    """Wait for the first complete picture of a host: the inventory, and rates of everything in it, over one `interval`
-    (seconds, that of the source); then go on until the window spans at least `seconds` of such rates. The source is
-    closed afterwards.
+    """Wait for the inventory of a host, and for rates of everything in it over one `interval` (seconds, that of the
+    source); then until the window spans at least `seconds` of such rates. The session must have been created with
+    `watch_devices`. It is closed afterwards.
 
-    Raises HostUnreachable when the source is lost or fails before that, or when that takes `patience` seconds more than
-    the intervals it needs.
+    Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout` seconds more than the
+    intervals it needs.
     """
-    limit = patience + (READINGS + 1) * interval + seconds
-    said: list[str] = []
+    limit = timeout + (MIN_READINGS + 1) * interval + seconds
     try:
-        return await asyncio.wait_for(_observed(source, seconds, said), limit)
+        return await asyncio.wait_for(_complete(session, seconds), limit)
     except asyncio.TimeoutError:
-        why = f": {said[-1]}" if said and said[-1] else ""
-        raise HostUnreachable(f"{source.name}: no complete answer within {limit:g} s{why}") from None
+        why = f": {session.snapshot.message}" if session.snapshot.message else ""
+        raise HostUnreachable(f"{session.name}: no complete answer within {limit:g} s{why}") from None
     finally:
-        await source.close()
+        await session.close()
 
 
 @dataclass(frozen=True)
@@ -102,7 +81,7 @@ class Unreachable:
     """A host that gave no complete answer."""
 
     host: str
-    """Name of its source."""
+    """Its name."""
     sentence: str
     """Why, and what to do next."""
 
@@ -111,52 +90,43 @@ Answer = tuple[Snapshot, RatesWindow] | Unreachable
 
 
 async def observe_all(
-    sources: Sequence[Source], *, interval: float = 1.0, seconds: float = 0.0, patience: float = HOSTS_PATIENCE
+    sessions: Sequence[HostSession], *, interval: float = 1.0, seconds: float = 0.0, timeout: float = HOSTS_TIMEOUT
 ) -> tuple[Answer, ...]:
-    """What `observe` says of each source, in their order; they are observed side by side, and one that fails takes
-    nothing from the others."""
-    room = asyncio.Semaphore(MOST_AT_ONCE)
+    """The result of `observe` for each session, in their order; they run at the same time, and one that fails does not
+    end the others."""
+    slots = asyncio.Semaphore(MAX_CONCURRENT_HOSTS)
 
-    async def answer(source: Source) -> Answer:
-        async with room:
+    async def answer(session: HostSession) -> Answer:
+        async with slots:
             try:
-                return await observe(source, interval=interval, seconds=seconds, patience=patience)
+                return await observe(session, interval=interval, seconds=seconds, timeout=timeout)
             except HostUnreachable as error:
-                return Unreachable(source.name, error.message.removeprefix(f"{source.name}: "))
+                return Unreachable(session.name, error.message.removeprefix(f"{session.name}: "))
 
-    return tuple(await asyncio.gather(*map(answer, sources)))
+    return tuple(await asyncio.gather(*map(answer, sessions)))
 
 
-async def _observed(source: Source, seconds: float, said: list[str]) -> tuple[Snapshot, RatesWindow]:
-    """The probe knows what to count only after the inventory: rates of all of it need two readings after that. What is
-    the matter meanwhile is in `said`."""
-    newest, readings = None, -1
-    window = RatesWindow()
-    async for snapshot in snapshots(source):
-        said[:] = [snapshot.message]
-        if snapshot.state in ("lost", "failed"):
-            raise HostUnreachable(f"{source.name}: {snapshot.message}")
+async def _complete(session: HostSession, seconds: float) -> tuple[Snapshot, RatesWindow]:
+    """The probe counts queues and drivers only after the inventory: rates of all of it need two readings after that."""
+    newest, readings, window = None, -1, session.window
+    async for snapshot in session.follow():
+        if session.is_unreachable:
+            raise HostUnreachable(f"{session.name}: {snapshot.message}")
         if snapshot.inventory is None:
             continue
         if readings < 0:
-            await source.request(Request(watch=_devices(snapshot)))
             newest, readings = snapshot.counters, 0
         elif snapshot.counters is not newest:
             newest, readings = snapshot.counters, readings + 1
-            if snapshot.rates is not None and readings > 1 and (_counts_drivers(snapshot) or readings >= READINGS):
-                window.take(snapshot)
-        if window.parts and window.seconds >= seconds * NEARLY and not snapshot.inventory.pending:
+        if readings < 2 or not (_has_driver_counters(snapshot) or readings >= MIN_READINGS):
+            window.clear()
+        if window.parts and window.seconds >= seconds * INTERVAL_TOLERANCE and not snapshot.inventory.pending:
             return snapshot, window
-    raise HostUnreachable(f"{source.name}: ended before it had told everything")
+    raise HostUnreachable(f"{session.name}: ended before it had told everything")
 
 
-def _devices(snapshot: Snapshot) -> tuple[int, ...]:
-    """The links whose queue and driver counters are worth asking for, as many as a probe watches."""
-    return tuple(link.ifindex for link in snapshot.links.values() if link.device is not None)[:MOST_WATCHED]
-
-
-def _counts_drivers(snapshot: Snapshot) -> bool:
-    """Both records that the rates compare were taken after the probe had heard what to watch."""
+def _has_driver_counters(snapshot: Snapshot) -> bool:
+    """Both records that the rates compare were read after the probe knew which links to watch."""
     return all(
         record is not None and (record.driver or record.queues) for record in (snapshot.before, snapshot.counters)
     )

@@ -1,195 +1,315 @@
-"""One host as the screens follow it: its source, the newest picture, the past, and how the connection is.
+"""One host while it is watched: the newest snapshot, history, rates of the last minute, and connection status.
 
-Reads the boot id of this machine (`read_here`), nothing else. `HostSession.follow` yields a snapshot after every line
-of the source and keeps history, window and the state of the connection up to date; another source (`take_over`)
-continues all of it, with a gap where nothing was heard.
+`HostSession.process` is the only place where an item of a source becomes the next snapshot. Live, recorded and scraped
+hosts differ in the `Source` and the clock that the constructor is given; the items of a recording may also be given to
+`process` one by one. `read_local_clock` reads the boot id of this machine; nothing else here does I/O of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import lru_cache
 from time import monotonic
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from nictop.hosts.observe import followed
 from nictop.hosts.specification import Host
 from nictop.model.history import History
-from nictop.model.snapshot import Snapshot, with_state
+from nictop.model.snapshot import Snapshot, advance, watchable_links, with_state
 from nictop.model.text import units
 from nictop.model.time_axis import LocalClock
 from nictop.model.window import RatesWindow
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Line, Request
-from nictop.traffic.run.host import RunHost
 from nictop.wire.budget import OVERLOADED
-from nictop.wire.source import Source, SourceState
+from nictop.wire.source import Source, SourceState, merge_settings
+from nictop.wire.timeout import within
+
+if TYPE_CHECKING:
+    from nictop.rules import HostFacts
 
 HISTORY_LENGTH = 600
 """Samples per series: ten minutes at 1 Hz, more than the widest chart has columns."""
 
-SILENCE = 3.0
-"""Seconds on top of two intervals after which a host that is said to be live has fallen silent."""
+SILENT_AFTER_SECONDS = 3.0
+"""A live host is silent when it has sent nothing for two intervals and these seconds."""
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
-"""As in `Snapshot.state`; silent: said to be live, but nothing is heard of it; overloaded: live, but it sends more than
-is processed (`wire.budget`)."""
+"""`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded: it sends more than is
+processed (`wire.budget`)."""
+
+Item = Line | SourceState
+ItemCallback = Callable[[Item, Snapshot], object]
+"""Called with an item of the source and the snapshot after it."""
 
 
 class HostSession:
-    """A watched host. Times are those of `clock`, which says when the newest item of the source was heard: seconds of
-    this machine's CLOCK_MONOTONIC, unless the source is that of a recording."""
+    """A watched host.
 
-    def __init__(self, host: Host, source: Source, clock: Callable[[], float] = monotonic) -> None:
-        self.host, self.source, self._clock = host, source, clock
-        self.name = source.name
-        self.snapshot = Snapshot.empty(source.name)
+    `source`: where its items come from; None: not connected yet, or `process` is given the items. `clock`: the time at
+    which an item is received, in seconds: CLOCK_MONOTONIC of this machine, or for a recording that of the machine that
+    recorded. `interval`: seconds between two counter records that the source was created with. `history`, `window`:
+    store the rates that charts (`HISTORY_LENGTH` samples) and rules (`RatesWindow`) use. `watch_devices`: request queue
+    and driver counters of `watchable_links` after every inventory that has other ones.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        source: Source | None = None,
+        *,
+        clock: Callable[[], float] = monotonic,
+        interval: float = 1.0,
+        history: bool = False,
+        window: bool = True,
+        watch_devices: bool = False,
+    ) -> None:
+        self.host, self.name = host, host.label if source is None else source.name
+        self.snapshot = Snapshot.empty(self.name)
         self.history, self.window = History(HISTORY_LENGTH), RatesWindow()
-        self.heard: float | None = None
-        """When its last line came; None: none came yet."""
+        """Empty if they are not stored."""
+        self.received_at: float | None = None
+        """When its newest line was received; None: none was."""
         self.retry_at: float | None = None
-        """When the next attempt to reach it begins; None: it is not waited for."""
-        self.trouble = ""
-        """Why it is not live, and what to do next; kept while it is tried again, until it is live."""
-        self.listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
-        """Changes hear everything, too, with the picture after it."""
+        """When the next attempt to connect begins; None: no attempt is scheduled."""
+        self.reason = ""
+        """Why it is not live, and what to do next; stays during the next attempts, until it is live."""
         self.overloaded = False
         """It sends more than is processed."""
         self.rechecked = False
-        """Its probe was asked to look again every few seconds, because something was found."""
-        self._parts: tuple[RunHost, ...] = ()
-        """Runs that it takes part in hear everything, too."""
-        self._usual = Request(watch=())
-
-    def take_over(self, source: Source) -> None:
-        """Go on with another source of the same host. Runs that the old one took part in have lost it."""
-        self._hear(SourceState("lost", "connected anew"), with_state(self.snapshot, "lost", "connected anew"))
-        self.source, self.retry_at, self.rechecked, self.overloaded = source, None, False, False
-
-    # ---------------------------------------------------------------------------------------------------- runs
-
-    def take_part(self, interval: float) -> RunHost:
-        """It is an end or an observer of a run from now on; `interval`: seconds between two readings otherwise."""
-        self._usual = replace(self._usual, interval=self._usual.interval or interval)
-        part = RunHost(self.source, self.snapshot, self._usual)
-        self._parts += (part,)
-        return part
-
-    def leave(self, part: RunHost) -> None:
-        """The run is over."""
-        self._parts = tuple(one for one in self._parts if one is not part)
+        """Its probe was requested to read again every few seconds, because there are findings."""
+        self.in_run = False
+        """A traffic run measures it: nothing is requested from it that costs CPU time."""
+        self.settings = Request(interval=interval, watch=())
+        """What was requested of its probe, except for the time of a run."""
+        self._source, self._clock = source, clock
+        self._stores_history, self._stores_window, self._watches_devices = history, window, watch_devices
+        self._watched_devices: tuple[int, ...] = ()
+        self._subscribers: list[ItemCallback] = []
 
     @property
-    def in_run(self) -> bool:
-        """A run of traffic measures it now: nothing is asked of it that costs processor time."""
-        return any(part.attended for part in self._parts)
+    def source(self) -> Source:
+        assert self._source is not None, "the session has no source"
+        return self._source
 
-    def _hear(self, item: Line | SourceState, snapshot: Snapshot) -> None:
-        for part in self._parts:
-            part.hear(item, snapshot=snapshot)
-        for listener in tuple(self.listeners):
-            listener(item, snapshot)
+    @property
+    def facts(self) -> HostFacts:
+        """The host as the rules see it."""
+        from nictop.rules import HostFacts
 
-    async def request(self, request: Request) -> None:
-        """Send a request to its probe. Interval and watched links wait for the end of a run that needs others."""
-        self._usual = replace(
-            self._usual,
-            interval=self._usual.interval if request.interval is None else request.interval,
-            watch=self._usual.watch if request.watch is None else request.watch,
-        )
-        attended = [part for part in self._parts if part.attended]
-        for part in attended:
-            await part.settle(self._usual)
-        rest = replace(request, interval=None, watch=None) if attended else request
-        if rest != Request():
-            await self.source.request(rest)
+        return HostFacts(self.snapshot, self.window.parts)
 
-    # --------------------------------------------------------------------------------------------------- picture
+    # --------------------------------------------------------------------------------------------------- connection
 
-    def fail(self, sentence: str) -> Snapshot:
-        """It is followed no longer, for this reason."""
-        self.trouble, self.retry_at = sentence, None
-        self.snapshot = with_state(self.snapshot, "failed", sentence)
-        self._hear(SourceState("failed", sentence), self.snapshot)
+    def replace_source(self, source: Source) -> None:
+        """Continue with another source of the same host. To subscribers the connection is lost: what they waited for
+        does not come any more."""
+        if self._source is not None:
+            lost = SourceState("lost", "connected anew")
+            self._publish(lost, with_state(self.snapshot, lost.state, lost.message))
+        self._source, self.retry_at, self.rechecked, self.overloaded = source, None, False, False
+        self._watched_devices = ()
+
+    def fail(self, reason: str) -> Snapshot:
+        """It is watched no longer, for this reason."""
+        self.reason, self.retry_at = reason, None
+        self.snapshot = with_state(self.snapshot, "failed", reason)
+        self._publish(SourceState("failed", reason), self.snapshot)
         return self.snapshot
 
-    async def follow(self) -> AsyncGenerator[Snapshot, None]:
-        """The newest picture after every item of the source, until that ends."""
-        async for item, snapshot in followed(self.source, self.snapshot):
-            self.snapshot = snapshot
-            if isinstance(item, SourceState):
-                self.retry_at = None if item.retry_in is None else self._clock() + item.retry_in
-                self.trouble = item.message or self.trouble
-                if item.overloaded is not None:
-                    self.overloaded = item.overloaded
-            else:
-                self.heard, self.retry_at = self._clock(), None
-            if snapshot.state == "live":
-                self.trouble = ""
-            else:
-                self.overloaded = False
-            self._hear(item, snapshot)
+    async def close(self) -> None:
+        """Close the source, if there is one."""
+        if self._source is not None:
+            await self._source.close()
+
+    # ----------------------------------------------------------------------------------------------------- requests
+
+    async def request(self, request: Request) -> None:
+        """Send a request to the probe. Interval and watched links are sent at the end of a run that uses others."""
+        self.settings = merge_settings(self.settings, request)
+        if self.in_run:
+            request = replace(request, interval=None, watch=None)
+        if request != Request():
+            await self.source.request(request)
+
+    async def join_run(self, interval: float, ifindex: int | None) -> None:
+        """Read at least this often (seconds) and count the queues of this NIC too, until `leave_run`."""
+        watch = self.settings.watch or ()
+        if ifindex is not None:
+            watch = tuple(dict.fromkeys((ifindex, *watch)))[:MAX_WATCHED_LINKS]
+        self.in_run = True
+        interval = min(interval, self.settings.interval or interval)
+        await self.source.request(Request(interval=interval, watch=watch))
+
+    async def leave_run(self) -> None:
+        """Read with the settings outside a run again."""
+        self.in_run = False
+        await self.source.request(Request(interval=self.settings.interval, watch=self.settings.watch))
+
+    # -------------------------------------------------------------------------------------------------------- items
+
+    def subscribe(self, callback: ItemCallback) -> Callable[[], None]:
+        """Call `callback` after every item from now on; the returned function ends that."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def _publish(self, item: Item, snapshot: Snapshot) -> None:
+        for callback in tuple(self._subscribers):
+            callback(item, snapshot)
+
+    async def until(self, condition: Callable[[], object], timeout: float) -> bool:
+        """Wait until an item makes `condition` true; False: it did not within `timeout` seconds."""
+        end = monotonic() + timeout
+        changed = asyncio.Event()
+        unsubscribe = self.subscribe(lambda *_: changed.set())
+        try:
+            while not condition():
+                changed.clear()
+                try:
+                    await within(end - monotonic(), changed.wait())
+                except asyncio.TimeoutError:
+                    return bool(condition())
+            return True
+        finally:
+            unsubscribe()
+
+    def process(self, item: Item, now: float | None = None) -> Snapshot:
+        """Update everything with one item; the snapshot after it. `now`: when it was received; None: read the clock."""
+        if now is None:
+            now = self._clock()
+        if isinstance(item, SourceState):
+            snapshot = with_state(self.snapshot, item.state, item.message)
+            self.retry_at = None if item.retry_in is None else now + item.retry_in
+            self.reason = item.message or self.reason
+            if item.overloaded is not None:
+                self.overloaded = item.overloaded
+        else:
+            snapshot = advance(self.snapshot, item)
+            self.received_at, self.retry_at = now, None
+        if snapshot.state == "live":
+            self.reason = ""
+        else:
+            self.overloaded = False
+        self.snapshot = snapshot
+        if self._stores_history:
             self.history.record(snapshot)
+        if self._stores_window:
             self.window.take(snapshot)
+        self._publish(item, snapshot)
+        return snapshot
+
+    async def follow(self) -> AsyncGenerator[Snapshot, None]:
+        """Process the items of the source until it ends; yields the snapshot after each."""
+        async for item in self.source.items():
+            snapshot = self.process(item)
+            if self._watches_devices and isinstance(item, Line) and item.inventory is not None:
+                devices = watchable_links(snapshot.links.values())
+                if devices != self._watched_devices:
+                    self._watched_devices = devices
+                    await self.request(Request(watch=devices))
             yield snapshot
 
-    def age(self, now: float) -> float | None:
-        """Seconds since its last line; None: nothing was heard of it."""
-        return None if self.heard is None else max(0.0, now - self.heard)
+    async def run(self) -> None:
+        """Process the items of the source until it ends. The session has failed after an error of nictop itself."""
+        try:
+            async for _ in self.follow():
+                pass
+        except Exception as error:  # other hosts go on
+            self.fail(internal_error_text(error))
 
-    def standing(self, now: float, interval: float) -> ConnectionStatus:
-        """How it is at this moment, when it should say something every `interval` seconds."""
-        state, age = self.snapshot.state, self.age(now)
-        if state == "live" and age is not None and age > SILENCE + 2 * interval:
+    # ------------------------------------------------------------------------------------------------------- status
+
+    @property
+    def is_unreachable(self) -> bool:
+        """The connection is lost, or will never be there."""
+        return self.snapshot.state in ("lost", "failed")
+
+    @property
+    def has_readings(self) -> bool:
+        """Inventory and counters were received."""
+        return self.snapshot.inventory is not None and self.snapshot.counters is not None
+
+    def age(self, now: float) -> float | None:
+        """Seconds since its newest line; None: none was received."""
+        return None if self.received_at is None else max(0.0, now - self.received_at)
+
+    def status(self, now: float, interval: float) -> ConnectionStatus:
+        """How the connection is, if the host sends something every `interval` seconds."""
+        state = self.snapshot.state
+        if state == "live" and is_silent(self.age(now), interval):
             return "silent"
         return "overloaded" if state == "live" and self.overloaded else state
 
-    def standing_words(self, now: float, interval: float) -> str:
+    def status_text(self, now: float, interval: float) -> str:
         """``live``, ``overloaded``, ``connecting``, ``silent for 8 s``, ``reconnecting in 4 s``, ``reconnecting``,
         ``failed``."""
-        standing, age = self.standing(now, interval), self.age(now)
-        if standing == "silent":
+        status, age = self.status(now, interval), self.age(now)
+        if status == "silent":
             return f"silent for {whole_seconds(age or 0.0)}"
-        if standing == "lost" and self.retry_at is not None:
+        if status == "lost" and self.retry_at is not None:
             return f"reconnecting in {whole_seconds(max(0.0, self.retry_at - now))}"
-        if standing == "lost" or (standing == "connecting" and age is not None):
+        if status == "lost" or (status == "connecting" and age is not None):
             return "reconnecting"
-        return standing
+        return status
 
-    def age_words(self, now: float, interval: float) -> str:
-        """``values are 12 s old``; "" while they are new, or when there are none."""
+    def age_text(self, now: float, interval: float) -> str:
+        """``values are 12 s old``; "" while they are new, or if there are none."""
         age = self.age(now)
-        if age is None or self.standing(now, interval) in ("live", "overloaded"):
+        if age is None or self.status(now, interval) in ("live", "overloaded"):
             return ""
         return f"values are {whole_seconds(age)} old"
 
     def notice(self, now: float, interval: float) -> str:
-        """What stands above the picture: why the host is not live, what happens next, and how old the values are; of a
-        live one, the newest trouble of its probe. "" when there is nothing to say."""
-        standing, age = self.standing(now, interval), self.age_words(now, interval)
-        if standing == "live":
+        """The line above the values of a host: why it is not live, what happens next, and how old the values are; for a
+        live one the newest error of its probe. "" if there is none of these."""
+        status, age = self.status(now, interval), self.age_text(now, interval)
+        if status == "live":
             return self.snapshot.message
-        if standing == "overloaded":
+        if status == "overloaded":
             return OVERLOADED
-        said = [self.trouble or self.snapshot.message]
-        if said[0] or age:
-            said += [self.standing_words(now, interval), age]
-        return " · ".join(part for part in said if part)
+        parts = [self.reason or self.snapshot.message]
+        if parts[0] or age:
+            parts += [self.status_text(now, interval), age]
+        return " · ".join(part for part in parts if part)
+
+
+@asynccontextmanager
+async def running(*sessions: HostSession) -> AsyncGenerator[None, None]:
+    """Process the items of these sessions inside the block; their sources are closed at its end."""
+    tasks = [asyncio.ensure_future(session.run()) for session in sessions]
+    try:
+        yield
+    finally:
+        await asyncio.gather(*(session.close() for session in sessions), return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def internal_error_text(error: Exception) -> str:
+    return f"nictop itself failed here: {type(error).__name__}: {error}"
+
+
+def is_silent(age: float | None, interval: float) -> bool:
+    """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the newest, None: none."""
+    return age is not None and age > SILENT_AFTER_SECONDS + 2 * interval
 
 
 def whole_seconds(seconds: float) -> str:
-    """A duration that does not flicker: no fraction below a minute."""
+    """A duration without fractions below a minute."""
     return f"{seconds:.0f} s" if seconds < 59.5 else units.duration(round(seconds))
 
 
-def read_here(monotonic_now: float, wall_now: float) -> LocalClock:
-    """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), for comparing others with them."""
+def read_local_clock(monotonic_now: float, wall_now: float) -> LocalClock:
+    """This machine's clocks (seconds, CLOCK_MONOTONIC and since the epoch), to compare those of hosts with."""
     return LocalClock(monotonic_now, wall_now, _read_boot_id())
 
 
 @lru_cache(maxsize=1)  # it is that of the running kernel
 def _read_boot_id(path: str = "/proc/sys/kernel/random/boot_id") -> str:
-    """ "" when it cannot be read: then no host is known to share this machine's clock."""
+    """ "" if it cannot be read: then no host is known to share this machine's clock."""
     try:
         with open(path, encoding="ascii") as file:
             return file.read().strip()

@@ -1,22 +1,22 @@
-"""Which hosts are watched: words of the command line, and the names and groups of the configuration file.
+"""Which hosts are watched: words of the command line, names and groups of the configuration file.
 
 A word is ``[label=][user@]host[:port]``, ``local``, or the name of a host or group in
 ``~/.config/nictop/config.toml``:
 
-    [defaults]                   # for every host that does not say otherwise
+    [defaults]                   # for every host without a value of its own
     user = "root"
     sudo = false
 
     [hosts.pve]                  # a name of its own
     address = "root@pve.example:2222"
     sudo = true
-    allow_changes = true         # nictop may change it when told to; otherwise it only reads
+    allow_changes = true         # nictop may change it on request; otherwise it only reads
 
     [groups]
     lab = ["vm1", "vm2", "pve", "local"]
 
-What is said nowhere comes from ``~/.ssh/config``, as for ssh itself. Addresses with colons stand in brackets when a
-port follows: ``[2001:db8::1]:2222``.
+Settings that are given nowhere come from ``~/.ssh/config``, as for ssh itself. Addresses with colons are written in
+brackets before a port: ``[2001:db8::1]:2222``.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ from nictop.errors import NictopError
 
 LOCAL = "local"
 """The word for the machine that nictop runs on."""
+RECORDED = "as recorded"
+"""Address of a host in a recording."""
 
 LABEL = re.compile(r"(?!-)[^\s=@\[\]]+")
 USER = re.compile(r"[^\s@=:\[\]]+")
 BARE_HOST = re.compile(r"[^\s@=\[\]/]+")
-MOST_HOSTS = 512
-"""More than that on one command line is a mistake in a group."""
-MOST_NESTED_GROUPS = 32
+MAX_HOSTS = 512
+"""On one command line: more are a mistake in a group."""
+MAX_GROUP_DEPTH = 32
 """Groups within each other."""
-MOST_BYTES = 1024 * 1024
-"""Of the configuration file."""
+MAX_CONFIGURATION_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Host:
-    """One host to watch. What is None or empty is left to ~/.ssh/config and to what ssh would take."""
+    """One host to watch. Fields that are None or empty have the value of ~/.ssh/config, or the default of ssh."""
 
     label: str
     """Its name on the screen; unique among the watched ones."""
@@ -74,7 +75,7 @@ class HostDefaults:
 
 @dataclass(frozen=True)
 class NamedHost:
-    """``[hosts.NAME]`` of the configuration; what is None comes from the defaults."""
+    """``[hosts.NAME]`` of the configuration; fields that are None have the value of ``[defaults]``."""
 
     address: str | None = None
     """``[user@]host[:port]``; None: the name itself."""
@@ -83,12 +84,12 @@ class NamedHost:
     identity_files: tuple[str, ...] | None = None
     sudo: bool | None = None
     allow_changes: bool = False
-    """Never from the defaults: which hosts may be changed is said by name."""
+    """Has no default in the configuration: hosts that may be changed are named one by one."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """The configuration file as a value."""
+    """Content of the configuration file."""
 
     defaults: HostDefaults = field(default_factory=HostDefaults)
     hosts: dict[str, NamedHost] = field(default_factory=dict)
@@ -102,22 +103,22 @@ def configuration_path(environment: Mapping[str, str]) -> str:
 
 
 def read_configuration(path: str) -> Configuration:
-    """The file at `path`; an empty configuration when there is none. Raises NictopError for one that cannot be read or
-    means nothing: a host that is misspelt in it must not be looked for in the network."""
+    """The file at `path`; an empty configuration if there is none. Raises NictopError if it cannot be read or is not
+    valid: without it the names of its hosts would be looked up in the network."""
     try:
         with open(path, "rb") as file:
-            text = file.read(MOST_BYTES + 1)
+            text = file.read(MAX_CONFIGURATION_BYTES + 1)
     except FileNotFoundError:
         return Configuration()
     except OSError as error:
         raise NictopError(f"{path}: {error.strerror}") from None
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_CONFIGURATION_BYTES:
         raise NictopError(f"{path}: more than 1 MiB", "see the section Hosts of the README")
     return parse_configuration(text, path)
 
 
 def parse_configuration(text: bytes, path: str) -> Configuration:
-    """The configuration in TOML `text`; `path` names it in errors. Raises NictopError."""
+    """The configuration in TOML `text`; `path` is for errors. Raises NictopError."""
     import msgspec.toml
 
     try:
@@ -144,9 +145,9 @@ def _unknown_keys(table: dict[str, Any]) -> Iterable[str]:
 
 
 def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...]:
-    """The hosts that some words mean, in their order; no words: this machine. The same host twice is watched once.
+    """The hosts that words mean, in their order and each once; no words: this machine.
 
-    Raises NictopError (exit code 2) for a word that cannot be a host, and for two hosts that would share a label.
+    Raises NictopError (exit code 2) for a word that is not valid, and for two hosts with the same label.
     """
     found: dict[str, Host] = {}
     expanded: set[str] = set()
@@ -157,15 +158,15 @@ def hosts(words: Iterable[str], configuration: Configuration) -> tuple[Host, ...
                 raise NictopError(
                     f"two hosts would be called {host.label}", f"give one of them a label: other={host.address}"
                 )
-    if len(found) > MOST_HOSTS:
-        raise NictopError(f"{len(found)} hosts are more than {MOST_HOSTS}")
+    if len(found) > MAX_HOSTS:
+        raise NictopError(f"{len(found)} hosts are more than {MAX_HOSTS}")
     return tuple(found.values()) or (Host(LOCAL, LOCAL),)
 
 
 def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]) -> tuple[Host, ...]:
-    """The hosts that a line of words means, besides those that are watched already; reads the configuration anew.
+    """The hosts that a line of words means, to be watched besides the known ones; reads the configuration again.
 
-    Raises NictopError for a word that cannot be a host, and for a host or label that is among the known ones.
+    Raises NictopError for a word that is not valid, and for a host or label that is among the known ones.
     """
     present = tuple(known)
     wanted = hosts(words.split(), read_configuration(configuration_path(environment)))
@@ -181,12 +182,12 @@ def more_hosts(words: str, known: Iterable[Host], environment: Mapping[str, str]
 
 
 def _meant(word: str, configuration: Configuration, groups: tuple[str, ...], expanded: set[str]) -> Iterable[Host]:
-    """The hosts of a word within these groups; of a group that is among the `expanded` ones, none again."""
+    """The hosts of a word that was found in these nested groups; none of a group in `expanded`: it was done before."""
     if word in configuration.groups:
         if word in groups:
             raise NictopError(f"the group {word} contains itself: {' → '.join((*groups, word))}")
-        if len(groups) == MOST_NESTED_GROUPS:
-            raise NictopError(f"more than {MOST_NESTED_GROUPS} groups within each other: {' → '.join(groups[:3])} → …")
+        if len(groups) == MAX_GROUP_DEPTH:
+            raise NictopError(f"more than {MAX_GROUP_DEPTH} groups within each other: {' → '.join(groups[:3])} → …")
         if word not in expanded:
             for member in configuration.groups[word]:
                 yield from _meant(member, configuration, (*groups, word), expanded)

@@ -21,7 +21,7 @@ from nictop.metrics.exposition import compressed, content_type, text, wants_gzip
 from nictop.metrics.scraped_host import Connect, Say, ScrapedHost
 from nictop.metrics.series import Sample, sample
 from nictop.metrics.server import ListenAddress, MetricsServer, Response
-from nictop.rules import Diagnosis, HostFacts
+from nictop.rules import Diagnosis
 
 DIAGNOSE_EVERY = 5.0
 """Seconds from one diagnosis to the next."""
@@ -55,12 +55,12 @@ class MetricsService:
 
     async def run(self) -> None:
         """Until cancelled."""
-        tasks = [asyncio.ensure_future(host.follow(number * START_SPACING)) for number, host in enumerate(self.hosts)]
+        tasks = [asyncio.ensure_future(host.run(number * START_SPACING)) for number, host in enumerate(self.hosts)]
         tasks.append(asyncio.ensure_future(self._diagnose_for_ever()))
         try:
             await asyncio.gather(*tasks)
         finally:
-            await asyncio.gather(*(host.close() for host in self.hosts), return_exceptions=True)
+            await asyncio.gather(*(host.session.close() for host in self.hosts), return_exceptions=True)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -75,12 +75,11 @@ class MetricsService:
     async def _diagnose(self) -> float:
         """Ask all rules about the hosts that are up, beside the answers; the seconds that it took."""
         now = time.monotonic()
-        known = [one for one in self.hosts if one.is_up(now) and one.snapshot.inventory is not None]
+        known = [one for one in self.hosts if one.is_up(now) and one.session.snapshot.inventory is not None]
         if not known:
             self._diagnosis, self._diagnosed = None, ()
             return 0.0
-        watched = [HostFacts(one.snapshot, one.window.parts) for one in known]
-        self._diagnosis, seconds = await diagnose_in_slices(watched)
+        self._diagnosis, seconds = await diagnose_in_slices(one.session.facts for one in known)
         self._diagnosed = tuple(one.name for one in known)
         self._diagnoses += 1
         self._diagnosis_seconds += seconds

@@ -6,6 +6,7 @@ are immutable and share all that did not change.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -13,6 +14,7 @@ from typing import Literal, TypeVar
 from nictop.limits import MOST_LINKS
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.rates.links import Rates, rates, vf_rates
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, LinkChange, PciFunction, Trouble
 
 T = TypeVar("T")
@@ -70,6 +72,12 @@ class Snapshot:
     def empty(cls, host: str) -> Snapshot:
         """A host from which nothing has been heard."""
         return cls(host=host, state="connecting", message="")
+
+
+def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
+    """ifindexes of links with a device, which may have queue and driver counters: as many as a probe accepts to watch,
+    the lowest ones."""
+    return tuple(sorted(link.ifindex for link in links if link.device is not None))[:MAX_WATCHED_LINKS]
 
 
 def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:

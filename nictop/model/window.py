@@ -69,6 +69,11 @@ class RatesWindow:
         if part is not None:
             self._add(part if part is snapshot.rates else replace(part, vfs=snapshot.rates.vfs))
 
+    def clear(self) -> None:
+        """Remove every part; the counters that were taken last are not taken again."""
+        self._parts.clear()
+        self._values, self._seconds, self._base = 0, 0.0, None
+
     def _add(self, part: Rates) -> None:
         values = _values(part)
         self._parts.append((part, values))
@@ -85,8 +90,7 @@ class RatesWindow:
             return
         meaning = _meaning(snapshot.inventory) if snapshot.inventory is not None else {}
         if boot != self._boot or any(meaning.get(key, known) != known for key, known in self._meaning.items()):
-            self._parts.clear()
-            self._values, self._seconds, self._base = 0, 0.0, None
+            self.clear()
         self._boot, self._inventory, self._meaning = boot, snapshot.inventory, meaning
 
 

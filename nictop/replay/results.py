@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nictop.model.text.terminal import clean
-from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.replay.position import wall_words
 from nictop.replay.run import RecordedRun
@@ -33,12 +32,11 @@ class RecordedResults:
 async def recorded_results(recording: Recording, until: float) -> RecordedResults:
     """Of the last `MOST` runs that had begun by a moment, seconds as in the recording. Lets others have their turn. A
     run that cannot be told is a sentence."""
-    playback = Playback(recording)
     runs: list[StoredRun] = []
     begun = [marks for marks in run_marks(recording) if marks.begin <= until]
     untold = [f"only the last {MOST} of {len(begun)} runs in the recording are told"] if len(begun) > MOST else []
     for marks in begun[-MOST:]:
-        run = RecordedRun(playback, marks)
+        run = RecordedRun(recording, marks)
         await run.advance(until)
         picture = run.picture()
         if picture is not None and picture.result is not None:

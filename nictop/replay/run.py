@@ -1,20 +1,21 @@
-"""A traffic run that is in a recording, drawn and judged as when it went on: by the same code, from the same lines.
+"""A traffic run in a recording, shown and judged by the same code and from the same lines as while it went on.
 
-`RecordedRun.advance` reads what all hosts had said by a moment; `picture` is what the screen of a run showed then, and
-after its end the result. A run of which the recording has no beginning cannot be told: which words were asked of the
-generators is not known.
+`RecordedRun.advance` reads the items of all hosts up to a time; `picture` is the view of the run at that time, after
+its end with the result. A run whose start is not in the recording cannot be shown: the arguments of its generators are
+not known.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from heapq import merge
 
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import RECORDED, Host
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest
-from nictop.recording.playback import Playback
-from nictop.recording.reader import RecordedItem as HeardItem
-from nictop.recording.reader import Recording
+from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import RunMarks
 from nictop.replay.run_plan import recorded_plan
 from nictop.traffic.analysis.assemble import RunLog, first_after, has_told, result_of, zero
@@ -25,20 +26,19 @@ from nictop.traffic.run.endpoint import RunEnd
 from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
 
-BEFORE = 20.0
-"""Seconds before the first generator starts, in which both probes were asked what they have."""
-AFTER = 4.0
-"""Seconds after its end, in which each host tells a last counter record."""
-BREATH = 64
-"""Items after which others have their turn."""
+READ_BEFORE_SECONDS = 20.0
+"""Before the first generator starts: in this time both probes were requested to check their generators."""
+READ_AFTER_SECONDS = 4.0
+"""After its end: in this time each host sends a last counter record."""
+YIELD_TO_OTHERS_EVERY = 64
+"""Items after which other tasks run."""
 
 
 class RecordedRun:
-    """One run, up to some moment of the recording."""
+    """One run, up to some time of the recording."""
 
-    def __init__(self, playback: Playback, marks: RunMarks) -> None:
-        self.marks = marks
-        self._playback, self._recording = playback, playback.recording
+    def __init__(self, recording: Recording, marks: RunMarks) -> None:
+        self.marks, self._recording = marks, recording
         self._picture: RunView | None = None
         self._begin()
 
@@ -50,33 +50,33 @@ class RecordedRun:
         self._watching: LiveRun | None = None
         self._over: float | None = None
         self._told: dict[str, TrafficLine] = {}
-        since = self.marks.begin - BEFORE
+        since = self.marks.begin - READ_BEFORE_SECONDS
         names = self._recording.hosts
-        self._hosts = {name: RunHost(self._playback.source(name)) for name in names}
+        self._hosts = {name: RunHost(HostSession(Host(name, RECORDED), window=False)) for name in names}
         self._items = merge(
             *(_items(self._recording, name, since) for name in names), key=lambda one: (one[0].time, one[1])
         )
-        self._next: tuple[HeardItem, str] | None = None
+        self._next: tuple[RecordedItem, str] | None = None
         self._read_until: float | None = None
         """End of the recording when it was read to its end: what was written since is read with all the rest."""
 
     @property
     def trouble(self) -> str:
-        """Why there is nothing to draw although it has begun; "": there is."""
+        """Why there is no view although it has begun; "": there is one."""
         if self._now < self.marks.begin or self._plan is not None:
             return ""
         return "the recording does not say what the generators were asked to do: it began later than the run"
 
     def picture(self) -> RunView | None:
-        """At the moment that it was advanced to; None: it has not begun, or cannot be told. While it advances the one
-        of before: where the axis begins is known when everything is read."""
+        """At the time that it was advanced to, or before while it advances; None: it has not begun, or cannot be
+        shown."""
         return self._picture
 
     async def advance(self, now: float) -> None:
-        """To a moment, seconds as in the recording; back means from the beginning again."""
+        """To a time, seconds as in the recording; an earlier time reads everything from the beginning again."""
         if now < self._now or (self._read_until is not None and self._recording.end > self._read_until):
             self._begin()
-        last = now if self.marks.end is None else min(now, self.marks.end + AFTER)
+        last = now if self.marks.end is None else min(now, self.marks.end + READ_AFTER_SECONDS)
         taken = 0
         while True:
             found = self._next if self._next is not None else next(self._items, None)
@@ -88,30 +88,30 @@ class RecordedRun:
             self._next, self._now = None, max(self._now, found[0].time)
             self._take(found[1], found[0])
             taken += 1
-            if taken % BREATH == 0:
+            if taken % YIELD_TO_OTHERS_EVERY == 0:
                 await asyncio.sleep(0)
         self._now = now
         self._finish(last)
         self._picture = None if self._watching is None else self._watching.picture(self._over or self._now)
 
-    # ----------------------------------------------------------------------------------------------- what is heard
+    # ----------------------------------------------------------------------------------------------- items
 
-    def _take(self, name: str, heard: HeardItem) -> None:
-        if isinstance(heard.item, Request):
-            self._ask(heard.item.traffic)
+    def _take(self, name: str, recorded: RecordedItem) -> None:
+        if isinstance(recorded.item, Request):
+            self._take_request(recorded.item.traffic)
             return
-        self._hosts[name].hear(heard.item, heard.time)
-        line = heard.item.traffic if isinstance(heard.item, Line) else None
+        self._hosts[name].session.process(recorded.item, recorded.time)
+        line = recorded.item.traffic if isinstance(recorded.item, Line) else None
         if line is not None:
-            self._hear(line, heard.time)
+            self._take_line(line, recorded.time)
 
-    def _ask(self, asked: TrafficRequest | None) -> None:
-        """The client is asked last: then everything is known."""
-        if asked is None or asked.action != "start" or asked.role is None or self._plan is not None:
+    def _take_request(self, request: TrafficRequest | None) -> None:
+        """The request to the client is the last one: then the plan is known."""
+        if request is None or request.action != "start" or request.role is None or self._plan is not None:
             return
-        if not asked.id.startswith(f"{self.marks.identity}-"):
+        if not request.id.startswith(f"{self.marks.identity}-"):
             return
-        self._requests[asked.role] = asked
+        self._requests[request.role] = request
         client, server = self._requests.get("client"), self._requests.get("server")
         if client is None or server is None or not self.marks.is_whole:
             return
@@ -127,16 +127,16 @@ class RecordedRun:
             told = self._told.get(f"{self.marks.identity}-{side[0]}-check")
             if told is not None and told.tools is not None:
                 end.tools, end.output = told.tools, output(plan, told.tools)
-            # the server was started before the client was asked
+            # the server had started before the request to the client
             started = self._told.get(end.identity)
             if started is not None:
                 end.take(started)
         for host in self._hosts.values():
-            host.begin()
+            host.clear_records()
         self._watching = LiveRun(plan, self._hosts)
         self._watching.take(Stage("running", "waiting for the first byte"), self._now)
 
-    def _hear(self, line: TrafficLine, now: float) -> None:
+    def _take_line(self, line: TrafficLine, now: float) -> None:
         end = next((one for one in self._ends.values() if one.identity == line.id), None)
         if end is None or self._watching is None:
             if line.kind in ("tools", "started"):
@@ -149,10 +149,10 @@ class RecordedRun:
             self._watching.take(Sockets(end.host, self._time(end, line.time), line.sockets, side=end.side), now)
 
     def _time(self, end: RunEnd, there: float) -> float | None:
-        axis = zero(self._heard())
+        axis = zero(self._log())
         return None if axis is None else there - self._hosts[end.host].offset.seconds - axis
 
-    def _heard(self) -> RunLog:
+    def _log(self) -> RunLog:
         assert self._plan is not None
         before = {name: host.records[0] if host.records else None for name, host in self._hosts.items()}
         return RunLog(self._plan, self._ends, self._hosts, self._recording.wall(self.marks.begin), before, {})
@@ -160,22 +160,21 @@ class RecordedRun:
     # ------------------------------------------------------------------------------------------------------ the end
 
     def _finish(self, last: float) -> None:
-        """Once both ends are over and every host has told a counter record of after that, or will not."""
+        """Make the result, once both ends are over and every host has sent a counter record after that or is late."""
         if self._watching is None or self._over is not None or any(end.ended is None for end in self._ends.values()):
             return
         ended = max(end.ended - self._hosts[end.host].offset.seconds for end in self._ends.values() if end.ended)
         moments = {name: ended + host.offset.seconds for name, host in self._hosts.items()}
-        late = last >= ended + AFTER
+        late = last >= ended + READ_AFTER_SECONDS
         if not late and not all(has_told(host, moments[name]) for name, host in self._hosts.items()):
             return
-        heard = self._heard()
         after = {name: first_after(host, moments[name]) for name, host in self._hosts.items()}
-        whole = RunLog(heard.plan, heard.ends, heard.hosts, heard.wall, heard.before, after)
+        whole = replace(self._log(), after=after)
         self._watching.take(Finished(result_of(whole)), last)
         self._over = last
 
 
-def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[HeardItem, str]]:
+def _items(recording: Recording, name: str, since: float) -> Iterator[tuple[RecordedItem, str]]:
     reader = recording.reader(name, since)
-    while (heard := reader.next()) is not None:
-        yield heard, name
+    while (recorded := reader.next()) is not None:
+        yield recorded, name

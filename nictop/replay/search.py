@@ -1,7 +1,7 @@
-"""When something happens in a recording: a finding appears that was not there a moment before, or a run begins.
+"""The next or previous event of a recording: a finding that was not there a moment before, or the start of a run.
 
-Looks ahead with the rules themselves, in steps over what was recorded; each step takes as long as one diagnosis, in a
-thread, and the search may be cancelled between two. Nothing is kept: what is asked for again is looked for again.
+The rules are evaluated every `STEP_SECONDS` of the recording; each step costs one diagnosis, and the search may be
+cancelled between two. Nothing is cached: the same search does the same work again.
 """
 
 from __future__ import annotations
@@ -13,26 +13,28 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from nictop.hosts.observe import diagnose_in_slices
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
-from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.model.window import WINDOW, RatesWindow
-from nictop.probe.records import Line
+from nictop.model.window import WINDOW
+from nictop.probe.records import Request
 from nictop.recording.reader import RecordedItem, Recording
 from nictop.replay.run_index import run_marks
-from nictop.rules import Finding, HostFacts
-from nictop.wire.source import SourceState
+from nictop.rules import Finding
 
-STEP = 5.0
-"""Seconds between two moments at which the rules are asked, counted from the begin of the recording."""
-CHUNK = 60.0
-"""Seconds that are looked through at once on the way back."""
-BREATH = 32
-"""Items of a host after which others have their turn."""
-SAME = 0.01
-"""Seconds between two moments that are one to whoever looks for the next."""
+STEP_SECONDS = 5.0
+"""Between two diagnoses, counted from the beginning of the recording."""
+BACKWARD_CHUNK_SECONDS = 60.0
+"""Searched at once on the way back."""
+YIELD_EVERY_ITEMS = 32
+"""Items of a host after which other tasks run."""
+SAME_TIME_SECONDS = 0.01
+"""An event this close to the start of the search is where the search started."""
 
 ProgressCallback = Callable[[float], None]
+"""Called with the time of the recording that the search has reached."""
 Key = tuple[str, str, str]
+"""(host, rule, subject) of a finding."""
 
 
 @dataclass(frozen=True)
@@ -40,29 +42,30 @@ class Happening:
     """Something that one would want to look at."""
 
     time: float
+    """Seconds as in the recording."""
     sentence: str
 
 
-async def happening_after(recording: Recording, moment: float, told: ProgressCallback) -> Happening | None:
-    """The first one after a moment. `told` hears how far the search has come. None: there is none."""
-    run = next((one for one in _runs(recording) if one.time > moment + SAME), None)
+async def happening_after(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
+    """The first one after a time of the recording. None: there is none."""
+    run = next((one for one in _runs(recording) if one.time > moment + SAME_TIME_SECONDS), None)
     until = recording.end if run is None else run.time
-    async with aclosing(appearing(recording, moment, until, told)) as found:
+    async with aclosing(appearing(recording, moment, until, progress)) as found:
         async for one in found:
-            if one.time > moment + SAME:
+            if one.time > moment + SAME_TIME_SECONDS:
                 return one
     return run
 
 
-async def happening_before(recording: Recording, moment: float, told: ProgressCallback) -> Happening | None:
-    """The last one before a moment."""
-    runs = [one for one in _runs(recording) if one.time < moment - SAME]
+async def happening_before(recording: Recording, moment: float, progress: ProgressCallback) -> Happening | None:
+    """The last one before a time of the recording."""
+    runs = [one for one in _runs(recording) if one.time < moment - SAME_TIME_SECONDS]
     end = moment
     while end > recording.begin:
-        begin = max(recording.begin, _grid(recording, end - CHUNK))
+        begin = max(recording.begin, _grid(recording, end - BACKWARD_CHUNK_SECONDS))
         found = [one for one in runs if begin < one.time <= end]
-        async with aclosing(appearing(recording, begin, end, told)) as more:
-            found += [one async for one in more if one.time < moment - SAME]
+        async with aclosing(appearing(recording, begin, end, progress)) as more:
+            found += [one async for one in more if one.time < moment - SAME_TIME_SECONDS]
         if found:
             return max(found, key=lambda one: one.time)
         end = begin if begin < end else recording.begin
@@ -77,7 +80,7 @@ def _runs(recording: Recording) -> list[Happening]:
 
 
 async def appearing(
-    recording: Recording, since: float, until: float, told: ProgressCallback
+    recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[Happening, None]:
     """Warnings and critical findings that are there at one step and were not at the one before, from the step at or
     before `since` to that at or before `until`."""
@@ -85,55 +88,51 @@ async def appearing(
     hosts = [_Host(recording, name, time) for name in recording.hosts]
     before: frozenset[Key] | None = None
     while time <= until:
-        told(time)
+        progress(time)
         await asyncio.sleep(0)
         for host in hosts:
-            await host.advance(time)
-        watched = [HostFacts(host.snapshot, host.window.parts) for host in hosts if host.snapshot.inventory is not None]
-        findings = (await diagnose_in_slices(watched))[0].findings if watched else ()
+            await host.read_until(time)
+        known = [host.session.facts for host in hosts if host.session.snapshot.inventory is not None]
+        findings = (await diagnose_in_slices(known))[0].findings if known else ()
         serious = {_key(one): one for one in findings if one.severity != "info"}
         if before is not None:
             new = [one for key, one in serious.items() if key not in before]
             if new:
-                yield Happening(time, "\n".join(_words(one) for one in new[:5]))
+                yield Happening(time, "\n".join(_finding_text(one) for one in new[:5]))
         before = frozenset(serious)
-        time += STEP
+        time += STEP_SECONDS
 
 
 def _grid(recording: Recording, moment: float) -> float:
-    return recording.begin + STEP * math.floor((moment - recording.begin) / STEP + 1e-9)
+    return recording.begin + STEP_SECONDS * math.floor((moment - recording.begin) / STEP_SECONDS + 1e-9)
 
 
 def _key(finding: Finding) -> Key:
     return finding.host, finding.rule, finding.subject
 
 
-def _words(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     return clean(f"{finding.host}: {finding.title}")
 
 
 class _Host:
-    """One host on the way through the recording."""
+    """A session that is given the items of the recording up to some time."""
 
     def __init__(self, recording: Recording, name: str, begin: float) -> None:
-        self.snapshot, self.window = Snapshot.empty(name), RatesWindow()
+        self.session = HostSession(Host(name, RECORDED))
         self._reader = recording.reader(name, recording.since(name, begin, WINDOW))
         self._next: RecordedItem | None = None
 
-    async def advance(self, time: float) -> None:
-        """Take everything that was heard by then."""
-        taken = 0
+    async def read_until(self, time: float) -> None:
+        count = 0
         while True:
-            heard = self._next if self._next is not None else self._reader.next()
-            if heard is None or heard.time > time:
-                self._next = heard
+            recorded = self._next if self._next is not None else self._reader.next()
+            if recorded is None or recorded.time > time:
+                self._next = recorded
                 return
             self._next = None
-            if isinstance(heard.item, SourceState):
-                self.snapshot = with_state(self.snapshot, heard.item.state, heard.item.message)
-            elif isinstance(heard.item, Line):
-                self.snapshot = advance(self.snapshot, heard.item)
-            self.window.take(self.snapshot)
-            taken += 1
-            if taken % BREATH == 0:
+            if not isinstance(recorded.item, Request):
+                self.session.process(recorded.item, recorded.time)
+            count += 1
+            if count % YIELD_EVERY_ITEMS == 0:
                 await asyncio.sleep(0)

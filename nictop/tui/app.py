@@ -185,11 +185,11 @@ class NictopApp(App[None]):
 
     def here(self) -> LocalClock:
         """That machine's clocks, read together."""
-        from nictop.hosts.session import read_here
+        from nictop.hosts.session import read_local_clock
         from nictop.model.time_axis import LocalClock
 
         if self.replay is None:
-            return read_here(monotonic(), time())
+            return read_local_clock(monotonic(), time())
         playback = self.replay.playback
         return LocalClock(playback.now(), playback.wall_now(), playback.recording.boot_id)
 

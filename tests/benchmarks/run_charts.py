@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from textual.app import App, ComposeResult
 
-from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
@@ -21,7 +20,7 @@ from nictop.traffic.run.host import RunHost
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
 from tests.benchmarks.results import Result
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN
 
 SECONDS, PICTURES, INTERVAL = 600, 5, 0.5
@@ -49,16 +48,16 @@ class LongRun:
 
     def __init__(self, plan: RunPlan) -> None:
         self.plan, self.now = plan, 0.0
-        self.hosts = {name: RunHost(ScriptedSource(name), Snapshot.empty(name)) for name in HOSTS}
+        self.hosts = {name: RunHost(session_of(ScriptedSource(name), window=False)) for name in HOSTS}
         for one in self.hosts.values():
-            one.hear(Line(hello=HELLO), now=0.0)
+            one.session.process(Line(hello=HELLO), 0.0)
         self.watching = LiveRun(plan, self.hosts)
 
     def go_on(self) -> None:
         """What comes in a fifth of a second."""
         before, self.now = self.now, self.now + 1 / PICTURES
         for number, one in enumerate(self.hosts.values()):
-            one.hear(Line(counters=self._counters(number)), now=self.now)
+            one.session.process(Line(counters=self._counters(number)), self.now)
         end = self.now // INTERVAL * INTERVAL
         if end > before:
             ends: tuple[tuple[str, Side, bool], ...] = (("b", "server", False), ("a", "client", True))

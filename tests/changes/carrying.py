@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from nictop.changes.audit_log import Logged
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import ChangeEnded, ChangeTimeouts, Event
-from nictop.hosts.observe import followed
-from nictop.model.snapshot import Snapshot
+from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction, Request
 from nictop.wire.source import Source, SourceState
 from tests.support.probe import LIMIT
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 
 PATIENT = ChangeTimeouts(undoing=0.0, again=0.01)
 """A test that waits for something in vain shortens the limit for that."""
@@ -49,25 +47,6 @@ class Carried:
         return [type(event).__name__ for event in self.events]
 
 
-@asynccontextmanager
-async def heard(source: Source) -> AsyncGenerator[list[Callable[[Line | SourceState, Snapshot], None]], None]:
-    """Follow a source; who stands in the list hears everything."""
-    listeners: list[Callable[[Line | SourceState, Snapshot], None]] = []
-
-    async def follow() -> None:
-        async for item, snapshot in followed(source, Snapshot.empty(source.name)):
-            for listener in tuple(listeners):
-                listener(item, snapshot)
-
-    task = asyncio.ensure_future(follow())
-    try:
-        yield listeners
-    finally:
-        await source.close()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
 async def carry(
     source: Source,
     decide: Decide,
@@ -79,17 +58,15 @@ async def carry(
     """The whole change. `decide` is called with each event. A real source is waited for until it is live."""
     entries: list[Logged] = []
     carried = Carried(Change(wish, source.request, log=log or entries.append, limits=limits), log=entries)
-    live = asyncio.Event()
+    session = session_of(source)
 
-    def note(_: object, snapshot: Snapshot) -> None:
-        if snapshot.state == "live" and snapshot.inventory is not None:
-            live.set()
+    def is_live() -> bool:
+        return session.snapshot.state == "live" and session.snapshot.inventory is not None
 
-    async with heard(source) as listeners:
-        listeners.append(carried.change.hear)
+    async with running(session):
+        session.subscribe(carried.change.hear)
         if not isinstance(source, ScriptedSource):
-            listeners.append(note)
-            await asyncio.wait_for(live.wait(), LIMIT)
+            assert await session.until(is_live, LIMIT)
         async with aclosing(carried.change.events()) as events:
             async for event in events:
                 carried.events.append(event)

@@ -14,6 +14,7 @@ from nictop.changes.audit_log import Logged
 from nictop.changes.change import Change, ChangeSpec
 from nictop.changes.events import Applied, ChangeTimeouts, Event, Prepared, Undoing, Verdict
 from nictop.errors import NictopError
+from nictop.hosts.session import running
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.wire.source import SourceState
 from tests.changes.carrying import (
@@ -27,11 +28,11 @@ from tests.changes.carrying import (
     Answer,
     ScriptedProbe,
     carry,
-    heard,
     line,
 )
 from tests.support import findings
 from tests.support.rule_cases import heard as lines_of
+from tests.support.sources import session_of
 
 LOST = SourceState("lost", "the probe is gone", 0.1)
 LIVE = SourceState("live")
@@ -281,8 +282,9 @@ async def test_whoever_leaves_takes_it_back() -> None:
     probe = ScriptedProbe()
     log: list[Logged] = []
     change = Change(WISH, probe.request, log=log.append, limits=PATIENT)
-    async with heard(probe) as listeners:
-        listeners.append(change.hear)
+    session = session_of(probe)
+    async with running(session):
+        session.subscribe(change.hear)
         async with aclosing(change.events()) as events:
             async for event in events:
                 only_apply(event, change)
@@ -295,8 +297,9 @@ async def test_whoever_leaves_takes_it_back() -> None:
 async def test_whoever_leaves_before_a_yes_asks_for_nothing() -> None:
     probe = ScriptedProbe()
     change = Change(WISH, probe.request, log=lambda _: None, limits=PATIENT)
-    async with heard(probe) as listeners:
-        listeners.append(change.hear)
+    session = session_of(probe)
+    async with running(session):
+        session.subscribe(change.hear)
         async with aclosing(change.events()) as events:
             async for _ in events:
                 break

@@ -17,7 +17,7 @@ from typing import IO
 
 import pytest
 
-from nictop.cli.change.host import ChangeHost, one_finding
+from nictop.cli.change.host import one_finding
 from nictop.cli.change.run import choose
 from nictop.cli.main import main
 from nictop.errors import NictopError
@@ -28,7 +28,7 @@ from tests.support.namespaces import ROOT
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import alive
 from tests.support.rule_cases import RULES, watched
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.support.sshd import SEPARATION, Sshd, why_no_sshd
 
 LIMIT = 60.0
@@ -427,11 +427,11 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
     heard = []
     for said in case["hosts"]:
         snapshot = watched(said).snapshot
-        host = ChangeHost(ScriptedSource(snapshot.host))
+        host = session_of(ScriptedSource(snapshot.host))
         host.snapshot = snapshot
         heard.append(host)
     expected = case["findings"][0]
-    meant = next(one for one in heard if one.source.name == expected.get("host", heard[0].source.name))
+    meant = next(one for one in heard if one.name == expected.get("host", heard[0].name))
     others = [one for one in heard if one is not meant]
     with pytest.raises(NictopError) as caught:
         one_finding(meant, [], "mtu_differs_in_one_subnet", None)

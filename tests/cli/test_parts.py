@@ -11,7 +11,7 @@ from nictop.probe.records import Line
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 
 
 def reading(second: int) -> Line:
@@ -25,7 +25,7 @@ async def test_a_look_ends_with_the_whole_inventory_and_counts_from_its_first_pa
     machine = dataclasses.replace(whole, pending=MANAGERS)
     source.say(SourceState("live"), Line(hello=HELLO), Line(inventory=links), reading(1), reading(2))
     source.say(Line(inventory=machine), *map(reading, range(3, 9)))
-    look = asyncio.ensure_future(observe(source, interval=60.0, seconds=3.0))
+    look = asyncio.ensure_future(observe(session_of(source, watch_devices=True), interval=60.0, seconds=3.0))
     while not source.said_all:  # noqa: ASYNC110  a source of a test tells nobody
         await asyncio.sleep(0)
     assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
@@ -36,6 +36,8 @@ async def test_a_look_ends_with_the_whole_inventory_and_counts_from_its_first_pa
 
 
 async def test_a_real_host_is_complete() -> None:
-    snapshot, window = await observe(LocalSource(0.1, parts=True), interval=0.1, seconds=0.3)
+    snapshot, window = await observe(
+        session_of(LocalSource(0.1, parts=True), watch_devices=True), interval=0.1, seconds=0.3
+    )
     assert snapshot.inventory is not None and not snapshot.inventory.pending
     assert window.parts

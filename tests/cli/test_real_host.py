@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Iterator
 import msgspec
 import pytest
 
-from nictop.hosts.observe import snapshots
 from nictop.model.queues.map import queue_map
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Inventory, Request
@@ -21,6 +20,7 @@ from nictop.report.facts.host import ShowDocument
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.namespaces import Namespace
 from tests.support.said import assert_driver, assert_features, assert_link, assert_settings
+from tests.support.sources import session_of
 
 FRAME = 1000
 """Bytes of a frame as the counters count it, Ethernet header included."""
@@ -137,7 +137,7 @@ async def test_rates_are_those_of_a_known_load(pair: tuple[Namespace, Namespace]
 async def readings(source: LocalSource) -> AsyncIterator[Snapshot]:
     """A snapshot for each pair of counter records, once each."""
     newest = None
-    async for snapshot in snapshots(source):
+    async for snapshot in session_of(source).follow():
         if snapshot.rates is not None and snapshot.rates is not newest:
             newest = snapshot.rates
             yield snapshot

@@ -16,14 +16,16 @@ import pytest
 from nictop.changes.actions import Actions, actions_of
 from nictop.changes.guided import GoalCheck, use_queues
 from nictop.changes.job import ChangeJob
-from nictop.cli.change.host import ChangeHost, needs_inventory
+from nictop.cli.change.host import always, wait_until_read
 from nictop.cli.change.session import ChangeSession
 from nictop.cli.main import main
+from nictop.hosts.session import running
 from nictop.wire.local import LocalSource, probe_command
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.networkmanager import PrivateNetworkManager, private_networkmanager, why_no_networkmanager
 from tests.support.probe import LIMIT
+from tests.support.sources import session_of
 
 NIC = "ens4"
 STATIC = "192.0.2.10/24"
@@ -84,21 +86,16 @@ async def test_what_is_not_proven_is_not_kept(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     before = queues(host)
     command = [*inside(host), *probe_command(sys.executable, "--interval", "1", "--eager", "--allow-changes")]
-    heard = ChangeHost(LocalSource(1.0, command=command, name="here"))
-    follower = asyncio.ensure_future(heard.follow())
-    try:
-        await asyncio.wait_for(heard.known(needs_inventory), LIMIT)
-        link = heard.watched.links_by_name[LINK]
-        job = use_queues(heard.watched, link, 2 if before != ["2", "2"] else 3)
+    session = session_of(LocalSource(1.0, command=command, name="here"), watch_devices=True)
+    async with running(session):
+        await asyncio.wait_for(wait_until_read(session, always), LIMIT)
+        link = session.facts.links_by_name[LINK]
+        job = use_queues(session.facts, link, 2 if before != ["2", "2"] else 3)
         actions = actions_of(job.fix)
         assert isinstance(actions, Actions)
         errand = replace(ChangeJob.of_set_up("here", job), proof=lambda _: GoalCheck(False, "nothing of the kind"))
         options = argparse.Namespace(yes=1, keep_within=5.0, dry_run=False, ascii=True)
-        assert await ChangeSession(options, heard, errand, actions.actions).run() == 1
-    finally:
-        await heard.source.close()
-        follower.cancel()
-        await asyncio.gather(follower, return_exceptions=True)
+        assert await ChangeSession(options, session, errand, actions.actions).run() == 1
     said = capsys.readouterr().err
     assert "not proven yet: nothing of the kind" in said and "undone" in said
     assert queues(host) == before

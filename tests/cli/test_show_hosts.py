@@ -15,6 +15,7 @@ import pytest
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.observe import Unreachable, observe, observe_all
+from nictop.hosts.session import HostSession
 from nictop.model.facts import width
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line
@@ -24,7 +25,7 @@ from nictop.report.findings.markdown import check_markdown
 from nictop.rules import Diagnosis, HostFacts
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.support.sshd import Sshd, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent.parent
@@ -46,6 +47,10 @@ def telling(name: str, *, then: SourceState | None = None) -> ScriptedSource:
     return source
 
 
+def observed(source: ScriptedSource) -> HostSession:
+    return session_of(source, watch_devices=True)
+
+
 async def test_every_host_answers_in_its_place() -> None:
     sources = [
         telling("a"),
@@ -53,7 +58,7 @@ async def test_every_host_answers_in_its_place() -> None:
         telling("c", then=SourceState("failed", "no Python")),
         telling("d"),
     ]
-    one, two, three, four = await observe_all(sources, interval=0.1)
+    one, two, three, four = await observe_all(list(map(observed, sources)), interval=0.1)
     assert isinstance(one, tuple) and isinstance(four, tuple)
     assert [one[0].host, four[0].host] == ["a", "d"]
     assert two == Unreachable("b", "b has fallen silent")
@@ -63,7 +68,7 @@ async def test_every_host_answers_in_its_place() -> None:
 
 async def test_a_host_that_says_nothing_is_given_up_alone() -> None:
     silent = ScriptedSource("mute")
-    one, two = await observe_all([silent, telling("b")], interval=0.01, patience=0.05)
+    one, two = await observe_all([observed(silent), observed(telling("b"))], interval=0.01, timeout=0.05)
     assert isinstance(one, Unreachable) and isinstance(two, tuple)
     assert one.sentence.startswith("no complete answer within ")
     assert silent.closed
@@ -71,7 +76,7 @@ async def test_a_host_that_says_nothing_is_given_up_alone() -> None:
 
 async def test_one_host_alone_still_raises() -> None:
     with pytest.raises(HostUnreachable, match=r"^c: no Python$"):
-        await observe(telling("c", then=SourceState("failed", "no Python")), interval=0.1)
+        await observe(observed(telling("c", then=SourceState("failed", "no Python"))), interval=0.1)
 
 
 # ------------------------------------------------------------------------------------------------------- text and JSON

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from nictop.hosts.connect import connect, target
-from nictop.hosts.observe import snapshots
 from nictop.hosts.specification import Host, parse_host
 from nictop.model.history import History
 from nictop.model.time_axis import LocalClock, clock_words, moment
@@ -25,6 +24,7 @@ from nictop.wire.local import LocalSource
 from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.connection import SshTarget
 from tests.support.items import LIMIT, has, state, until
+from tests.support.sources import session_of
 from tests.support.sshd import Sshd, be_patient, skip_without_sshd
 
 ROOT = Path(__file__).parent.parent.parent
@@ -165,7 +165,7 @@ async def test_what_is_counted_after_a_reconnect_is_no_value_of_the_time_before(
     history, killed = History(100), False
     lost: float | None = None
     key = ("rx_bits", 1)
-    async with aclosing(snapshots(source)) as items:  # type: ignore[type-var]
+    async with aclosing(session_of(source).follow()) as items:
         async for snapshot in items:
             history.record(snapshot)
             if not killed and len(history.times()) >= 5 and source.pid is not None:
@@ -203,7 +203,7 @@ async def test_its_clock_is_put_on_our_axis(sshd: Sshd) -> None:
     begin = time.monotonic()
     source = connect(there(sshd), 0.1)
     newest = None
-    async with aclosing(snapshots(source)) as items:  # type: ignore[type-var]
+    async with aclosing(session_of(source).follow()) as items:
         async for snapshot in items:
             newest = snapshot
             if snapshot.clock is not None and snapshot.counters is not None:

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from nictop.hosts.session import SILENT_AFTER_SECONDS
 from nictop.hosts.specification import Host
 from nictop.metrics import service as metrics_service
-from nictop.metrics.scraped_host import SILENCE, ScrapedHost
+from nictop.metrics.scraped_host import ScrapedHost
 from nictop.metrics.service import MetricsService
 from nictop.probe.records import Line
 from nictop.wire.source import SourceState
@@ -44,7 +45,7 @@ class Ending(ScriptedSource):
 
 @asynccontextmanager
 async def following(host: ScrapedHost) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(host.follow())
+    task = asyncio.ensure_future(host.run())
     try:
         yield
     finally:
@@ -58,17 +59,17 @@ async def test_up_is_who_is_heard_of() -> None:
     host = ScrapedHost(Host("vm", "vm"), lambda _: source, 1.0, said.append)
     async with following(host):
         source.say(SourceState("connecting"), LIVE)
-        await until(lambda: source.said_all and host.snapshot.state == "live")
+        await until(lambda: source.said_all and host.session.snapshot.state == "live")
         assert not host.is_up(0.0) and host.age(0.0) is None
         source.say(*lines())
         await until(lambda: source.said_all and host.age(0.0) is not None)
         now = asyncio.get_running_loop().time()  # CLOCK_MONOTONIC
-        assert host.is_up(now) and not host.is_up(now + SILENCE + 3.0)
+        assert host.is_up(now) and not host.is_up(now + SILENT_AFTER_SECONDS + 3.0)
         (request,) = source.requests
-        devices = [one.ifindex for one in host.snapshot.links.values() if one.device is not None]
+        devices = [one.ifindex for one in host.session.snapshot.links.values() if one.device is not None]
         assert devices and request.watch == tuple(sorted(devices))
         source.say(SourceState("lost", "the connection broke", 1.0), SourceState("lost", "the connection broke", 2.0))
-        await until(lambda: source.said_all and host.snapshot.state == "lost")
+        await until(lambda: source.said_all and host.session.snapshot.state == "lost")
         assert not host.is_up(now)
     assert said == ["vm: live", "vm: lost: the connection broke"]
     assert source.closed
@@ -83,7 +84,7 @@ async def test_who_cannot_be_reached_is_tried_again() -> None:
         sources.append(source)
         return source
 
-    host = ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, again=0.0)
+    host = ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, retry_seconds=0.0)
     async with following(host):
         await until(lambda: len(sources) > 2)
     assert said[:2] == ["vm: failed: no such host", "vm: live"] and all(source.closed for source in sources)
@@ -96,7 +97,7 @@ async def test_a_fault_of_our_own_is_said_and_survived() -> None:
         tries.append(host)
         raise RuntimeError("broken")
 
-    async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, again=0.0)):
+    async with following(ScrapedHost(Host("vm", "vm"), connect, 1.0, said.append, retry_seconds=0.0)):
         await until(lambda: len(tries) > 2)
     assert said == ["vm: failed: nictop itself failed here: RuntimeError: broken"]
 

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import nictop
-from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_marks
@@ -25,7 +24,7 @@ async def test_looking_while_it_is_read_changes_nothing() -> None:
     """The axis moves when a quicker line is read; what was placed on it before must not stay where it was."""
     with Recording.open(str(DEMO)) as recording:
         (marks, *_) = run_marks(recording)
-        quiet, watched = (RecordedRun(Playback(recording), marks) for _ in range(2))
+        quiet, watched = (RecordedRun(recording, marks) for _ in range(2))
         now = marks.begin + INTO_THE_RUN
         await quiet.advance(now)
         reading = asyncio.ensure_future(watched.advance(now))

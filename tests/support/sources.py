@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
+from nictop.hosts.session import HostSession
+from nictop.hosts.specification import Host
 from nictop.probe.records import Line, Request
-from nictop.wire.source import SourceState
+from nictop.wire.source import Source, SourceState
+
+
+def session_of(source: Source, **options: Any) -> HostSession:
+    """A session with the name of its source."""
+    return HostSession(Host(source.name, source.name), source, **options)
 
 
 class ScriptedSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
@@ -14,12 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nictop.hosts.session import running
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.run.host import RunHost
 from nictop.wire.local import LocalSource, probe_command
 from nictop.wire.source import Source
 from nictop.wire.ssh.source import SshSource
 from tests.support.namespaces import Namespace, why_impossible
+from tests.support.sources import session_of
 from tests.support.sshd import Sshd
 
 LIMIT = 60.0
@@ -41,7 +42,7 @@ class Pair:
     def __init__(self, client: Namespace, server: Namespace, sources: Sequence[Source]) -> None:
         self.client, self.server = client, server
         self.sources = {one.name: one for one in sources}
-        self.hosts = {name: RunHost(one) for name, one in self.sources.items()}
+        self.hosts = {name: RunHost(session_of(one, window=False)) for name, one in self.sources.items()}
 
     def place(self, name: str, wire: str = WIRE, address: str = "") -> Endpoint:
         """The end of a wire; its IPv4 address unless another one is given."""
@@ -59,7 +60,7 @@ class Pair:
     async def ready(self) -> None:
         """Both probes have told their inventory and counters."""
         for host in self.hosts.values():
-            assert await host.until(partial(_is_known, host), LIMIT)
+            assert await host.session.until(lambda host=host: host.session.has_readings, LIMIT)  # type: ignore[misc]
 
     async def knows(self, name: str) -> None:
         """Both probes count a link of that name."""
@@ -70,7 +71,7 @@ class Pair:
             return bool(named) and counters is not None and named[0] in counters.links
 
         for host in self.hosts.values():
-            assert await host.until(partial(counted, host), LIMIT)
+            assert await host.session.until(partial(counted, host), LIMIT)
 
     def generators(self) -> list[int]:
         """Processes in both namespaces that are a server or a client of iperf3."""
@@ -89,10 +90,6 @@ def generators_in(*namespaces: Namespace) -> list[int]:
 
 def processes_in(namespace: Namespace) -> list[int]:
     return list(map(int, namespace.run(["ip", "netns", "pids", namespace.name]).split()))
-
-
-def _is_known(host: RunHost) -> bool:
-    return host.snapshot.inventory is not None and host.snapshot.counters is not None
 
 
 def source(namespace: Namespace, name: str, tools: str = "") -> LocalSource:
@@ -174,12 +171,6 @@ def namespaces() -> Iterator[tuple[Namespace, Namespace]]:
 async def followed(client: Namespace, server: Namespace, sources: Sequence[Source]) -> AsyncIterator[Pair]:
     """The sources, named "a" and "b", as the two hosts of a pair."""
     both = Pair(client, server, sources)
-    followers = [asyncio.ensure_future(host.follow()) for host in both.hosts.values()]
-    try:
+    async with running(*(host.session for host in both.hosts.values())):
         await both.ready()
         yield both
-    finally:
-        await asyncio.gather(*(one.close() for one in sources))
-        for follower in followers:
-            follower.cancel()
-        await asyncio.gather(*followers, return_exceptions=True)

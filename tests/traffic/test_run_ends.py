@@ -49,7 +49,7 @@ async def ended(run: Traced) -> None:
 async def back(both: Pair) -> None:
     """Both hosts are heard, and none of them runs a generator: what the test before did is over."""
     for host in both.hosts.values():
-        assert await host.until(lambda host=host: host.snapshot.state == "live", LIMIT)  # type: ignore[misc]
+        assert await host.session.until(lambda host=host: host.snapshot.state == "live", LIMIT)  # type: ignore[misc]
     await asyncio.to_thread(wait_until, lambda: both.generators() == [], LIMIT)
 
 

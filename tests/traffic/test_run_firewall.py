@@ -202,4 +202,4 @@ async def test_arp_that_is_off(both: Pair, host: str) -> None:
 async def seen(both: Pair, host: str, fact: Callable[[Link], bool]) -> bool:
     """The host's inventory shows it."""
     followed, ifindex = both.hosts[host], both.place(host).ifindex or 0
-    return await followed.until(lambda: fact(followed.snapshot.links[ifindex]), LIMIT)
+    return await followed.session.until(lambda: fact(followed.snapshot.links[ifindex]), LIMIT)

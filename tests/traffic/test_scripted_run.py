@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 
 import pytest
 
+from nictop.hosts.session import running
 from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, TrafficTools
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import Event, Finished, IntervalMeasured, RunTimeouts
@@ -15,7 +15,7 @@ from nictop.traffic.run.host import RunHost
 from nictop.traffic.run.run import Run
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN, captured, complaint, tools
 
 QUICK = RunTimeouts(
@@ -73,17 +73,11 @@ CLIENT = [STARTED, *said("3.12", "tcp.client"), DONE]
 
 
 async def carried_out(client: ScriptedProbe, server: ScriptedProbe, **more: object) -> tuple[Result, list[Event]]:
-    hosts = {one.name: RunHost(one) for one in (client, server)}
-    followers = [asyncio.ensure_future(host.follow()) for host in hosts.values()]
-    try:
+    hosts = {one.name: RunHost(session_of(one)) for one in (client, server)}
+    async with running(*(host.session for host in hosts.values())):
         run = Run(replace(PLAN, **more), hosts, limits=QUICK, identity="run")  # type: ignore[arg-type]
         async with aclosing(run.events()) as events:
             found = [event async for event in events]
-    finally:
-        for follower in followers:
-            follower.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*followers)
     assert isinstance(found[-1], Finished)
     return found[-1].result, found
 
@@ -230,7 +224,7 @@ async def test_a_host_that_is_lost_ends_the_run() -> None:
 
 async def test_a_host_that_nobody_watches() -> None:
     client, _ = probes(CLIENT, SERVER)
-    run = Run(PLAN, {"a": RunHost(client)}, limits=QUICK)
+    run = Run(PLAN, {"a": RunHost(session_of(client))}, limits=QUICK)
     *_, last = [event async for event in run.events()]
     assert isinstance(last, Finished) and last.result.failure is not None
     assert last.result.failure.sentence == "b is not watched"

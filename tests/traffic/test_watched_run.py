@@ -104,7 +104,7 @@ async def watched(options: dict[str, Any], *, losing: bool) -> Watched:
             both.client.run(LOSING)
         plan = both.plan(**options)
         for name, host in both.hosts.items():
-            await host.attend(READING, both.place(name).ifindex)
+            await host.session.join_run(READING, both.place(name).ifindex)
         run, watching = Run(plan, both.hosts), LiveRun(plan, both.hosts)
         seen: list[Event] = []
         axis = math.inf

@@ -34,13 +34,13 @@ class Traced:
         self._news = asyncio.Event()
 
     def __enter__(self) -> Traced:
-        self._silent = [host.listen(self._note) for host in self._both.hosts.values()]
+        self._unsubscribe = [host.subscribe(self._note) for host in self._both.hosts.values()]
         self.task = asyncio.ensure_future(self._follow())
         return self
 
     def __exit__(self, *_: object) -> None:
-        for silent in self._silent:
-            silent()
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
 
     async def until(self, stage: str) -> None:
         """Wait until the run has come to a stage or beyond it; AssertionError when it ends before."""

@@ -14,7 +14,7 @@ from nictop.changes.guided_address import AddressWish
 from nictop.changes.job import ChangeJob
 from nictop.changes.script import lasting_fixes, script
 from nictop.cli import output
-from nictop.cli.change.host import heard_host, needs_inventory, needs_rates, one_finding, tells_without_rates
+from nictop.cli.change.host import always, connected_host, never, one_finding, without_rates
 from nictop.cli.change.session import ChangeSession
 from nictop.errors import NictopError
 from nictop.hosts.specification import Host
@@ -32,17 +32,17 @@ def run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], *, 
 async def _run_fix(options: argparse.Namespace, host: Host, beside: Sequence[Host], allowed: bool) -> int:
     output.narrate(f"looking at {', '.join(clean(one.label) for one in (host, *beside))}")
     async with AsyncExitStack() as stack:
-        enough = needs_rates if beside else tells_without_rates(options.rule)
-        entering = [heard_host(options, host, allow_changes=allowed, enough=enough)]
-        entering += [heard_host(options, replace(one, allow_changes=False), allow_changes=False) for one in beside]
-        heard, *others = [await stack.enter_async_context(one) for one in entering]
-        finding = one_finding(heard, others, options.rule, options.subject)
+        enough = never if beside else without_rates(options.rule)
+        entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
+        entering += [connected_host(options, replace(one, allow_changes=False), allow_changes=False) for one in beside]
+        session, *others = [await stack.enter_async_context(one) for one in entering]
+        finding = one_finding(session, others, options.rule, options.subject)
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
         if options.script:
             return output.write(_fix_script(chosen))
         assert chosen.actions is not None
         errand = ChangeJob.of_finding(chosen.finding, chosen.fix)
-        return await ChangeSession(options, heard, errand, chosen.actions.actions, others).run()
+        return await ChangeSession(options, session, errand, chosen.actions.actions, others).run()
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ def run_setup(options: argparse.Namespace, host: Host, *, allowed: bool) -> int:
 
 async def _run_setup(options: argparse.Namespace, host: Host, allowed: bool) -> int:
     output.narrate(f"looking at {clean(host.label)}")
-    async with heard_host(options, host, allow_changes=allowed, enough=needs_inventory) as heard:
-        job = job_of(options, heard.watched)
+    async with connected_host(options, host, allow_changes=allowed, enough=always) as session:
+        job = job_of(options, session.facts)
         actions = actions_of(job.fix)
         if options.script:
-            return output.write(_setup_script(heard.source.name, job, actions))
+            return output.write(_setup_script(session.name, job, actions))
         if isinstance(actions, ByHand):
             raise NictopError(f"nictop cannot carry this out: {clean(actions.why)}", "--script prints it")
-        return await ChangeSession(options, heard, ChangeJob.of_set_up(heard.source.name, job), actions.actions).run()
+        return await ChangeSession(options, session, ChangeJob.of_set_up(session.name, job), actions.actions).run()
 
 
 def _setup_script(host: str, job: GuidedChange, actions: Actions | ByHand) -> str:

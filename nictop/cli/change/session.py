@@ -12,9 +12,8 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import aclosing
-from functools import partial
 
 from nictop.changes.actions import Action
 from nictop.changes.audit_log import Logged, log_path, write
@@ -34,10 +33,10 @@ from nictop.changes.guided import GoalCheck
 from nictop.changes.job import ChangeJob
 from nictop.changes.wording import event_words, plan_lines
 from nictop.cli import output
-from nictop.cli.change.host import ChangeHost
 from nictop.cli.change.prompts import Prompts, answers
 from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
+from nictop.hosts.session import HostSession
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Inventory
@@ -59,10 +58,6 @@ JUDGED_WITHIN = 0.5
 """Share of the time to keep it that --yes leaves the rule for its verdict."""
 
 
-def _watched(host: ChangeHost) -> HostFacts:
-    return host.watched
-
-
 class ChangeSession:
     """One errand, and who is asked about it. `actions`: those of its fix, with everything filled in. `beside`: other
     hosts, for rules that compare."""
@@ -70,20 +65,22 @@ class ChangeSession:
     def __init__(
         self,
         options: argparse.Namespace,
-        heard: ChangeHost,
+        session: HostSession,
         errand: ChangeJob,
         actions: Sequence[Action],
-        beside: Sequence[ChangeHost] = (),
+        beside: Sequence[HostSession] = (),
     ) -> None:
-        self._options, self._heard, self._errand = options, heard, errand
+        self._options, self._session, self._errand = options, session, errand
         wish = errand.wish(actions, options.keep_within)
         place = log_path(os.environ)
 
         def log(change: Logged) -> None:
             write(change, place)
 
-        others = partial(map, _watched, beside)
-        self._change = Change(wish, heard.source.request, log=log, others=others)
+        def others() -> Iterable[HostFacts]:
+            return (one.facts for one in beside)
+
+        self._change = Change(wish, session.request, log=log, others=others)
         self._asking: asyncio.Future[None] | None = None
         self._signals: list[int] = []
         self._heard_after = asyncio.Event()
@@ -110,8 +107,8 @@ class ChangeSession:
         return 128 + self._signals[0] if self._signals and code else code
 
     async def _carry_out(self) -> int:
-        heard, change = self._heard, self._change
-        heard.listeners += [change.hear, self._prove]
+        change = self._change
+        subscriptions = [self._session.subscribe(callback) for callback in (change.hear, self._prove)]
         outcome: Outcome = "unknown"
         try:
             async with answers() as people, aclosing(change.events()) as events:
@@ -122,8 +119,8 @@ class ChangeSession:
                         outcome = event.outcome
         finally:
             self._stop_asking()
-            heard.listeners.remove(change.hear)
-            heard.listeners.remove(self._prove)
+            for unsubscribe in subscriptions:
+                unsubscribe()
         if self._options.dry_run and outcome == "cancelled" and not self._signals:
             return 0
         return EXIT_CODES[outcome]
@@ -153,7 +150,7 @@ class ChangeSession:
             self._start(self._to_keep(people))
         elif isinstance(event, ReadBack):
             self._heard_after.set()
-            self._prove(None, self._heard.snapshot)
+            self._prove(None, self._session.snapshot)
         elif isinstance(event, Verdict):
             if event.gone or event.text:
                 self._judged.set()

@@ -6,8 +6,7 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, seconds
-from nictop.cli.hosts import answers, reached
-from nictop.cli.recorded import add_moment
+from nictop.cli.hosts import add_time_option, answers, reached
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "findings, but checks were skipped because a source on a host did not answer (with --strict: for any reason)."
     )
     add_hosts(parser)
-    add_moment(parser)
+    add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text", help="default: %(default)s")
     parser.add_argument(
         "--fail-on",

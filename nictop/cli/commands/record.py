@@ -21,7 +21,6 @@ from nictop.cli.hosts import wanted_hosts
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
-    from nictop.probe.records import Inventory
     from nictop.recording.writer import Recorder
     from nictop.wire.source import Source
 
@@ -46,10 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from nictop.hosts.connect import connect
-    from nictop.hosts.session import read_here
+    from nictop.hosts.session import read_local_clock
     from nictop.recording.writer import Recorder, recorded
 
-    wanted, here = wanted_hosts(options.hosts), read_here(time.monotonic(), time.time())
+    wanted, here = wanted_hosts(options.hosts), read_local_clock(time.monotonic(), time.time())
 
     async def recording() -> int:
         recorder = Recorder(options.file, force=options.force, boot_id=here.boot_id)
@@ -121,6 +120,7 @@ class _Session:
 
     async def _follow(self, source: Source) -> None:
         """Until it is closed or has failed."""
+        from nictop.model.snapshot import watchable_links
         from nictop.probe.records import Line, Request
 
         watched: tuple[int, ...] = ()
@@ -131,7 +131,7 @@ class _Session:
                     self._reasons[source.name] = item.message
                 continue
             self._reached = self._reached or item.hello is not None
-            if item.inventory is not None and (devices := _devices(item.inventory)) != watched:
+            if item.inventory is not None and (devices := watchable_links(item.inventory.links)) != watched:
                 watched = devices
                 await source.request(Request(watch=devices))
 
@@ -183,13 +183,6 @@ class _Progress:
         if self._live:
             sys.stderr.write("\r" + " " * self._width + "\r")
         output.narrate(clean(words))
-
-
-def _devices(inventory: Inventory) -> tuple[int, ...]:
-    """The links whose queue and driver counters are worth keeping, as many as a probe watches."""
-    from nictop.hosts.observe import MOST_WATCHED
-
-    return tuple(link.ifindex for link in inventory.links if link.device is not None)[:MOST_WATCHED]
 
 
 def _time(text: str) -> float:

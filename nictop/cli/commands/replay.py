@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from nictop.cli.recorded import add_moment
+from nictop.cli.hosts import add_time_option
 from nictop.cli.terminal import refuse_pipes
 from nictop.errors import NictopError
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--speed", type=_speed, default=1.0, metavar="X", help=f"{SLOWEST:g} to {FASTEST:g} times (default 1)"
     )
-    add_moment(parser)
+    add_time_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import add_rights, seconds
-from nictop.cli.recorded import add_moment
+from nictop.cli.hosts import add_time_option
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     parser.add_argument("hosts", nargs="*", metavar="HOST|RECORDING|RUN", help="what it is about; default: this host")
     add_rights(parser)
-    add_moment(parser)
+    add_time_option(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="default: nictop-report-DATE-TIME.html (.md) in this directory"
     )
@@ -104,8 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _answers(named: Subjects, at: str | None, options: argparse.Namespace) -> tuple[Answer, ...]:
     """Answers of the recordings and of the hosts; if only runs are named, no host is observed."""
-    from nictop.cli.hosts import answers
-    from nictop.cli.recorded import recorded_answers
+    from nictop.cli.hosts import answers, recorded_answers
 
     if at is not None and not named.recordings:
         raise NictopError("--at wants a recording", "nictop report FILE --at TIME")

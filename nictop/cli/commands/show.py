@@ -6,15 +6,14 @@ import argparse
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts
-from nictop.cli.hosts import answers, reached
-from nictop.cli.recorded import add_moment
+from nictop.cli.hosts import add_time_option, answers, reached
 from nictop.errors import HostUnreachable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print what the live screen shows, once. stdout is data only."
     add_hosts(parser)
-    add_moment(parser)
+    add_time_option(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: %(default)s")
     parser.add_argument("--schema", action="store_true", help="print only the JSON schema of --format json")
 

@@ -1,4 +1,4 @@
-"""The hosts of a run: who is meant by the words, connected and heard until the run is over.
+"""The hosts of a run: which ones the command line means, and their sessions until the run is over.
 
 Reads nictop's configuration. Whatever ends it, every connection is closed and every namespace of a self-test removed.
 """
@@ -8,21 +8,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 
 from nictop.cli.output import narrate
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
-from nictop.hosts.observe import HOSTS_PATIENCE
-from nictop.hosts.specification import Host, configuration_path, hosts, read_configuration
+from nictop.hosts.observe import HOSTS_TIMEOUT
+from nictop.hosts.session import HostSession, running
+from nictop.hosts.specification import LOCAL, Host, configuration_path, hosts, read_configuration
 from nictop.model.text.terminal import clean
 from nictop.traffic.experiment.self_test import self_test_pair
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.run.host import RunHost
-from nictop.wire.source import Source
 
 INTERVAL = 0.2
 """Seconds between two readings, as in the run that follows."""
@@ -44,49 +43,38 @@ def run_hosts(options: argparse.Namespace, wish: RunRequest) -> tuple[tuple[Host
 
 
 @asynccontextmanager
-async def heard_hosts(
+async def connected_hosts(
     options: argparse.Namespace, wish: RunRequest
 ) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
-    """All hosts of a run by name, each with its first inventory and counters. HostUnreachable when one gives none."""
+    """All hosts of a run by name, each with inventory and counters. Raises HostUnreachable if one sends none."""
     if options.self_test:
         async with self_test_pair(wish) as test:
             narrate(test.sentence)
-            async with _heard(test.sources) as found:
+            sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in test.sources]
+            async with _run_hosts(sessions) as found:
                 yield found, test.wish
         return
     meant, wish = run_hosts(options, wish)
-    sources = [
-        connect(host, INTERVAL, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys) for host in meant
-    ]
+    sessions = []
+    for host in meant:
+        source = connect(host, INTERVAL, sudo=options.sudo, accept_new_host_keys=options.accept_new_host_keys)
+        sessions.append(HostSession(host, source, window=False))
     narrate(f"connecting to {', '.join(clean(host.label) for host in meant)}")
-    async with _heard(sources) as found:
+    async with _run_hosts(sessions) as found:
         yield found, wish
 
 
 @asynccontextmanager
-async def _heard(sources: Sequence[Source]) -> AsyncGenerator[dict[str, RunHost], None]:
-    found = {source.name: RunHost(source) for source in sources}
-    followers = [asyncio.ensure_future(host.follow()) for host in found.values()]
-    try:
-        await asyncio.gather(*(_known(host) for host in found.values()))
-        yield found
-    finally:
-        await asyncio.gather(*(source.close() for source in sources), return_exceptions=True)
-        for follower in followers:
-            follower.cancel()
-        await asyncio.gather(*followers, return_exceptions=True)
+async def _run_hosts(sessions: list[HostSession]) -> AsyncGenerator[dict[str, RunHost], None]:
+    async with running(*sessions):
+        hosts = {session.name: RunHost(session) for session in sessions}
+        await asyncio.gather(*map(_wait_for_readings, sessions))
+        yield hosts
 
 
-async def _known(host: RunHost) -> None:
-    """Wait for the first picture of a host."""
-    in_time = await host.until(partial(_told_or_gone, host), HOSTS_PATIENCE)
-    snapshot = host.snapshot
-    if snapshot.state in ("lost", "failed"):
-        raise HostUnreachable(f"{host.name}: {snapshot.message}")
+async def _wait_for_readings(session: HostSession) -> None:
+    in_time = await session.until(lambda: session.is_unreachable or session.has_readings, HOSTS_TIMEOUT)
+    if session.is_unreachable:
+        raise HostUnreachable(f"{session.name}: {session.snapshot.message}")
     if not in_time:
-        raise HostUnreachable(f"{host.name}: no complete answer within {HOSTS_PATIENCE:g} s")
-
-
-def _told_or_gone(host: RunHost) -> bool:
-    snapshot = host.snapshot
-    return snapshot.state in ("lost", "failed") or (snapshot.inventory is not None and snapshot.counters is not None)
+        raise HostUnreachable(f"{session.name}: no complete answer within {HOSTS_TIMEOUT:g} s")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from nictop.cli import output
 from nictop.cli.signals import termination_signals
-from nictop.cli.traffic.hosts import heard_hosts
+from nictop.cli.traffic.hosts import connected_hosts
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.traffic.experiment.experiment import Experiment, ExperimentEnded, Step, StepEnded, carry_out, prepared
 from nictop.traffic.plan.request import RunRequest
@@ -97,7 +97,7 @@ async def _interruptible(options: argparse.Namespace, wish: RunRequest, measured
 
 
 async def _carried_out(options: argparse.Namespace, wish: RunRequest, measured: ExperimentResults) -> None:
-    async with heard_hosts(options, wish) as (hosts, placed):
+    async with connected_hosts(options, wish) as (hosts, placed):
         experiment = await prepared(placed, hosts)
         measured.experiment = experiment
         for note in experiment.notes:

@@ -152,8 +152,8 @@ class _Course:
     async def release(self) -> None:
         """Every host goes on as before."""
         for host in self._hosts.values():
-            if host.attended:
-                await host.release()
+            if host.session.in_run:
+                await host.session.leave_run()
 
     # ------------------------------------------------------------------------------------------------------ a step
 
@@ -213,7 +213,8 @@ class _Course:
     async def _run(self, step: Step) -> AsyncGenerator[Event, None]:
         for host in self._hosts.values():
             places = (step.plan.client, step.plan.server)
-            await host.attend(READING, next((one.ifindex for one in places if one.host == host.name), None))
+            ifindex = next((one.ifindex for one in places if one.host == host.name), None)
+            await host.session.join_run(READING, ifindex)
         begun = time.monotonic()
         run = Run(step.plan, self._hosts, limits=self._limits)
         stopping = asyncio.ensure_future(self._stops(run))

@@ -49,7 +49,7 @@ async def back(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> s
     end = time.monotonic() + seconds
     for name in dict.fromkeys((plan.client.host, plan.server.host)):
         if name in hosts:
-            await hosts[name].until(partial(_is_settled, hosts[name]), end - time.monotonic())
+            await hosts[name].session.until(partial(_is_settled, hosts[name]), end - time.monotonic())
     return away(plan, hosts)
 
 
@@ -62,7 +62,7 @@ def _is_settled(host: RunHost) -> bool:
 async def looked(plan: RunPlan, hosts: Mapping[str, RunHost], seconds: float) -> RunPlan:
     """New inventories of both ends; the plan with the NICs that bear its addresses now."""
     ends = [hosts[name] for name in dict.fromkeys((plan.client.host, plan.server.host)) if name in hosts]
-    await asyncio.gather(*(host.look(seconds) for host in ends))
+    await asyncio.gather(*(host.refresh(seconds) for host in ends))
     snapshots = {name: host.snapshot for name, host in hosts.items()}
     return replace(plan, client=refreshed(plan.client, snapshots), server=refreshed(plan.server, snapshots))
 

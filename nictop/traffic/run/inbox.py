@@ -1,7 +1,4 @@
-"""What the probes of a run say about traffic, in the order in which it comes.
-
-Reads nothing itself; listens to `RunHost`s, which somebody follows.
-"""
+"""Lines about traffic of all hosts of a run, in the order in which they are received, from their `RunHost`s."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ class TrafficInbox:
         self._hosts, self._ends = hosts, ends
         self._pending: deque[tuple[str, TrafficItem]] = deque()
         self._news = asyncio.Event()
-        self._silent: list[Callable[[], None]] = []
+        self._unsubscribe: list[Callable[[], None]] = []
         self._stopped = self._ending = False
 
-    def listen(self) -> None:
-        """From now on, until `close`."""
-        self._silent = [host.listen(self._hear) for host in self._hosts.values()]
+    def open(self) -> None:
+        """Receive lines from now on, until `close`."""
+        self._unsubscribe = [host.subscribe(self._receive) for host in self._hosts.values()]
 
     def close(self) -> None:
-        """Listen no longer."""
-        for end_listening in self._silent:
-            end_listening()
+        """Receive no more lines."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
 
     def stop(self) -> None:
         """No line is waited for any longer: `next` raises RunStopped, unless the run is ending anyway."""
@@ -66,6 +63,6 @@ class TrafficInbox:
                 self.lost.add(name)
                 raise RunFailed(Failure("unreachable", f"{clean(name)}: {clean(item.message)}"))
 
-    def _hear(self, name: str, item: TrafficItem) -> None:
+    def _receive(self, name: str, item: TrafficItem) -> None:
         self._pending.append((name, item))
         self._news.set()

@@ -41,8 +41,8 @@ SIDES: tuple[Side, Side] = ("server", "client")
 
 
 class Run:
-    """A plan that is being carried out. `hosts`: both ends and the observers, by name, each already heard by somebody
-    (`RunHost.follow`, or a screen that follows it)."""
+    """A plan that is being carried out. `hosts`: both ends and the observers, by name; somebody else runs their
+    sessions."""
 
     def __init__(
         self, plan: RunPlan, hosts: Mapping[str, RunHost], *, limits: RunTimeouts | None = None, identity: str = ""
@@ -69,7 +69,7 @@ class Run:
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """To be iterated once; to be closed (`contextlib.aclosing`) when it is left early."""
-        self._lines.listen()
+        self._lines.open()
         try:
             try:
                 async for event in self._stages():
@@ -96,7 +96,7 @@ class Run:
         yield Stage("checking", "looking for generators on both hosts")
         await self._check()
         for host in self._hosts.values():
-            host.begin()
+            host.clear_records()
         async for event in self._start_server():
             yield event
         self._before = {name: host.snapshot.counters for name, host in self._hosts.items()}
@@ -110,7 +110,7 @@ class Run:
         for side in SIDES:
             end = self._ends[side]
             await self._is_there(self._hosts[end.host], deadline)
-            await self._hosts[end.host].ask(TrafficRequest(f"{end.identity}-check", "check"))
+            await self._hosts[end.host].request(TrafficRequest(f"{end.identity}-check", "check"))
         while missing := [end for end in self._ends.values() if end.tools is None]:
             item = await self._lines.next(deadline)
             if item is None:
@@ -131,7 +131,7 @@ class Run:
 
     async def _is_there(self, host: RunHost, deadline: float) -> None:
         """A request to a probe that is not there would be lost without a word."""
-        await host.until(lambda: host.snapshot.state != "connecting", deadline - time.monotonic())
+        await host.session.until(lambda: host.snapshot.state != "connecting", deadline - time.monotonic())
         if host.snapshot.state != "live":
             words = clean(host.snapshot.message) or f"it is {host.snapshot.state}"
             raise RunFailed(Failure("unreachable", f"{clean(host.name)}: {words}"))
@@ -169,7 +169,7 @@ class Run:
         end = self._ends[side]
         assert end.tools is not None
         self._asked.add(side)
-        await self._hosts[end.host].ask(
+        await self._hosts[end.host].request(
             TrafficRequest(
                 end.identity,
                 "start",
@@ -251,7 +251,7 @@ class Run:
             name = f"{end.identity}-path"
             waiting[name] = end
             address = there.address.partition("%")[0]
-            await self._hosts[end.host].ask(
+            await self._hosts[end.host].request(
                 TrafficRequest(name, "path", address=address, source=here.address, ifindex=here.ifindex or 0)
             )
         while waiting:
@@ -302,7 +302,7 @@ class Run:
         running = [end for side, end in self._ends.items() if side in self._asked and end.ended is None]
         for end in running:
             if end.host not in self._lines.lost:
-                await self._hosts[end.host].ask(TrafficRequest(end.identity, "stop"))
+                await self._hosts[end.host].request(TrafficRequest(end.identity, "stop"))
         deadline = time.monotonic() + self._limits.stop
         while any(end.ended is None and end.host not in self._lines.lost for end in running):
             try:
@@ -322,7 +322,7 @@ class Run:
         deadline = time.monotonic() + self._limits.counters
         for name, host in self._hosts.items():
             if name not in self._lines.lost:
-                await host.until(partial(has_told, host, finish[name]), deadline - time.monotonic())
+                await host.session.until(partial(has_told, host, finish[name]), deadline - time.monotonic())
         after = {name: first_after(host, finish[name]) for name, host in self._hosts.items()}
         return replace(self._so_far(), after=after)
 

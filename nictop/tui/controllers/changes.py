@@ -90,7 +90,7 @@ class Changes:
     async def _carry_out(self, change: Change, followed: HostSession) -> None:
         from nictop.changes.events import ChangeEnded
 
-        followed.listeners += [change.hear, self._prove]
+        subscriptions = [followed.subscribe(callback) for callback in (change.hear, self._prove)]
         try:
             async with aclosing(change.events()) as events:
                 async for event in events:
@@ -99,8 +99,8 @@ class Changes:
         except Exception as error:  # the screens go on, and the host takes back what nobody keeps
             self._take(ChangeEnded("unknown", f"nictop itself failed here: {type(error).__name__}: {error}"))
         finally:
-            followed.listeners.remove(change.hear)
-            followed.listeners.remove(self._prove)
+            for unsubscribe in subscriptions:
+                unsubscribe()
             self._task = self._change = None
             if self._timer is not None:
                 self._timer.stop()

@@ -59,7 +59,8 @@ class WatchedHosts:
         """Watch one more host. Its name must not be that of another."""
         from nictop.hosts.session import HostSession
 
-        self.add_followed(HostSession(host, self._source(host), self._app.now))
+        app = self._app
+        self.add_followed(HostSession(host, self._source(host), clock=app.now, interval=app.interval, history=True))
 
     def _source(self, host: Host) -> Source:
         """Every source is recorded whenever a recording goes on."""
@@ -115,7 +116,7 @@ class WatchedHosts:
         """Try a host again at once, with a connection of its own; what is known of it stays."""
         one = self.by_name[name]
         self._app.run_worker(self._leave(one.source), name=f"close {name}", group="closing")
-        one.take_over(self._source(one.host))
+        one.replace_source(self._source(one.host))
         self._listen(one)
 
     def prepare(self, one: HostSession) -> None:
@@ -148,13 +149,15 @@ class WatchedHosts:
 
     async def _hear(self, one: HostSession) -> None:
         """Every snapshot reaches the history; the screens get the newest one when they have time for it."""
+        from nictop.hosts.session import internal_error_text
+
         try:
             async with aclosing(one.follow()) as news:
                 async for snapshot in news:
                     self._mail[one.name] = snapshot
                     self._announce(one.name)
         except Exception as error:  # the other hosts go on
-            self._mail[one.name] = one.fail(f"nictop itself failed here: {type(error).__name__}: {error}")
+            self._mail[one.name] = one.fail(internal_error_text(error))
             self._announce(one.name)
 
     def _announce(self, name: str) -> None:
@@ -214,7 +217,7 @@ class WatchedHosts:
         if self._held:
             return  # hosts that are on their way to another moment are not silent
         now = self._app.now()
-        if any(one.standing(now, self._app.interval) != "live" for one in self.by_name.values()):
+        if any(one.status(now, self._app.interval) != "live" for one in self.by_name.values()):
             self.tell_all()
 
     # ------------------------------------------------------------------------------------------------- requests

@@ -14,7 +14,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nictop.hosts.specification import Host
+from nictop.hosts.specification import RECORDED, Host
 from nictop.replay.position import PlaybackPosition, wall_words
 from nictop.replay.run_index import RunMarks, run_marks
 from nictop.replay.search import Happening, happening_after, happening_before
@@ -77,7 +77,7 @@ class Replay:
         from nictop.hosts.session import HostSession
 
         source = self.playback.source(name, window)
-        return HostSession(Host(name, "as recorded"), source, source.said_at), source
+        return HostSession(Host(name, RECORDED), source, clock=source.said_at, history=True), source
 
     def _hold(self) -> None:
         """The screens hear nothing before every host has come to now."""

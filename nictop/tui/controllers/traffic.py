@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
@@ -154,6 +154,8 @@ class TrafficController:
         self, wish: RunRequest, self_test: bool
     ) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
         """Those that take part, each heard, and the wish with its places."""
+        from nictop.traffic.run.host import RunHost
+
         if self_test:
             async with self._own_pair(wish) as found:
                 yield found
@@ -162,18 +164,18 @@ class TrafficController:
         missing = [name for name in names if name not in self._app.hosts.by_name]
         if missing:
             raise NictopError(f"{', '.join(missing)}: not watched", "add it with the key h")
-        followed = [self._app.hosts.by_name[name] for name in names]
-        hosts = {one.name: one.take_part(self._app.interval) for one in followed}
-        try:
+        hosts = {name: RunHost(self._app.hosts.by_name[name]) for name in names}
+        with ExitStack() as subscriptions:
+            for host in hosts.values():
+                subscriptions.callback(host.close)
             await self._until_known(hosts, wish)
             yield hosts, wish
-        finally:
-            for one in followed:
-                one.leave(hosts[one.name])
 
     @asynccontextmanager
     async def _own_pair(self, wish: RunRequest) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
         """Two ends on this machine, watched for the length of the run and by nobody else."""
+        from nictop.hosts.session import HostSession, running
+        from nictop.hosts.specification import LOCAL, Host
         from nictop.traffic.experiment.self_test import self_test_pair
         from nictop.traffic.run.host import RunHost
 
@@ -181,28 +183,22 @@ class TrafficController:
         self.tell()
         async with self_test_pair(wish) as pair:
             self.notes.append(pair.sentence)
-            hosts = {source.name: RunHost(source) for source in pair.sources}
-            followers = [asyncio.ensure_future(host.follow()) for host in hosts.values()]
-            try:
+            sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
+            async with running(*sessions):
+                hosts = {session.name: RunHost(session) for session in sessions}
                 await self._until_known(hosts, pair.wish)
                 yield hosts, pair.wish
-            finally:
-                for source in pair.sources:
-                    await source.close()
-                for follower in followers:
-                    follower.cancel()
-                await asyncio.gather(*followers, return_exceptions=True)
 
     async def _until_known(self, hosts: dict[str, RunHost], wish: RunRequest) -> None:
         """Both ends have told what they have; an observer that has not is left out."""
         for name in dict.fromkeys((wish.client, wish.server)):
             host = hosts[name]
-            while not _is_known(host):
+            while not host.session.has_readings:
                 if host.snapshot.state == "failed":
                     raise NictopError(f"{name}: {host.snapshot.message}")
                 self.sentence = f"waiting for {name}: {host.snapshot.state}"
                 self.tell()
-                await host.until(partial(_is_settled, host), WAIT)
+                await host.session.until(partial(_is_settled, host), WAIT)
         for name in wish.observers:
             if name in hosts and hosts[name].snapshot.counters is None and name not in (wish.client, wish.server):
                 hosts.pop(name)
@@ -210,14 +206,16 @@ class TrafficController:
 
     async def tools(self, name: str) -> TrafficTools:
         """Which generators a watched host has. NictopError: why that is not known."""
+        from nictop.traffic.run.host import RunHost
+
         followed = self._app.hosts.by_name.get(name)
         if followed is None:
             raise NictopError(f"{name}: not watched")
-        host = followed.take_part(self._app.interval)
+        host = RunHost(followed)
         try:
             return await host.tools()
         finally:
-            followed.leave(host)
+            host.close()
 
     # ----------------------------------------------------------------------------------------------------- events
 
@@ -293,12 +291,8 @@ class TrafficController:
         self._app.run_news += 1
 
 
-def _is_known(host: RunHost) -> bool:
-    return host.snapshot.inventory is not None and host.snapshot.counters is not None
-
-
 def _is_settled(host: RunHost) -> bool:
-    return host.snapshot.state == "failed" or _is_known(host)
+    return host.snapshot.state == "failed" or host.session.has_readings
 
 
 def _keep(kept: StoredRun) -> object:

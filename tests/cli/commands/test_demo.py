@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.commands.demo import FILE, START
-from nictop.cli.recorded import recorded_answers
+from nictop.cli.hosts import recorded_answers
 from nictop.hosts.observe import Unreachable
 from nictop.recording.reader import Recording
 from nictop.replay.run_index import run_marks

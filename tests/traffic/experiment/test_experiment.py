@@ -73,7 +73,7 @@ async def reads_every(both: Pair, seconds: float) -> bool:
             abs(after - before - seconds) < seconds / 2 for before, after in zip(times[-3:], times[-2:], strict=False)
         )
 
-    results = [await host.until(lambda name=name: found(name), LIMIT) for name, host in both.hosts.items()]  # type: ignore[misc]
+    results = [await host.session.until(lambda name=name: found(name), LIMIT) for name, host in both.hosts.items()]  # type: ignore[misc]
     return all(results)
 
 
@@ -82,8 +82,8 @@ async def test_a_comparison_is_alternated_kept_and_compared(tmp_path: Path) -> N
     async with pair() as both:
         experiment = await made(both, compare=values("bitrate=50M,100M"), repeat=2, rest=0.05, label="rates")
         for name, host in both.hosts.items():
-            await host.settle(Request(interval=0.5, watch=()))
-            assert not host.attended, name
+            await host.session.request(Request(interval=0.5, watch=()))
+            assert not host.session.in_run, name
         nic, host = both.place("a").ifindex, both.hosts["a"]
         counted = 0
         events: list[ExperimentEvent] = []
@@ -91,7 +91,7 @@ async def test_a_comparison_is_alternated_kept_and_compared(tmp_path: Path) -> N
             events.append(event)
             if isinstance(event, Finished):
                 # read every 0.2 s, with the driver's counters of the chosen NIC
-                assert host.attended and len(host.records) > 4
+                assert host.session.in_run and len(host.records) > 4
                 counted += sum(nic in record.driver for record in host.records)
         assert counted
         began = [event for event in events if isinstance(event, StepBegan)]
@@ -109,7 +109,7 @@ async def test_a_comparison_is_alternated_kept_and_compared(tmp_path: Path) -> N
         # one machine is never ranked; but the bitrate that was to differ is nothing that speaks against it
         verdict = compare([one.result for one in a], [one.result for one in b], compared=("bitrate",))
         assert verdict.refusals and not any("differ" in why for why in verdict.refusals)
-        assert not any(host.attended for host in both.hosts.values())
+        assert not any(host.session.in_run for host in both.hosts.values())
         assert await reads_every(both, 0.5)
         assert both.generators() == []
 
@@ -225,7 +225,7 @@ async def test_a_command_makes_the_change() -> None:
 async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
     async with pair() as both:
         for host in both.hosts.values():
-            await host.settle(Request(interval=0.5, watch=()))
+            await host.session.request(Request(interval=0.5, watch=()))
         experiment = await made(both, repeat=3, rest=60.0)
         for stage in ("checking", "listening", "running", "intervalmeasured", "resting"):
             reached = asyncio.Event()
@@ -234,14 +234,14 @@ async def test_an_experiment_that_is_left_leaves_nothing_behind() -> None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert task.cancelled() and both.generators() == [], stage
-            assert not any(host.attended for host in both.hosts.values()), stage
+            assert not any(host.session.in_run for host in both.hosts.values()), stage
         assert await reads_every(both, 0.5)
         # closed by its reader instead
         async with aclosing(carry_out(experiment, both.hosts)) as events:
             async for event in events:
                 if isinstance(event, IntervalMeasured):
                     break
-        assert both.generators() == [] and not any(host.attended for host in both.hosts.values())
+        assert both.generators() == [] and not any(host.session.in_run for host in both.hosts.values())
 
 
 async def until(events: AsyncGenerator[ExperimentEvent, None], name: str, reached: asyncio.Event) -> None:
@@ -266,7 +266,7 @@ async def test_an_experiment_that_is_stopped_keeps_what_was_measured() -> None:
         (one,) = ended(events).results
         assert ended(events).why == "stopped" and [one] == written
         assert one.result.stopped is not None and one.result.goodput and one.result.why_not_ranked
-        assert both.generators() == [] and not any(host.attended for host in both.hosts.values())
+        assert both.generators() == [] and not any(host.session.in_run for host in both.hosts.values())
         # stopped while it rests, or while somebody is asked: no step begins any more
         resting = replace(experiment, steps=tuple(replace(step, plan=both.plan()) for step in experiment.steps))
         stop, events = asyncio.Event(), []
@@ -296,7 +296,7 @@ async def test_a_host_that_does_not_come_back_ends_it() -> None:
             events.append(event)
             if isinstance(event, StepEnded):
                 await both.sources["b"].close()
-                both.hosts["b"].hear(SourceState("lost", "the probe ended", 1.0))
+                both.hosts["b"].session.process(SourceState("lost", "the probe ended", 1.0))
         assert [kept.number for kept in ended(events).results] == [1]
         assert ended(events).why == "b: the probe ended"
         with pytest.raises(NictopError, match="b: the probe ended"):

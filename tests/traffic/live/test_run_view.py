@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Hello, Line, TrafficSocket
 from nictop.traffic.analysis.cpu_load import HostLoad
 from nictop.traffic.analysis.nic_load import packets_between
@@ -22,7 +21,7 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.events import Finished, IntervalMeasured, Sockets, Stage
 from nictop.traffic.run.host import RunHost
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.pictures import busy, flow, picture, steady
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import result
@@ -34,11 +33,10 @@ HELLO = Hello(1, "1", "a", "6.1", "x86_64", "3.11", 1, 0, "boot", 100, 0.0, 0.0,
 
 def host(name: str, records: Sequence[Counters] = ()) -> RunHost:
     """A host whose clock is this machine's, with these records."""
-    one = RunHost(ScriptedSource(), Snapshot.empty(name))
-    one.name = name
-    one.hear(Line(hello=HELLO), now=AXIS)
+    one = RunHost(session_of(ScriptedSource(name)))
+    one.session.process(Line(hello=HELLO), AXIS)
     for record in records:
-        one.hear(Line(counters=record), now=record.time)
+        one.session.process(Line(counters=record), record.time)
     return one
 
 
@@ -211,7 +209,7 @@ def test_a_picture_takes_each_record_once() -> None:
     watch = watching(b=one)
     told(watch, "b", interval(0.5), late=0.0)
     assert len(watch.picture(AXIS + 1).hosts[1].series) == 1
-    one.hear(Line(counters=counters(AXIS + 2, user=75)), now=AXIS + 2)
+    one.session.process(Line(counters=counters(AXIS + 2, user=75)), AXIS + 2)
     for _ in range(3):
         assert [round(load.user, 2) for load in watch.picture(AXIS + 2).hosts[1].series] == [0.5, 0.25]
 

@@ -19,7 +19,7 @@ from nictop.traffic.run.endpoint import RunEnd, socket_figures, socket_retransmi
 from nictop.traffic.run.host import RunHost
 from tests.model.hosts import HELLO, counters, link_counters
 from tests.support.arbitrary import arbitrary
-from tests.support.sources import ScriptedSource
+from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.plans import PLAN, captured, tools
 
 
@@ -271,11 +271,12 @@ def test_windows_are_never_shorter_than_a_second() -> None:
 
 
 def test_clocks_by_ping_else_by_the_quickest_line() -> None:
-    host = RunHost(ScriptedSource("b"))
-    host.hear(Line(hello=HELLO), 5.0)
-    host.hear(Line(counters=counters(1000.0)), 5.3)
-    host.hear(Line(traffic=TrafficLine(1001.0, "x", "output")), 6.1)
+    session = session_of(ScriptedSource("b"))
+    host = RunHost(session)
+    session.process(Line(hello=HELLO), 5.0)
+    session.process(Line(counters=counters(1000.0)), 5.3)
+    session.process(Line(traffic=TrafficLine(1001.0, "x", "output")), 6.1)
     assert host.offset.seconds == pytest.approx(994.9) and host.offset.uncertainty is None
-    host.hear(Line(clock=Clock(7.0, 995.0, 0.001)), 7.0)
+    session.process(Line(clock=Clock(7.0, 995.0, 0.001)), 7.0)
     known = host.offset
     assert known.seconds == 995.0 and known.uncertainty == 0.001

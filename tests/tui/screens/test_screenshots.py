@@ -146,7 +146,9 @@ async def test_the_screen_looks_like_its_picture(name: str, monkeypatch: pytest.
 @pytest.mark.parametrize("name", SEVERAL)
 async def test_several_hosts_look_like_their_picture(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
-    monkeypatch.setattr("nictop.hosts.session.SILENCE", 3600.0)  # a recording says nothing after its last line
+    monkeypatch.setattr(
+        "nictop.hosts.session.SILENT_AFTER_SECONDS", 3600.0
+    )  # a recording says nothing after its last line
     compare(name, await draw_several(*SEVERAL[name]))
 
 

@@ -99,7 +99,7 @@ def report_now(app: NictopApp) -> Report:
     answers: list[Answer] = []
     for one in app.hosts.by_name.values():
         if one.snapshot.inventory is None:
-            answers.append(Unreachable(one.name, one.trouble or one.snapshot.message or f"it is {one.snapshot.state}"))
+            answers.append(Unreachable(one.name, one.reason or one.snapshot.message or f"it is {one.snapshot.state}"))
         else:
             answers.append((one.snapshot, one.window))
     runs = [run for ended in app.traffic.ended for run in ended.results]

@@ -108,7 +108,7 @@ class LiveView(WhileOpen, Screen[None]):
             return
         self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
         if self._snapshot is not None:
-            self._show_standing()
+            self._show_status()
         if self.view == "overview" and not self._frozen:
             self._draw_overview_soon()
 
@@ -185,7 +185,7 @@ class LiveView(WhileOpen, Screen[None]):
         status = self.query_one(StatusLine)
         status.pids = self.nictop.pids
         status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
-        self._show_standing()
+        self._show_status()
         self.query_one(DeviceTable).show(snapshot, self.nictop.history)
         self._draw_view(snapshot)
         self._draw_findings()
@@ -229,7 +229,7 @@ class LiveView(WhileOpen, Screen[None]):
         elif self.view == "body":
             self.query_one(DevicesView).show(snapshot, self.nictop.history)
 
-    def _show_standing(self) -> None:
+    def _show_status(self) -> None:
         """Why the host is not live, how old the values are, and those in grey."""
         host, now, interval = self.nictop.followed, self.nictop.now(), self.nictop.interval
         message = self._shown(host.notice(now, interval))
@@ -237,7 +237,7 @@ class LiveView(WhileOpen, Screen[None]):
         if message != banner.content:
             banner.update(message)
             banner.set_class(bool(message), "shown")
-        stale = host.standing(now, interval) not in ("live", "overloaded")
+        stale = host.status(now, interval) not in ("live", "overloaded")
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")
 

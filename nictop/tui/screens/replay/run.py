@@ -58,7 +58,7 @@ class RecordedRunScreen(RunPage, ReplayActions):
 
     def _choose(self, index: int) -> None:
         self._index = index % len(self._replay.runs)
-        self._run = RecordedRun(self._replay.playback, self._replay.runs[self._index])
+        self._run = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index])
         self._take()
 
     def _take(self) -> None:

@@ -28,9 +28,9 @@ MORE = 5
 """Cells for the number of hosts that have no room at one side."""
 
 
-def host_mark(standing: ConnectionStatus, *, ascii_only: bool) -> Span:
+def host_mark(status: ConnectionStatus, *, ascii_only: bool) -> Span:
     """The mark of a host, in its colour."""
-    return MARKS[standing][ascii_only], STYLES[standing]
+    return MARKS[status][ascii_only], STYLES[status]
 
 
 def draw_hosts(
@@ -58,11 +58,11 @@ def draw_hosts(
 
 
 def _item(host: HostSession, is_chosen: bool, now: float, interval: float, ascii_only: bool) -> list[Span]:
-    standing = host.standing(now, interval)
-    mark, style = host_mark(standing, ascii_only=ascii_only)
+    status = host.status(now, interval)
+    mark, style = host_mark(status, ascii_only=ascii_only)
     name = ascii_text(clean(host.name)) if ascii_only else clean(host.name)
     name = fit(name, min(width(name), LONGEST_NAME))
-    words = "" if standing == "live" else f" {host.standing_words(now, interval)}"
+    words = "" if status == "live" else f" {host.status_text(now, interval)}"
     left, right = ("[", "]") if is_chosen else (" ", " ")
     return [(f" {left}", "title"), (mark, style), (f" {name}", "title" if is_chosen else ""), (words, style),
             (right, "title")]  # fmt: skip

@@ -84,16 +84,16 @@ class HostTable(ChoiceView):
 
     def _line_for(self, index: int, columns: Sequence[tuple[str, int]], moment: DrawTime) -> SpanLine:
         host, now = self._hosts[index], moment.here.monotonic
-        standing = host.standing(now, moment.interval)
+        status = host.status(now, moment.interval)
         root = is_root(host.snapshot)
         words = {
             "HOST": (host.name, "title"),
-            "STATE": (host.standing_words(now, moment.interval), STYLES[standing]),
+            "STATE": (host.status_text(now, moment.interval), STYLES[status]),
             "RIGHTS": ("–" if root is None else "root" if root else _user(host), "" if root else "dim"),
             "ADDRESS": (address_words(host.host), "dim"),
             "CLOCK": (clock_words(host.snapshot, moment.here), "dim"),
         }
-        mark, style = host_mark(standing, ascii_only=self.ascii_only)
+        mark, style = host_mark(status, ascii_only=self.ascii_only)
         spans: list[Span] = [(" ", ""), (mark, style)]
         for title, cells in columns:
             text, tone = words[title]
@@ -119,12 +119,12 @@ def _columns(cells: int) -> list[tuple[str, int]]:
 def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]:
     """Everything about one host, each fact wrapped to `cells`."""
     now = moment.here.monotonic
-    standing, snapshot = host.standing(now, moment.interval), host.snapshot
-    age = host.age_words(now, moment.interval)
-    state = host.standing_words(now, moment.interval) + (f"; {age}" if age else "")
-    lines = [*_fact("state", state, cells, STYLES[standing])]
-    why = host.notice(now, moment.interval) if standing == "overloaded" else host.trouble
-    if why and standing != "live":
+    status, snapshot = host.status(now, moment.interval), host.snapshot
+    age = host.age_text(now, moment.interval)
+    state = host.status_text(now, moment.interval) + (f"; {age}" if age else "")
+    lines = [*_fact("state", state, cells, STYLES[status])]
+    why = host.notice(now, moment.interval) if status == "overloaded" else host.reason
+    if why and status != "live":
         lines += _fact("why", why, cells, "warn")
     lines += _fact("address", address_words(host.host), cells)
     if snapshot.hello is not None:

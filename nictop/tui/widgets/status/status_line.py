@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from nictop.hosts.session import SILENCE, HostSession, whole_seconds
+from nictop.hosts.session import HostSession, is_silent, whole_seconds
 from nictop.model.facts import clean, fit, platform_words
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
@@ -210,7 +210,7 @@ class StatusLine(LineView):
             self.show_lines((line,))
         elif self._snapshot is not None:
             silent = (self._hosts[0].age(self._clock()) or 0.0) if self._hosts else 0.0
-            overdue = self._snapshot.state == "live" and not self._frozen and silent > SILENCE + 2 * self._interval
+            overdue = self._snapshot.state == "live" and not self._frozen and is_silent(silent, self._interval)
             line = draw_status(
                 self._snapshot,
                 self.size.width,

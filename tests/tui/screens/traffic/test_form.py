@@ -149,7 +149,7 @@ async def test_the_probes_read_as_before_after_a_run() -> None:
         followed = runs.app.hosts.by_name["a"]
         await runs.start()
         await runs.over()
-        assert followed._parts == ()
+        assert not followed.in_run and followed._subscribers == []
         runs.app.screen.dismiss()
         before = followed.snapshot.counters
         await runs.until(lambda: followed.snapshot.counters is not before)

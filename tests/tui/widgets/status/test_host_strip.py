@@ -16,7 +16,7 @@ from tests.support.sources import ScriptedSource
 def host(name: str, state: str = "live") -> HostSession:
     one = HostSession(Host(name, name), ScriptedSource(name))
     one.snapshot = with_state(one.snapshot, state, "")  # type: ignore[arg-type]
-    one.heard = 100.0
+    one.received_at = 100.0
     return one
 
 
@@ -46,7 +46,7 @@ def test_a_host_that_sends_too_much_is_overloaded_until_it_is_not_live() -> None
     one = host("vm1")
     one.overloaded = True
     assert text([one], "vm1", 100) == " [● vm1 overloaded]"
-    assert one.notice(101.0, 1.0) == OVERLOADED and one.age_words(101.0, 1.0) == ""
+    assert one.notice(101.0, 1.0) == OVERLOADED and one.age_text(101.0, 1.0) == ""
     assert text([one], "vm1", 100, now=110.0) == " [◌ vm1 silent for 10 s]"
     one.snapshot = with_state(one.snapshot, "lost", "")
     assert text([one], "vm1", 100) == " [◌ vm1 reconnecting]"
