@@ -1,0 +1,109 @@
+"""A session: what it requests during a run, what subscribers receive, and what it keeps when its source is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from nictop.hosts.session import HostSession, Item, running
+from nictop.model.snapshot import Snapshot, watchable_links
+from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
+from nictop.probe.records import Line, Request
+from nictop.wire.source import SourceState
+from tests.model.hosts import HELLO, PF, counters, inventory, link_counters
+from tests.support.sources import ScriptedSource, session_of
+
+LIMIT = 60.0
+INVENTORY = inventory()
+LINES: tuple[Item, ...] = (SourceState("live"), Line(hello=HELLO), Line(inventory=INVENTORY))
+
+
+def reading(second: int) -> Line:
+    return Line(counters=counters(100.0 + second, {4: link_counters(rx_bytes=second)}))
+
+
+async def test_interval_and_watched_links_are_sent_after_a_run() -> None:
+    source = ScriptedSource()
+    session = session_of(source, interval=1.0)
+    await session.request(Request(interval=0.5, watch=(7,)))
+    await session.join_run(0.2, 4)
+    await session.request(Request(interval=5.0, watch=(8,)))
+    await session.request(Request(interval=2.0, inventory=True))
+    await session.leave_run()
+    assert source.requests == [
+        Request(interval=0.5, watch=(7,)),
+        Request(interval=0.2, watch=(4, 7)),
+        Request(inventory=True),
+        Request(interval=2.0, watch=(8,)),
+    ]
+
+
+async def test_a_run_does_not_make_a_fast_probe_slower() -> None:
+    source = ScriptedSource()
+    session = session_of(source, interval=0.1)
+    await session.join_run(0.2, None)
+    await session.leave_run()
+    assert source.requests == [Request(interval=0.1, watch=()), Request(interval=0.1, watch=())]
+
+
+async def test_watched_devices_are_requested_again_of_a_new_source() -> None:
+    first, second = ScriptedSource(), ScriptedSource()
+    session = session_of(first, watch_devices=True)
+    for source in (first, second):
+        if source is second:
+            session.replace_source(source)
+        source.say(*LINES, Line(inventory=inventory()), reading(1))
+        async with running(session):
+            assert await session.until(lambda source=source: source.said_all, LIMIT)  # type: ignore[misc]
+        devices = watchable_links(session.snapshot.links.values())
+        assert devices and source.requests == [Request(watch=devices)] and source.closed
+
+
+def test_as_many_links_are_watched_as_a_probe_accepts() -> None:
+    links = [replace(PF, ifindex=number) for number in range(200, 0, -1)]
+    assert watchable_links(links) == tuple(range(1, MAX_WATCHED_LINKS + 1))
+    assert watchable_links([replace(PF, device=None)]) == ()
+
+
+async def test_subscribers_receive_every_item_with_the_snapshot_after_it() -> None:
+    session = session_of(ScriptedSource())
+    received: list[tuple[object, Snapshot]] = []
+    unsubscribe = session.subscribe(lambda item, snapshot: received.append((item, snapshot)))
+    for item in LINES:
+        assert session.process(item) is session.snapshot
+    session.replace_source(ScriptedSource())
+    assert [item for item, _ in received] == [*LINES, SourceState("lost", "connected anew")]
+    assert received[2][1].inventory is INVENTORY and received[3][1].state == "lost"
+    assert session.snapshot is received[2][1], "what is known stays until the new source sends something"
+    unsubscribe()
+    session.fail("watched no longer")
+    assert len(received) == 4 and (session.snapshot.state, session.reason) == ("failed", "watched no longer")
+
+
+def test_history_and_rates_are_stored_only_if_the_constructor_says_so() -> None:
+    full, lean = session_of(ScriptedSource(), history=True), session_of(ScriptedSource(), window=False)
+    for session in (full, lean):
+        for item in (*LINES, *map(reading, range(5))):
+            session.process(item)
+        assert session.snapshot.rates is not None
+    assert full.window.seconds == 4.0 and len(full.history.times()) == 5
+    assert lean.window.parts == () and len(lean.history.times()) == 0
+
+
+async def test_an_error_of_nictop_itself_is_a_failure_of_one_host() -> None:
+    class Broken(ScriptedSource):
+        async def items(self) -> AsyncIterator[Line | SourceState]:
+            for item in LINES:
+                yield item
+            raise RuntimeError("broken")
+
+    session: HostSession = session_of(Broken())
+    async with running(session):
+        assert await session.until(lambda: session.is_unreachable, LIMIT)
+    assert session.snapshot.message == "nictop itself failed here: RuntimeError: broken"
+
+
+async def test_a_condition_that_does_not_become_true_in_time() -> None:
+    session = session_of(ScriptedSource())
+    assert not await session.until(lambda: False, 0.0)
+    assert session._subscribers == []
