@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nictop.errors import NictopError
-from nictop.model.text.terminal import ascii_only, clean, is_clean
+from nictop.model.text.glyphs import ASCII
+from nictop.model.text.terminal import clean, is_clean
 from nictop.rules.finding import Finding, Fix
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import PLACES, placeholders
@@ -56,4 +57,4 @@ def _lasts(fix: Fix) -> str:
 
 def _comment(*sentences: str) -> list[str]:
     """Lines that no shell takes for anything else."""
-    return [f"# {ascii_only(clean(sentence))}" for sentence in sentences if sentence]
+    return [f"# {ASCII.text(sentence)}" for sentence in sentences if sentence]

@@ -9,15 +9,17 @@ import argparse
 import os
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING, TextIO
 
 from nictop.errors import NictopError
+
+if TYPE_CHECKING:
+    from nictop.model.text.glyphs import Glyphs
 
 
 def write_text(text: str, options: argparse.Namespace) -> int:
     """Text for reading, in ASCII where stdout or the user wants that."""
-    from nictop.model.text.terminal import ascii_only
-
-    return write(ascii_only(text) if wants_ascii(options) else text)
+    return write(glyphs_for(options).encode(text))
 
 
 def write(text: str) -> int:
@@ -35,10 +37,18 @@ def write(text: str) -> int:
     return 0
 
 
-def wants_ascii(options: argparse.Namespace) -> bool:
-    if options.ascii or sys.stdout is None:
-        return True
-    return not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+def glyphs_for(options: argparse.Namespace) -> Glyphs:
+    """What stdout takes, or ASCII where the user wants that."""
+    from nictop.model.text.glyphs import ASCII
+
+    return ASCII if options.ascii else _glyphs_of(sys.stdout)
+
+
+def _glyphs_of(stream: TextIO | None) -> Glyphs:
+    from nictop.model.text.glyphs import ASCII, UNICODE
+
+    encoding = (stream.encoding or "") if stream is not None else ""
+    return UNICODE if encoding.lower().replace("-", "").startswith("utf") else ASCII
 
 
 def columns() -> int:
@@ -51,13 +61,10 @@ def columns() -> int:
 
 def narrate(text: str) -> None:
     """A line of progress to stderr, in the characters that it takes; lost when nobody reads it. The text is clean."""
-    from nictop.model.text.terminal import ascii_only
-
     if sys.stderr is None:
         return
-    plain = not (sys.stderr.encoding or "").lower().replace("-", "").startswith("utf")
     with suppress(OSError):
-        sys.stderr.write(f"{ascii_only(text) if plain else text}\n")
+        sys.stderr.write(f"{_glyphs_of(sys.stderr).encode(text)}\n")
         sys.stderr.flush()
 
 

@@ -1,10 +1,16 @@
-"""What every command needs that opens a screen. Reads the standard streams of this process."""
+"""What every command needs that opens a screen. Reads the environment and the standard streams of this process."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
+from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+
+if TYPE_CHECKING:
+    from nictop.model.text.glyphs import Glyphs
 
 
 def refuse_pipes(instead: str) -> None:
@@ -12,3 +18,11 @@ def refuse_pipes(instead: str) -> None:
     for stream, name in ((sys.stdout, "stdout"), (sys.stdin, "stdin"), (sys.__stderr__, "stderr")):
         if stream is None or not stream.isatty():
             raise NictopError(f"{name} is not a terminal", instead)
+
+
+def screen_glyphs(options: argparse.Namespace) -> Glyphs:
+    """What this terminal can draw, or ASCII where the user wants that."""
+    from nictop.model.text.glyphs import ASCII, UNICODE
+    from nictop.tui.terminal import wants_ascii
+
+    return ASCII if options.ascii or wants_ascii(os.environ) else UNICODE

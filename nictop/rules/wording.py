@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from nictop.model.facts import Tone, clean, width
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
 from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
@@ -17,21 +18,19 @@ from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
 
 @dataclass(frozen=True)
 class SeverityWords:
-    """Word, mark and tone of a severity: never the colour alone."""
+    """Word and tone of a severity, beside its mark: never the colour alone."""
 
     word: str
-    mark: str
-    ascii_mark: str
     tone: Tone
 
 
 SEVERITY_WORDS: dict[Severity, SeverityWords] = {
-    "critical": SeverityWords("critical", "✖", "X", "bad"),
-    "warning": SeverityWords("warning", "▲", "!", "warn"),
-    "info": SeverityWords("note", "·", "-", "normal"),
+    "critical": SeverityWords("critical", "bad"),
+    "warning": SeverityWords("warning", "warn"),
+    "info": SeverityWords("note", "normal"),
 }
-PASSED = SeverityWords("passed", "✓", "+", "good")
-SKIPPED = SeverityWords("skipped", "–", "?", "dim")
+SKIPPED = "skipped"
+"""Of a check that could not be made."""
 
 PLACES: dict[WhereToType, str] = {
     "peer": "on the other host",
@@ -53,9 +52,8 @@ CONTINUED = " \\"
 POWERSHELL_CONTINUED = " `"
 
 
-def severity_mark(severity: Severity, *, ascii_only: bool = False) -> str:
-    words = SEVERITY_WORDS[severity]
-    return words.ascii_mark if ascii_only else words.mark
+def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
+    return {"critical": glyphs.critical, "warning": glyphs.warning, "info": glyphs.note}[severity]
 
 
 def place_words(finding: Finding, fix: Fix) -> str:
@@ -98,16 +96,15 @@ def checks_words(diagnosis: Diagnosis) -> str:
     return f"{number - skipped} of {number} checks ran, {skipped} skipped" if skipped else f"{number} checks"
 
 
-def verdict_words(diagnosis: Diagnosis, *, ascii_only: bool = False) -> tuple[str, Tone]:
+def verdict_words(diagnosis: Diagnosis, *, glyphs: Glyphs = UNICODE) -> tuple[str, Tone]:
     """``2 warnings``, ``✓ No problems found``, or without the mark where checks were skipped, which may have missed
     some; and its tone."""
     found = count_words(diagnosis.findings)
     if found:
         return found, "normal"
     if diagnosis.skipped:
-        mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
-        return f"{mark} No problems found", "warn"
-    return f"{PASSED.ascii_mark if ascii_only else PASSED.mark} No problems found", "good"
+        return f"{glyphs.skipped} No problems found", "warn"
+    return f"{glyphs.passed} No problems found", "good"
 
 
 def subject_words(about: Finding | Skipped, *, several_hosts: bool) -> str:

@@ -21,6 +21,7 @@ from textual.widgets import Static
 from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.hosts import WatchedHosts
@@ -95,7 +96,7 @@ class NictopApp(App[None]):
         hosts: Sequence[Host] = (Host(LOCAL, LOCAL),),
         *,
         interval: float = 1.0,
-        ascii_only: bool = False,
+        glyphs: Glyphs = UNICODE,
         has_clipboard: bool = True,
         allow_changes: bool = False,
         wish: RunRequest | None = None,
@@ -103,7 +104,8 @@ class NictopApp(App[None]):
     ) -> None:
         super().__init__()
         self.interval = interval
-        self.ascii_only = ascii_only
+        self.glyphs = glyphs
+        self.set_class(glyphs.is_ascii, "-ascii")
         self._has_clipboard = has_clipboard
         self._wanted = tuple(hosts)
         self.diagnosing = DiagnosisScheduler(self)
@@ -209,7 +211,7 @@ class NictopApp(App[None]):
         yield Static(_greeting(self._wanted), markup=False)
 
     def on_mount(self) -> None:
-        if self.ascii_only:
+        if self.glyphs.is_ascii:
             self.theme = "ansi-dark"
         self.call_after_refresh(self._open)
 
@@ -227,12 +229,12 @@ class NictopApp(App[None]):
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
-        await self.push_screen(LiveScreen(ascii_only=self.ascii_only))
+        await self.push_screen(LiveScreen())
         if self._wish is not None:
             from nictop.tui.screens.traffic.run import RunScreen
 
             self.traffic.start(self._wish, self_test=self._self_test)
-            await self.push_screen(RunScreen(ascii_only=self.ascii_only))
+            await self.push_screen(RunScreen())
         self._shown.set()
 
     def action_command_palette(self) -> None:
@@ -251,7 +253,7 @@ class NictopApp(App[None]):
         from nictop.tui.screens.dialogs.leave import LeaveScreen
 
         if not isinstance(self.screen, LeaveScreen):
-            self.push_screen(LeaveScreen(run=run, change=change, ascii_only=self.ascii_only), self._leave)
+            self.push_screen(LeaveScreen(run=run, change=change), self._leave)
 
     async def _leave(self, sure: bool | None) -> None:
         if sure:
@@ -297,10 +299,7 @@ class NictopApp(App[None]):
 
     def say(self, text: str, title: str) -> None:
         """A notice that goes by itself; names in it are no markup."""
-        from nictop.model.facts import ascii_only, clean
-
-        lines = [clean(line) for line in text.split("\n")]
-        shown = "\n".join(ascii_only(line) if self.ascii_only else line for line in lines)
+        shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
 
     async def ask_user(self, question: Question) -> str | None:
@@ -309,7 +308,7 @@ class NictopApp(App[None]):
 
         await self._shown.wait()
         if self._questions is None:
-            self._questions = Questions(self, ascii_only=self.ascii_only)
+            self._questions = Questions(self)
         return await self._questions.ask(question)
 
 

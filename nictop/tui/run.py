@@ -1,6 +1,6 @@
 """Opens the application: on hosts, or on a recording. Returns when its screen is gone.
 
-Reads the environment, for what the terminal can draw.
+Reads the environment, for whether the terminal has a clipboard.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
 from nictop.tui.app import AppOutcome, NictopApp
-from nictop.tui.terminal import PLAIN_TERMINALS, wants_ascii
+from nictop.tui.terminal import PLAIN_TERMINALS
 
 if TYPE_CHECKING:
+    from nictop.model.text.glyphs import Glyphs
     from nictop.recording.reader import Recording
     from nictop.traffic.plan.request import RunRequest
     from nictop.wire.source import Source
@@ -24,7 +25,7 @@ def run(
     hosts: Sequence[Host],
     *,
     interval: float,
-    ascii_only: bool,
+    glyphs: Glyphs,
     sudo: bool = False,
     allow_changes: bool = False,
     accept_new_host_keys: bool = False,
@@ -52,7 +53,7 @@ def run(
         connect,
         hosts,
         interval=interval,
-        ascii_only=ascii_only or wants_ascii(os.environ),
+        glyphs=glyphs,
         has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
         allow_changes=allow_changes,
         wish=wish,
@@ -67,7 +68,7 @@ def show(
     *,
     start: float,
     speed: float = 1.0,
-    ascii_only: bool,
+    glyphs: Glyphs,
     loop: bool = False,
     banner: str = "",
 ) -> int:
@@ -79,7 +80,7 @@ def show(
     app = NictopApp(
         _refuse,
         (),
-        ascii_only=ascii_only or wants_ascii(os.environ),
+        glyphs=glyphs,
         has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
     )
     playback = Playback(recording, window=WINDOW)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nictop.model.facts import clean, width
+from nictop.model.text.glyphs import ASCII
 from nictop.rules import RULES, Diagnosis, Fix, Skipped
 from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
@@ -93,7 +94,7 @@ def test_the_verdict_has_its_mark_only_when_every_check_ran() -> None:
     skipped = (Skipped("a_rule", "guest", "", "needs root"),)
     assert verdict_words(Diagnosis((), ())) == ("✓ No problems found", "good")
     assert verdict_words(Diagnosis((), skipped)) == ("– No problems found", "warn")
-    assert verdict_words(Diagnosis((), skipped), ascii_only=True)[0].startswith("? No problems")
+    assert verdict_words(Diagnosis((), skipped), glyphs=ASCII)[0].startswith("? No problems")
     assert verdict_words(Diagnosis((finding(severity="warning"),), skipped)) == ("1 warning", "normal")
 
 

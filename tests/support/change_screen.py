@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Fix
 from nictop.tui.app import NictopApp
 from nictop.tui.controllers.changes import WAITS
@@ -79,7 +80,7 @@ def mtu(namespace: Namespace, name: str = LINK) -> int:
 
 @asynccontextmanager
 async def changed(
-    prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, ascii_only: bool = False
+    prefix: Sequence[str], size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[Changed]:
     """`prefix`: words before the command of the probe, which bring it to its host."""
     options = ["--interval", "0.2", "--eager", *(["--allow-changes"] if allow_changes else [])]
@@ -89,7 +90,7 @@ async def changed(
         return LocalSource(0.2, name=host.label, command=command)
 
     hosts = [Host("vm1", "vm1.example", allow_changes=allow_changes)]
-    app = NictopApp(connect, hosts, interval=0.2, ascii_only=ascii_only)
+    app = NictopApp(connect, hosts, interval=0.2, glyphs=glyphs)
     async with running(app, size) as pilot:
         screen = Changed(app, ScriptedSource(), pilot)
         await wait_until(screen, lambda: bool(app.watched) and app.watched[0].snapshot.rates is not None)
@@ -100,14 +101,14 @@ async def changed(
 
 @asynccontextmanager
 async def in_namespace(
-    size: tuple[int, int] = WIDE, *, allow_changes: bool = True, ascii_only: bool = False
+    size: tuple[int, int] = WIDE, *, allow_changes: bool = True, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[tuple[Changed, Namespace]]:
     """With the links of `tests.support.changes`. Nothing is left in the namespace afterwards."""
     namespace = Namespace()
     try:
         prepare_host(namespace)
         prefix = ["ip", "netns", "exec", namespace.name]
-        async with changed(prefix, size, allow_changes=allow_changes, ascii_only=ascii_only) as screen:
+        async with changed(prefix, size, allow_changes=allow_changes, glyphs=glyphs) as screen:
             yield screen, namespace
         wait_for_no_process_left(namespace)
     finally:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.tui.app import NictopApp
@@ -78,12 +79,12 @@ async def replayed(
     start: float = 0.0,
     loop: bool = False,
     banner: str = "",
-    ascii_only: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[Replayed]:
     """`start`: seconds after the begin of the recording. It plays when the clock is moved."""
     clock = Clock()
     with Recording.open(str(path)) as recording:
-        app = NictopApp(refuse, (), ascii_only=ascii_only)
+        app = NictopApp(refuse, (), glyphs=glyphs)
         app.show_recording(
             Told(recording, window=WINDOW, clock=clock), start=recording.begin + start, loop=loop, banner=banner
         )

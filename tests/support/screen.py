@@ -17,6 +17,7 @@ from textual.pilot import Pilot
 
 import nictop.tui.app
 from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
 from nictop.tui.widgets.base.line_view import LineView
@@ -154,9 +155,9 @@ def still_clock() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def live(size: tuple[int, int] = WIDE, *, ascii_only: bool = False) -> AsyncIterator[Screen]:
+async def live(size: tuple[int, int] = WIDE, *, glyphs: Glyphs = UNICODE) -> AsyncIterator[Screen]:
     source = ScriptedSource()
-    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
+    app = NictopApp(lambda host, ask: source, glyphs=glyphs)
     with still_clock():
         async with running(app, size) as pilot:
             screen = Screen(app, source, pilot)
@@ -185,11 +186,11 @@ class Hosts:
 
 @asynccontextmanager
 async def several(
-    *names: str, size: tuple[int, int] = WIDE, ascii_only: bool = False
+    *names: str, size: tuple[int, int] = WIDE, glyphs: Glyphs = UNICODE
 ) -> AsyncIterator[tuple[Screen, Hosts]]:
     """The application with a scripted host of each name."""
     hosts = Hosts()
-    app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], ascii_only=ascii_only)
+    app = NictopApp(hosts.connect, [Host(name, f"{name}.example") for name in names], glyphs=glyphs)
     with still_clock():
         async with running(app, size) as pilot:
             screen = Screen(app, ScriptedSource(), pilot)

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Line, Request
 from nictop.traffic.plan.request import RunRequest
 from nictop.tui.app import NictopApp
@@ -127,7 +128,7 @@ def without_iperf3(namespace: Namespace, name: str) -> LocalSource:
 async def two_hosts(
     size: tuple[int, int] = WIDE,
     *,
-    ascii_only: bool = False,
+    glyphs: Glyphs = UNICODE,
     wish: RunRequest | None = None,
     bare: Sequence[str] = (),
     rate: str = "50mbit",
@@ -142,7 +143,7 @@ async def two_hosts(
             return OfAnotherMachine(made(spaces[host.label], host.label))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
-        app = NictopApp(connect, hosts, ascii_only=ascii_only, wish=wish)
+        app = NictopApp(connect, hosts, glyphs=glyphs, wish=wish)
         pilot = await stack.enter_async_context(running(app, size))
         runs = Runs(app, ScriptedSource(), pilot)
         runs.spaces = spaces

@@ -75,8 +75,8 @@ def run(options: argparse.Namespace) -> int:
 
         output.write(check_markdown(hosts, diagnosis, silent, skipped=options.skipped))
     else:
-        plain, width = output.wants_ascii(options), output.columns()
-        text = check.check_text(hosts, diagnosis, width, silent, skipped=options.skipped, ascii_only=plain)
+        glyphs, width = output.glyphs_for(options), output.columns()
+        text = check.check_text(hosts, diagnosis, width, silent, skipped=options.skipped, glyphs=glyphs)
         output.write_text(text, options)
     if silent:
         return HostUnreachable.exit_code

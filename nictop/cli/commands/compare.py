@@ -48,5 +48,5 @@ def run(options: argparse.Namespace) -> int:
         return output.write(run_json.compare_json(comparison, setups))
     if options.format == "markdown":
         return output.write(run_markdown.comparison_markdown(comparison, names))
-    plain, width = output.wants_ascii(options), output.columns()
-    return output.write_text(comparison_text.comparison_text(comparison, names, width, plain), options)
+    glyphs, width = output.glyphs_for(options), output.columns()
+    return output.write_text(comparison_text.comparison_text(comparison, names, width, glyphs), options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from importlib.resources import as_file, files
 
-from nictop.cli.terminal import refuse_pipes
+from nictop.cli.terminal import refuse_pipes, screen_glyphs
 
 FILE = "demo.nictop"
 START = 10.0
@@ -33,4 +33,4 @@ def run(options: argparse.Namespace) -> int:
         from nictop.tui.run import show
 
         start = recording.begin + START
-        return show(recording, start=start, ascii_only=options.ascii, loop=True, banner=BANNER)
+        return show(recording, start=start, glyphs=screen_glyphs(options), loop=True, banner=BANNER)

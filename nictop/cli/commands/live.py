@@ -6,7 +6,7 @@ import argparse
 
 from nictop.cli.hosts import wanted_hosts
 from nictop.cli.signals import termination_as_interrupt
-from nictop.cli.terminal import refuse_pipes
+from nictop.cli.terminal import refuse_pipes, screen_glyphs
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> int:
             return run_app(
                 wanted,
                 interval=options.interval,
-                ascii_only=options.ascii,
+                glyphs=screen_glyphs(options),
                 sudo=options.sudo,
                 allow_changes=options.allow_changes,
                 accept_new_host_keys=options.accept_new_host_keys,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from nictop.cli.hosts import add_time_option
-from nictop.cli.terminal import refuse_pipes
+from nictop.cli.terminal import refuse_pipes, screen_glyphs
 from nictop.errors import NictopError
 
 SLOWEST, FASTEST = 0.1, 100.0
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
         start = recording.begin if options.at is None else moment(options.at, recording)
         from nictop.tui.run import show
 
-        return show(recording, start=start, speed=options.speed, ascii_only=options.ascii)
+        return show(recording, start=start, speed=options.speed, glyphs=screen_glyphs(options))
 
 
 def _speed(text: str) -> float:

@@ -158,8 +158,8 @@ def print_measured(
             text += "\n" + run_markdown.comparison_markdown(comparison, names)
         output.write(text)
     else:
-        plain, width = output.wants_ascii(options), output.columns()
-        text = run_text.experiment_text(runs, width, plain)
+        glyphs, width = output.glyphs_for(options), output.columns()
+        text = run_text.experiment_text(runs, width, glyphs)
         if comparison is not None:
-            text += "\n" + comparison_text.comparison_text(comparison, names, width, plain)
+            text += "\n" + comparison_text.comparison_text(comparison, names, width, glyphs)
         output.write_text(text, options)

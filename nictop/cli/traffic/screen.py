@@ -9,6 +9,7 @@ import os
 
 from nictop.cli import output
 from nictop.cli.signals import termination_as_interrupt
+from nictop.cli.terminal import screen_glyphs
 from nictop.cli.traffic.hosts import run_hosts
 from nictop.cli.traffic.plain import exit_code, print_measured
 from nictop.hosts.specification import LOCAL, Host
@@ -29,7 +30,7 @@ def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> in
             left = run(
                 hosts,
                 interval=options.interval,
-                ascii_only=options.ascii,
+                glyphs=screen_glyphs(options),
                 sudo=options.sudo,
                 accept_new_host_keys=options.accept_new_host_keys,
                 wish=wish,

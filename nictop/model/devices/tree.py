@@ -88,12 +88,11 @@ def short_address(address: str, functions: Iterable[str]) -> str:
     return address[5:] if all(one.startswith("0000:") for one in (address, *functions)) else address
 
 
-def guides(row: Row, *, ascii_only: bool = False) -> str:
+def guides(row: Row) -> str:
     """The lines that join a row to the tree, two cells per level: ``│ └ ``."""
     if not row.prefix:
         return ""
-    through, tee, corner = ("| ", "+ ", "` ") if ascii_only else ("│ ", "├ ", "└ ")
-    return "".join("  " if last else through for last in row.prefix[:-1]) + (corner if row.prefix[-1] else tee)
+    return "".join("  " if last else "│ " for last in row.prefix[:-1]) + ("└ " if row.prefix[-1] else "├ ")
 
 
 class _Plan:

@@ -6,7 +6,7 @@ lays out everything known of one link.
 
 from nictop.model.facts.hardware import pci_name, pcie_words, vf_words
 from nictop.model.facts.sections import SUMMARY, Fact, Section
-from nictop.model.text.terminal import ascii_only, clean, fit, width, wrap
+from nictop.model.text.terminal import clean, fit, width, wrap
 from nictop.model.text.words import (
     Tone,
     driver_name,
@@ -24,7 +24,6 @@ __all__ = [
     "Fact",
     "Section",
     "Tone",
-    "ascii_only",
     "clean",
     "driver_name",
     "fit",

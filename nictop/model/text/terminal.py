@@ -1,4 +1,4 @@
-"""Text that came from a machine, made fit for a terminal: no control characters, known width, ASCII where needed.
+"""Text that came from a machine, made safe for a terminal: no control characters, known width.
 
 Reads nothing. Interface names, aliases and firmware strings are arbitrary bytes; none of them may move the cursor, hide
 text or turn it round.
@@ -38,7 +38,7 @@ def clean(text: str) -> str:
         ):
             result.append(character)
         else:
-            result.append(_escaped(character))
+            result.append(escape(character))
     return "".join(result)
 
 
@@ -51,7 +51,8 @@ def _is_invisible(character: str) -> bool:
     return character in _INVISIBLE or 0xFE00 <= ord(character) <= 0xFE0F or 0xE0100 <= ord(character) <= 0xE01EF
 
 
-def _escaped(character: str) -> str:
+def escape(character: str) -> str:
+    r"""``\x1b``, ``\u202e``, ``\U000e0100``"""
     number = ord(character)
     if number < 0x100:
         return f"\\x{number:02x}"
@@ -112,19 +113,3 @@ def wrap(text: str, cells: int) -> tuple[str, ...]:
             line += character
     lines.append(line)
     return tuple(lines)
-
-
-_ASCII = str.maketrans(
-    {
-        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
-        "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
-    }
-)  # fmt: skip
-
-
-def ascii_only(text: str) -> str:
-    r"""Our own typography in ASCII, cell for cell where columns depend on it; other characters as ``\u`` escapes."""
-    if text.isascii():
-        return text
-    text = text.translate(_ASCII)
-    return text if text.isascii() else "".join(one if one.isascii() else _escaped(one) for one in text)

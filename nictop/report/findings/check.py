@@ -16,6 +16,7 @@ import msgspec
 from nictop import __version__
 from nictop.model.facts import clean, fit, platform_words, wrap
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, Fix, HostFacts, Severity, Skipped
 from nictop.rules.fixes.commands import Step
@@ -130,17 +131,17 @@ def check_text(
     unreachable: Sequence[UnreachableHost] = (),
     *,
     skipped: bool = False,
-    ascii_only: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> str:
     """Hosts, findings with all that there is to type, and how many checks ran; at most `room` cells (40 to 200) per
     line unless a word of a command is wider, with a final newline. `skipped`: list the checks that were skipped.
-    `ascii_only` is about the marks alone: names and typography are left to `nictop.model.facts.ascii_only`."""
+    `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
     room = max(NARROWEST, min(WIDEST, room))
     lines = [part for host in hosts for part in wrap(host_words(checked_host(host)), room)]
     lines += [part for host in unreachable for part in wrap(unreachable_words(host), room)]
     for finding in diagnosis.findings:
-        lines += ["", *_finding_lines(finding, room, len(hosts) > 1, ascii_only)]
-    lines += ["", *wrap(_verdict(diagnosis, ascii_only) if hosts else NOBODY, room)]
+        lines += ["", *_finding_lines(finding, room, len(hosts) > 1, glyphs)]
+    lines += ["", *wrap(_verdict(diagnosis, glyphs) if hosts else NOBODY, room)]
     lines += _skipped_lines(diagnosis, room, len(hosts) > 1) if skipped else _skipped_reasons(diagnosis, room)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -162,12 +163,12 @@ def unreachable_words(host: UnreachableHost) -> str:
     return f"{clean(host.host)} · unreachable: {clean(host.unreachable)}"
 
 
-def _verdict(diagnosis: Diagnosis, ascii_only: bool) -> str:
-    return f"{verdict_words(diagnosis, ascii_only=ascii_only)[0]} ({checks_words(diagnosis)})"
+def _verdict(diagnosis: Diagnosis, glyphs: Glyphs) -> str:
+    return f"{verdict_words(diagnosis, glyphs=glyphs)[0]} ({checks_words(diagnosis)})"
 
 
-def _finding_lines(finding: Finding, room: int, several: bool, ascii_only: bool) -> Iterator[str]:
-    mark = severity_mark(finding.severity, ascii_only=ascii_only)
+def _finding_lines(finding: Finding, room: int, several: bool, glyphs: Glyphs) -> Iterator[str]:
+    mark = severity_mark(finding.severity, glyphs=glyphs)
     word = SEVERITY_WORDS[finding.severity].word
     subject = subject_words(finding, several_hosts=several)
     yield from _hanging(f"{mark} {word}", f"{subject} {finding.title}", room, indent=0, label_width=len(word) + 2)
@@ -213,7 +214,7 @@ def _skipped_reasons(diagnosis: Diagnosis, room: int) -> Iterator[str]:
 
 def _skipped_lines(diagnosis: Diagnosis, room: int, several: bool) -> Iterator[str]:
     for reason, some in _by_reason(diagnosis).items():
-        yield from wrap(f"{SKIPPED.word}: {reason}", room)
+        yield from wrap(f"{SKIPPED}: {reason}", room)
         named = [
             (one.rule, subject_words(one, several_hosts=several) if one.subject or several else "") for one in some
         ]

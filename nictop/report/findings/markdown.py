@@ -13,7 +13,7 @@ from nictop.model.facts import clean
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.report.findings.check import NOBODY, checked_host, host_words, unreachable_words
 from nictop.rules import Diagnosis, Finding, Fix, HostFacts
-from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
+from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
 
 MEANINGFUL = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:@$^=])")
 BACKQUOTES = re.compile("`+")
@@ -48,7 +48,7 @@ def check_markdown(
 def _chapter(finding: Finding, several: bool) -> Iterator[str]:
     words = SEVERITY_WORDS[finding.severity]
     subject = subject_words(finding, several_hosts=several)
-    yield f"### {words.mark} {words.word}: {escaped(f'{subject} {finding.title}')}"
+    yield f"### {severity_mark(finding.severity)} {words.word}: {escaped(f'{subject} {finding.title}')}"
     yield ""
     yield escaped(finding.why)
     if finding.evidence:

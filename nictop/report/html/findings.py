@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from nictop.report.html.elements import PARAGRAPH, Html, element, folded, joined, lines, table
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, subject_words, verdict_words
+from nictop.rules.wording import SEVERITY_WORDS, checks_words, place_words, severity_mark, subject_words, verdict_words
 
 
 def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
@@ -34,7 +34,7 @@ def findings_html(diagnosis: Diagnosis, hosts: int) -> Html:
 def _finding(finding: Finding, several: bool) -> Html:
     words = SEVERITY_WORDS[finding.severity]
     subject = subject_words(finding, several_hosts=several)
-    mark = element("span", f"{words.mark} {words.word}", class_="mark")
+    mark = element("span", f"{severity_mark(finding.severity)} {words.word}", class_="mark")
     return element(
         "article",
         element("h3", mark, " ", element("bdi", subject), f" {finding.title}"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nictop.model.text.glyphs import UNICODE
 from nictop.report.html.charts import Bar, bar_chart, run_chart
 from nictop.report.html.elements import Html, element, folded, joined, table
 from nictop.report.html.findings import commands
@@ -97,7 +98,8 @@ def _ceiling(runs: Sequence[StoredRun]) -> float | None:
 
 def _comparison(comparison: Comparison, experiment: ReportedExperiment) -> Iterator[Html]:
     said = comparison.refusals or (comparison.sentence,)
-    yield element("p", REFUSED[0] if comparison.verdict == "refused" else comparison.verdict, class_="verdict")
+    verdict = f"{UNICODE.critical} {REFUSED}" if comparison.verdict == "refused" else comparison.verdict
+    yield element("p", verdict, class_="verdict")
     yield element("ul", *(element("li", sentence) for sentence in said))
     yield element("p", "A: ", element("bdi", experiment.names[0]), " · B: ", element("bdi", experiment.names[1]))
     rows = figure_rows(comparison)

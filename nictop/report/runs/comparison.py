@@ -9,23 +9,24 @@ import re
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, wrap
 from nictop.report.runs.sentences import per_gigabit_words
 from nictop.report.runs.text import hanging, room_of
 from nictop.report.text_table import aligned, widest
 from nictop.traffic.analysis.comparison import Comparison, Ratio, Spread
 
-REFUSED = ("✖ no verdict", "X no verdict")
-"""The second one is ASCII."""
+REFUSED = "no verdict"
+"""Stands behind the mark of what is critical."""
 RUN = re.compile(r"(.{1,200}? \d+): ", re.ASCII)
 """How a reason begins that one run has (see `comparison.compare`)."""
 
 
-def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int, ascii_only: bool = False) -> str:
-    """The verdict first; with a final newline. `ascii_only` is about the marks alone."""
+def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int, glyphs: Glyphs = UNICODE) -> str:
+    """The verdict first; with a final newline. `glyphs` gives the marks."""
     room = room_of(columns)
     lines = [*wrap(f"A: {names[0]}", room), *wrap(f"B: {names[1]}", room), ""]
-    lines += verdict_lines(comparison, room, ascii_only)
+    lines += verdict_lines(comparison, room, glyphs)
     table = aligned(figure_rows(comparison))
     if len(table) > 1:
         lines += ["", *(table if widest(table) <= room else _narrow(comparison, room))]
@@ -33,9 +34,9 @@ def comparison_text(comparison: Comparison, names: tuple[str, str], columns: int
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def verdict_lines(comparison: Comparison, room: int, ascii_only: bool = False) -> Iterator[str]:
+def verdict_lines(comparison: Comparison, room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
     """One line, or the reasons for which there is none, one each."""
-    mark = REFUSED[ascii_only] if comparison.verdict == "refused" else "verdict"
+    mark = f"{glyphs.critical} {REFUSED}" if comparison.verdict == "refused" else "verdict"
     told = reasons(comparison) or (comparison.sentence,)
     for number, sentence in enumerate(told):
         yield from hanging("" if number else mark, sentence, room)

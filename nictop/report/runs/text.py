@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean, fit, wrap
 from nictop.model.text.words import counted
 from nictop.report.runs.points import COSTS as EACH
@@ -33,11 +34,6 @@ from nictop.traffic.results.selection import KeptRuns, StoredRun
 NARROWEST = 40
 WIDEST = 200
 LABEL_WIDTH = 12
-MARKS: dict[Kind, tuple[str, str]] = {
-    "failed": ("✖ failed", "X failed"),
-    "not ranked": ("▲ not ranked", "! not ranked"),
-}
-"""What must be seen has a mark; the second one is ASCII."""
 COSTS = ("client", "server", "observer")
 CPU_PARTS = {"user": True, "system": True, "irq": False, "softirq": True, "steal": True, "guest": False}
 """What a core did → whether it is told when nobody did it."""
@@ -52,23 +48,24 @@ def room_of(columns: int) -> int:
     return max(NARROWEST, min(WIDEST, columns))
 
 
-def run_text(result: Result, columns: int, ascii_only: bool = False) -> str:
+def run_text(result: Result, columns: int, glyphs: Glyphs = UNICODE) -> str:
     """One run; with a final newline. Lines keep to `columns` (40 to 200) unless a word of a command is wider.
-    `ascii_only` is about the marks alone: names and typography are left to `nictop.model.facts.ascii_only`."""
+    `glyphs` gives the marks; the caller encodes the rest (`Glyphs.encode`)."""
     room = room_of(columns)
     about = f"{plan_words(result.plan)} · {moment_words(result.wall)}"
     lines = [*wrap(ends_words(result), room), *wrap(about, room), ""]
     told = result_sentences(result)
-    lines += sentence_lines([one for one in told if one.kind not in (*COSTS, "not ranked")], room, ascii_only)
+    lines += sentence_lines([one for one in told if one.kind not in (*COSTS, "not ranked")], room, glyphs)
     costs = _cost_lines(result.hosts, room)
     lines += ["", *costs] if costs else []
     reasons = [one for one in told if one.kind == "not ranked"]
-    lines += ["", *sentence_lines(reasons, room, ascii_only)] if reasons else []
+    lines += ["", *sentence_lines(reasons, room, glyphs)] if reasons else []
     return _text(lines)
 
 
-def sentence_lines(sentences: Sequence[Sentence], room: int, ascii_only: bool = False) -> Iterator[str]:
-    """Each behind its label, which is not repeated."""
+def sentence_lines(sentences: Sequence[Sentence], room: int, glyphs: Glyphs = UNICODE) -> Iterator[str]:
+    """Each behind its label, which is not repeated; what must be seen has a mark."""
+    marks = {"failed": f"{glyphs.critical} failed", "not ranked": f"{glyphs.warning} not ranked"}
     before: Kind | None = None
     for kind, text in sentences:
         if kind == "type":
@@ -77,7 +74,7 @@ def sentence_lines(sentences: Sequence[Sentence], room: int, ascii_only: bool = 
                 yield ""  # where one command ends and the next one begins
             yield from (indent + line for line in command_lines(stored_line(text), room - len(indent), cut=False))
         else:
-            yield from hanging("" if kind == before else MARKS.get(kind, (kind, kind))[ascii_only], text, room)
+            yield from hanging("" if kind == before else marks.get(kind, kind), text, room)
         before = kind
 
 
@@ -126,11 +123,11 @@ def _cost_table(hosts: Sequence[HostLoad], without: Sequence[str]) -> Sequence[t
 # ------------------------------------------------------------------------------------------------------- several runs
 
 
-def experiment_text(kept: Sequence[StoredRun], columns: int, ascii_only: bool = False) -> str:
+def experiment_text(kept: Sequence[StoredRun], columns: int, glyphs: Glyphs = UNICODE) -> str:
     """One line per set-up: median, extremes, share of the ceiling, what each host paid; then what is to be known of
     them. One run alone is told as such. With a final newline; "" of nothing."""
     if len(kept) == 1:
-        return run_text(kept[0].result, columns, ascii_only)
+        return run_text(kept[0].result, columns, glyphs)
     found = points(kept)
     if not found:
         return ""
@@ -142,7 +139,7 @@ def experiment_text(kept: Sequence[StoredRun], columns: int, ascii_only: bool = 
         if result.ceiling is not None:
             lines += hanging("ceiling", result.ceiling.sentence, room)
             break
-    lines += _common_lines(kept, found, room, ascii_only)
+    lines += _common_lines(kept, found, room, glyphs)
     return _text(lines)
 
 
@@ -164,7 +161,7 @@ def _point_lines(found: Sequence[SetUpPoint], variable: str, room: int) -> Seque
     return lines
 
 
-def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, ascii_only: bool) -> Iterator[str]:
+def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: int, glyphs: Glyphs) -> Iterator[str]:
     """What held the set-ups back, notes, failures and reasons: each once, with the set-ups it is about."""
     told: dict[Sentence, list[str]] = {}
     for point in found:
@@ -180,7 +177,7 @@ def _common_lines(kept: Sequence[StoredRun], found: Sequence[SetUpPoint], room: 
             if sentence.kind == kind:
                 where = f"{', '.join(names)}: " if kind != "type" and len(names) < len(found) else ""
                 sentences.append(Sentence(sentence.kind, where + sentence.text))
-    yield from sentence_lines(sentences, room, ascii_only)
+    yield from sentence_lines(sentences, room, glyphs)
 
 
 def kept_text(runs: KeptRuns, columns: int) -> str:

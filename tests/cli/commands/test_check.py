@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from nictop.cli.main import main
-from nictop.model.facts import ascii_only, width
+from nictop.model.facts import width
+from nictop.model.text.glyphs import ASCII
 from nictop.report.findings.check import CheckDocument, check_json, check_schema, check_text, reaches
 from nictop.report.findings.markdown import check_markdown
 from nictop.report.findings.rule_pages import UnknownRule, rule_list, rule_named, rule_page, rule_table
@@ -100,7 +101,7 @@ def test_nothing_hostile_reaches_the_terminal() -> None:
 
 
 def test_ascii() -> None:
-    text = ascii_only(check_text(sick(), diagnose(sick()), 80, ascii_only=True))
+    text = ASCII.encode(check_text(sick(), diagnose(sick()), 80, glyphs=ASCII))
     assert text.isascii()
     assert "! warning ens224" in text
 

@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from nictop.model.facts import ascii_only, width
+from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import (
     LINK_COUNTERS,
     ForwardingEntry,
@@ -79,7 +80,7 @@ def test_nothing_hostile_reaches_the_terminal() -> None:
 
 
 def test_ascii() -> None:
-    text = ascii_only(show_text(live_host(), 100))
+    text = ASCII.encode(show_text(live_host(), 100))
     assert text.isascii()
     assert "| + ens224" in text
     assert len(text.splitlines()) == len(show_text(live_host(), 100).splitlines())

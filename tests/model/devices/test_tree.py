@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.devices.tree import Row, device_tree, guides, short_address
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Link, LinkChange, PciFunction, Sriov, VirtualFunction
 from tests.model.hosts import HELLO, LOOPBACK, PCI, UP, VMBUS, inventory, live_host, make_link, make_pci, snapshot_of
 
@@ -17,8 +18,8 @@ def tree(links: tuple[Link, ...], pci: tuple[PciFunction, ...] = ()) -> tuple[Ro
     return device_tree(snapshot_of(HELLO, inventory(links=links, pci=pci)))
 
 
-def drawn(rows: tuple[Row, ...], *, ascii_only: bool = False) -> list[str]:
-    return [guides(row, ascii_only=ascii_only) + row.title for row in rows]
+def drawn(rows: tuple[Row, ...], *, glyphs: Glyphs = UNICODE) -> list[str]:
+    return [glyphs.encode(guides(row) + row.title) for row in rows]
 
 
 def test_whole_host() -> None:
@@ -62,7 +63,7 @@ def test_rows_carry_what_they_stand_for() -> None:
 
 
 def test_ascii_guides() -> None:
-    lines = drawn(device_tree(live_host()), ascii_only=True)
+    lines = drawn(device_tree(live_host()), glyphs=ASCII)
     assert lines[3:5] == ["| | ` ens224.100", "| + VF 0 02:10.0"]
     assert all(line.isascii() for line in lines)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.facts import ascii_only, clean, fit, width, wrap
+from nictop.model.facts import clean, fit, width, wrap
 
 
 @pytest.mark.parametrize(
@@ -97,13 +97,3 @@ def test_wrap_keeps_to_the_width_and_loses_only_blanks(text: str, cells: int) ->
     lines = wrap(text, cells)
     assert all(width(line) <= cells for line in lines)
     assert "".join(lines).replace(" ", "") == clean(text).replace(" ", "")
-
-
-def test_ascii_only() -> None:
-    assert ascii_only("▲ 10G ×4 – 3 µs · größe") == "^ 10G x4 - 3 us - gr\\xf6\\xdfe"
-    assert ascii_only("│ └ ens224") == "| ` ens224"
-
-
-@given(anything)
-def test_ascii_only_is_ascii(text: str) -> None:
-    assert ascii_only(text).isascii()

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from textual.geometry import Size
 
+from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Line
 from nictop.rules import RULES, Diagnosis, Finding, Skipped
 from nictop.rules.fixes.commands import stored_line
@@ -320,7 +321,7 @@ async def test_no_name_is_obeyed(size: tuple[int, int]) -> None:
 
 
 async def test_an_ascii_console_gets_only_ascii() -> None:
-    async with live(NARROW, ascii_only=True) as screen:
+    async with live(NARROW, glyphs=ASCII) as screen:
         fix = replace(RENAME, commands=(stored_line("nmcli con up 漢字"),), note="–…")
         await say(screen, finding(severity="critical", title="漢字 …", fixes=(fix,)), finding(severity="info"))
         for keys in (("y",), ("5",), ("s",), ("enter",), ("escape",), ("escape",)):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.probe.records import Address, ChangeLine, ChangeRequest, Line, PlannedAction
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -16,7 +17,7 @@ from tests.support.screen import NARROW, STANDS_STILL, WIDE, Screen, running, wa
 from tests.support.sources import ScriptedSource
 from tests.tui.screens.test_screenshots import compare, without_ids
 
-SIZES = {"120x36": (WIDE, False), "80x24": (NARROW, False), "ascii-80x24": (NARROW, True)}
+SIZES = {"120x36": (WIDE, UNICODE), "80x24": (NARROW, UNICODE), "ascii-80x24": (NARROW, ASCII)}
 BEFORE = "connection.id Wired connection 1 ipv4.method auto ipv4.addresses (none) ipv4.never-default no"
 AFTER = "connection.id ens224 ipv4.method manual ipv4.addresses 198.51.100.10/24 ipv4.never-default yes"
 UP = ("sets ens224 up anew: no traffic for a moment",)
@@ -57,9 +58,9 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
     monkeypatch.setattr("nictop.tui.app.monotonic", lambda: STANDS_STILL)
     monkeypatch.setattr("nictop.tui.screens.live.view.change_status", lambda progress, now: "")
-    size, ascii_only = SIZES[name]
+    size, glyphs = SIZES[name]
     source = ScriptedSource("alma-load-001")
-    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only, allow_changes=True)
+    app = NictopApp(lambda host, ask: source, glyphs=glyphs, allow_changes=True)
     async with running(app, size, notifications=False) as pilot:
         screen = Screen(app, source, pilot)
         await screen.hear(*lines_of_case("profiles", "profile_is_generated"))

@@ -61,7 +61,7 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
     nic = label.removeprefix("lab-")
     assert all(f"{host}: {nic} carried" in run.result.proof.sentence for host in ("vm1", "vm2"))
     async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = KeptRunScreen(rows([run])[0], ascii_only=False)
+        shown = KeptRunScreen(rows([run])[0])
         compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
 
 
@@ -69,11 +69,11 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
 async def test_a_comparison_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]], label: str) -> None:
     a, b = rows(kept[label])
     async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = ComparisonScreen(a, b, ascii_only=False)
+        shown = ComparisonScreen(a, b)
         compare(f"lab-{label}-120x36", await picture(screen, hosts, shown))
 
 
 async def test_a_sweep_between_guests_looks_like_its_picture(kept: dict[str, list[StoredRun]]) -> None:
     async with several("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = KeptRunScreen(rows(kept["sweep"])[0], ascii_only=False)
+        shown = KeptRunScreen(rows(kept["sweep"])[0])
         compare("lab-sweep-120x36", await picture(screen, hosts, shown, "p"))

@@ -11,6 +11,7 @@ import pytest
 
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
@@ -198,12 +199,12 @@ async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
 NAMES = ("a\x1b[2J[red]b", "<script>", "[/]", "", "local", "x" * 3000, "other")
 
 
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_names_in_a_file_are_text(ascii_only: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
     """Each as that of the host that is shown, then all of them in a row."""
     path = tmp_path / "a.nictop"
     await made(path, sorted((one for name in NAMES for one in a_host(name, 5)), key=lambda one: one[2]))
-    async with replayed(path, NARROW, ascii_only=ascii_only) as screen:
+    async with replayed(path, NARROW, glyphs=glyphs) as screen:
         await screen.press("e")
         await screen.shown()
         assert set(screen.app.hosts.by_name) == set(NAMES)

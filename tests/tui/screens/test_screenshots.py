@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.commands.demo import BANNER, START
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.dialogs.question import QuestionScreen
@@ -39,19 +40,19 @@ VIRTIO = ("right", "right")
 """To the NIC whose four queues carry traffic."""
 
 SHOTS = {
-    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
-    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, False),
-    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "enter"), False),
-    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, True),
-    "queues-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "2"), False),
-    "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), False),
-    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), False),
-    "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), False),
-    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("5",), False),
-    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("5",), False),
-    "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), False),
-    "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), False),
-    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), False),
+    "live-120x36": ((120, 36), "igb-vfs-vmxnet3-virtio", CHOOSE, UNICODE),
+    "live-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, UNICODE),
+    "detail-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "enter"), UNICODE),
+    "ascii-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", CHOOSE, ASCII),
+    "queues-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "2"), UNICODE),
+    "queues-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "2"), UNICODE),
+    "cpus-120x36": ((120, 36), "virtio-4-queues", (*VIRTIO, "3", "a"), UNICODE),
+    "cpus-80x24": ((80, 24), "virtio-4-queues", (*VIRTIO, "3"), UNICODE),
+    "findings-120x36": ((120, 36), "profiles/profile_is_generated", ("5",), UNICODE),
+    "findings-80x24": ((80, 24), "profiles/profile_is_generated", ("5",), UNICODE),
+    "wired-connection-120x36": ((120, 36), "profiles/profile_is_generated", ("right",), UNICODE),
+    "wired-connection-80x24": ((80, 24), "profiles/profile_is_generated", ("right",), UNICODE),
+    "help-80x24": ((80, 24), "igb-vfs-vmxnet3-virtio", (*CHOOSE, "question_mark"), UNICODE),
 }
 
 HOSTS = {"alma-load-001": "igb-vfs-vmxnet3-virtio", "alma-load-002": "virtio-4-queues", "pve": ""}
@@ -99,9 +100,9 @@ def said(name: str) -> list[Line]:
     return lines_of_case(family, rule) if slash else recorded(name)
 
 
-async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], ascii_only: bool) -> str:
+async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], glyphs: Glyphs) -> str:
     source = ScriptedSource("alma-load-001")
-    app = NictopApp(lambda host, ask: source, ascii_only=ascii_only)
+    app = NictopApp(lambda host, ask: source, glyphs=glyphs)
     with still_clock():
         async with running(app, size, notifications=False) as pilot:
             screen = Screen(app, source, pilot)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Static
 
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, Line, Request
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -180,9 +181,9 @@ async def test_many_hosts_have_the_chosen_one_in_sight() -> None:
 HOSTILE = "[red]x[/]\x1b[2J\u202e漢"
 
 
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_no_text_of_a_host_is_obeyed(ascii_only: bool) -> None:
-    async with several("vm1", "vm2", size=NARROW, ascii_only=ascii_only) as (screen, hosts):
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_no_text_of_a_host_is_obeyed(glyphs: Glyphs) -> None:
+    async with several("vm1", "vm2", size=NARROW, glyphs=glyphs) as (screen, hosts):
         await hear(screen, hosts, "vm1", hello(), nics(HOSTILE))
         await hear(screen, hosts, "vm2", SourceState("failed", HOSTILE))
         for key in ("0", "right_square_bracket", "h", "down", "escape"):
@@ -190,7 +191,7 @@ async def test_no_text_of_a_host_is_obeyed(ascii_only: bool) -> None:
             drawn = "".join(screen.drawn())
             assert "\x1b" not in drawn
             assert "\u202e" not in drawn
-            assert drawn.isascii() or not ascii_only
+            assert drawn.isascii() or not glyphs.is_ascii
 
 
 # ------------------------------------------------------------------------------------------------------------- overview
@@ -356,15 +357,15 @@ async def test_a_host_key_is_accepted_by_yes_and_nothing_else(keys: tuple[str, .
         assert isinstance(screen.app.screen, LiveScreen)
 
 
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_a_password_is_not_shown(ascii_only: bool) -> None:
-    async with several("vm1", size=NARROW, ascii_only=ascii_only) as (screen, hosts):
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_a_password_is_not_shown(glyphs: Glyphs) -> None:
+    async with several("vm1", size=NARROW, glyphs=glyphs) as (screen, hosts):
         task = await asked(screen, hosts, PASSWORD)
         await screen.press(*"hunter2")
         drawn = "".join(screen.drawn())
         assert "hunter2" not in drawn
-        assert ("*" if ascii_only else "•") * 7 in drawn
-        assert drawn.isascii() or not ascii_only
+        assert ("*" if glyphs.is_ascii else "•") * 7 in drawn
+        assert drawn.isascii() or not glyphs.is_ascii
         await screen.press("enter")
         assert await task == "hunter2"
 

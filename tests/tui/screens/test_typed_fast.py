@@ -159,7 +159,7 @@ async def taken(text: str) -> str:
 
 
 async def kept_run(typing: Typing) -> None:
-    await typing.app.push_screen(KeptScreen(ascii_only=False))
+    await typing.app.push_screen(KeptScreen())
     await typing.screen.settle()
 
 
@@ -178,14 +178,14 @@ OPENERS: dict[str, tuple[type, Callable[[Typing], Awaitable[None]]]] = {
     "hosts, adding": (HostsScreen, lambda one: press(one, "h", "a")),
     "traffic": (TrafficScreen, lambda one: press(one, "t")),
     "kept runs": (KeptScreen, kept_run),
-    "a run": (RunScreen, lambda one: push(one, RunScreen(ascii_only=False))),
+    "a run": (RunScreen, lambda one: push(one, RunScreen())),
     "a fix": (FixScreen, lambda one: press(one, "f")),
     "set up": (SetUpScreen, lambda one: press(one, "c")),
     "record": (LineEntry, lambda one: press(one, "r")),
     "report": (LineEntry, lambda one: press(one, "R")),
-    "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False, ascii_only=False))),
-    "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question(), ascii_only=False))),
-    "line": (LineEntry, lambda one: push(one, LineEntry("a", "b", "c", taken, ascii_only=False))),
+    "leave": (LeaveScreen, lambda one: push(one, LeaveScreen(run=True, change=False))),
+    "question": (QuestionScreen, lambda one: push(one, QuestionScreen(question()))),
+    "line": (LineEntry, lambda one: push(one, LineEntry("a", "b", "c", taken))),
     "palette": (object, lambda one: press(one, "ctrl+p")),
 }
 
@@ -285,7 +285,7 @@ async def test_a_line_that_is_taken_when_its_screen_is_left() -> None:
         return "the disk is full"
 
     async with two_hosts() as typing:
-        await push(typing, LineEntry("a", "b", "c", slow, ascii_only=False))
+        await push(typing, LineEntry("a", "b", "c", slow))
         await press(typing, "enter")
         await left(typing, LineView, disk)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.facts import width
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Diagnosis, Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import stored_line
 from nictop.tui.widgets.base.line_view import STYLES, SpanLine
@@ -24,9 +25,9 @@ def text_of(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def drawn(*findings: object, cells: int = 80, rows: int = 6, ascii_only: bool = False) -> list[str]:
+def drawn(*findings: object, cells: int = 80, rows: int = 6, glyphs: Glyphs = UNICODE) -> list[str]:
     diagnosis = Diagnosis(tuple(findings), ())  # type: ignore[arg-type]
-    return [text_of(line) for line in draw_findings(diagnosis, cells, rows, ascii_only=ascii_only)]
+    return [text_of(line) for line in draw_findings(diagnosis, cells, rows, glyphs=glyphs)]
 
 
 def test_the_worst_in_full_and_one_line_for_each_other() -> None:
@@ -86,14 +87,14 @@ def test_severity_is_a_mark_and_a_word_and_a_colour() -> None:
         ("info", "·", "-", "note", ""),
     ):
         found = finding(severity=severity)  # type: ignore[arg-type]
-        line = finding_line(found, 80, several_hosts=False, ascii_only=False, word=True)
+        line = finding_line(found, 80, several_hosts=False, glyphs=UNICODE, word=True)
         assert line[0] == (f" {mark} ", style)
         assert line[1] == (f"{word:<9}", style)
-        assert finding_line(found, 80, several_hosts=False, ascii_only=True)[0] == (f" {plain} ", style)
+        assert finding_line(found, 80, several_hosts=False, glyphs=ASCII)[0] == (f" {plain} ", style)
 
 
 def test_several_hosts_are_named() -> None:
-    line = text_of(finding_line(finding(host="pve"), 80, several_hosts=True, ascii_only=False))
+    line = text_of(finding_line(finding(host="pve"), 80, several_hosts=True, glyphs=UNICODE))
     assert line.startswith(" ▲ pve ens224 is run by")
 
 
@@ -134,11 +135,11 @@ def test_a_rule_that_could_not_look_has_a_page() -> None:
     texts=st.lists(TEXT, min_size=9, max_size=9),
     cells=st.integers(1, 130),
     rows=st.integers(1, 8),
-    ascii_only=st.booleans(),
+    glyphs=st.sampled_from((UNICODE, ASCII)),
     several=st.booleans(),
 )
 def test_arbitrary_text_fits_and_is_harmless(
-    texts: list[str], cells: int, rows: int, ascii_only: bool, several: bool
+    texts: list[str], cells: int, rows: int, glyphs: Glyphs, several: bool
 ) -> None:
     host, subject, title, why, what, value, source, command, note = texts
     fix = replace(
@@ -152,10 +153,10 @@ def test_arbitrary_text_fits_and_is_harmless(
         host=host, subject=subject, title=title, why=why, evidence=(Evidence(what, value, source),), fixes=(fix,)
     )
     skipped = Skipped("a_rule", host, subject, why)
-    panel = draw_findings(Diagnosis((found, found), ()), cells, rows, several_hosts=several, ascii_only=ascii_only)
+    panel = draw_findings(Diagnosis((found, found), ()), cells, rows, several_hosts=several, glyphs=glyphs)
     assert 1 <= len(panel) <= rows
-    page = draw_finding(found, cells, several_hosts=several, ascii_only=ascii_only)
-    page += draw_skipped(skipped, cells, several_hosts=several, ascii_only=ascii_only)
+    page = draw_finding(found, cells, several_hosts=several, glyphs=glyphs)
+    page += draw_skipped(skipped, cells, several_hosts=several, glyphs=glyphs)
     for line in (*panel, *page):
         assert all(style == "" or style in STYLES for _, style in line)
         assert text_of(line) == "" or text_of(line).isprintable()

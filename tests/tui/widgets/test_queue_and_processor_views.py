@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.snapshot import Snapshot, advance
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Interrupt, Inventory, Link, Queue
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.cpu.queues import draw_queues
@@ -86,14 +87,14 @@ def big_host(guest: Snapshot, queues: int, cpus: int) -> Snapshot:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_the_hot_cpu_is_seen_among_128(guest: Snapshot, width: int, ascii_only: bool) -> None:
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_the_hot_cpu_is_seen_among_128(guest: Snapshot, width: int, glyphs: Glyphs) -> None:
     host = big_host(guest, 64, 128)
-    lines, heat = draw_heat(link(host, "ens256"), host, width, None, ascii_only=ascii_only)
+    lines, heat = draw_heat(link(host, "ens256"), host, width, None, glyphs=glyphs)
     assert heat is not None
     assert (127,) in [column.cpus for column in heat.columns]
     hottest = [spans for spans in lines if "virtio2-input.5" in "".join(part for part, _ in spans)]
-    assert hottest[0][-1] == (" ███" if not ascii_only else " ###", "accent")
+    assert hottest[0][-1] == (" ███" if not glyphs.is_ascii else " ###", "accent")
     assert all(len(line) <= width for line in text(lines))
     assert len(lines) == 3 + 64
 

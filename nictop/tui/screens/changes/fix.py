@@ -28,7 +28,6 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.page import draw_fix
-from nictop.tui.widgets.findings.panel import plain
 
 if TYPE_CHECKING:
     from nictop.rules import Finding, Fix
@@ -43,7 +42,7 @@ def open_change(app: NictopApp) -> bool:
     if app.changes.progress is None:
         return False
     if not isinstance(app.screen, HostChangeScreen):
-        app.push_screen(HostChangeScreen(ascii_only=app.ascii_only))
+        app.push_screen(HostChangeScreen())
     return True
 
 
@@ -56,7 +55,7 @@ def open_errand(app: NictopApp, errand: ChangeJob) -> None:
     """Ask for what is to be filled in, or the host at once for what would be changed."""
     actions = actions_of(errand.fix)
     if isinstance(actions, ByHand) or actions.blanks or not app.changes.allowed(errand.host):
-        app.push_screen(FixScreen(errand, actions, ascii_only=app.ascii_only))
+        app.push_screen(FixScreen(errand, actions))
     else:
         begin(app, errand, actions)
 
@@ -67,7 +66,7 @@ def begin(app: NictopApp, errand: ChangeJob, actions: Actions) -> None:
     if why_not:
         app.say(why_not, "Nothing was changed")
     else:
-        app.push_screen(HostChangeScreen(ascii_only=app.ascii_only))
+        app.push_screen(HostChangeScreen())
 
 
 class FixScreen(WhileOpen, ModalScreen[None]):
@@ -80,11 +79,10 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="fix.quit"),
     ]
 
-    def __init__(self, errand: ChangeJob, actions: Actions | ByHand, *, ascii_only: bool) -> None:
+    def __init__(self, errand: ChangeJob, actions: Actions | ByHand) -> None:
         super().__init__()
-        self._errand, self._actions, self._ascii_only = errand, actions, ascii_only
+        self._errand, self._actions = errand, actions
         self._complaint = ""
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
@@ -105,18 +103,18 @@ class FixScreen(WhileOpen, ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="fix", classes="dialog"):
-            yield LineView(ascii_only=self._ascii_only, id="fix-page")
+            yield LineView(id="fix-page")
             blank = BLANKS.get(self._blank)
             shown = blank.example if blank is not None else ""
-            yield TextInput(placeholder=shown, ascii_only=self._ascii_only, id="fix-entry")
+            yield TextInput(placeholder=shown, id="fix-entry")
 
     def on_mount(self) -> None:
         box, entry = self.query_one("#fix", Vertical), self.query_one(TextInput)
         title = f"{self._errand.host}: {self._errand.title}"
-        box.border_title = box_title(title, self.app.size.width, self._ascii_only)
+        box.border_title = box_title(title, self.app.size.width, self.glyphs)
         asks = not self._why_not
         keys = "enter go on · esc leave it as it is" if asks else "y copy the commands · esc close"
-        box.border_subtitle = box_keys(keys, self.app.size.width, self._ascii_only)
+        box.border_subtitle = box_keys(keys, self.app.size.width, self.glyphs)
         entry.display = asks
         self.set_focus(entry if asks else self.query_one(LineView))
         self.call_after_refresh(self._draw)
@@ -129,10 +127,10 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         cells = max(20, view.scrollable_content_region.width)
         lines: list[SpanLine] = []
         for text in self._why_not:
-            lines += [((f" {part}", "warn"),) for part in wrap(plain(text, self._ascii_only), cells - 2)]
+            lines += [((f" {part}", "warn"),) for part in wrap(self.glyphs.text(text), cells - 2)]
         if self._errand.fix.where != "here":
-            lines.append(((f" {plain(PLACES[self._errand.fix.where], self._ascii_only)}:", "dim"),))
-        lines += draw_fix(self._errand.fix, cells, ascii_only=self._ascii_only)
+            lines.append(((f" {self.glyphs.text(PLACES[self._errand.fix.where])}:", "dim"),))
+        lines += draw_fix(self._errand.fix, cells, glyphs=self.glyphs)
         if not self._why_not:
             lines += self._question(cells)
         view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
@@ -148,8 +146,8 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         if blank is None:
             return []
         text = f"<{self._blank}>: {blank.what}, for example {blank.example}"
-        lines: list[SpanLine] = [((f" {part}", "title"),) for part in wrap(plain(text, self._ascii_only), cells - 2)]
-        complaint = wrap(plain(self._complaint, self._ascii_only), cells - 2) if self._complaint else ()
+        lines: list[SpanLine] = [((f" {part}", "title"),) for part in wrap(self.glyphs.text(text), cells - 2)]
+        complaint = wrap(self.glyphs.text(self._complaint), cells - 2) if self._complaint else ()
         return lines + [((f" {part}", "bad"),) for part in complaint]
 
     # -------------------------------------------------------------------------------------------------- keys

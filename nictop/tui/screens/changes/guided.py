@@ -33,7 +33,6 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, set_up_of
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix, rule_line
-from nictop.tui.widgets.findings.panel import plain
 
 if TYPE_CHECKING:
     from nictop.tui.app import NictopApp
@@ -52,7 +51,7 @@ def open_set_up(app: NictopApp, host: str, ifindex: int | None) -> None:
         app.say("Choose a NIC first, by its line.", "Set up")
         return
     place = NicRef.of(HostFacts(followed.snapshot, followed.window.parts), link)
-    app.push_screen(SetUpScreen(place, ascii_only=app.ascii_only))
+    app.push_screen(SetUpScreen(place))
 
 
 class SetUpScreen(WhileOpen, ModalScreen[None]):
@@ -60,13 +59,12 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = SET_UP_KEYS
 
-    def __init__(self, place: NicRef, *, ascii_only: bool) -> None:
+    def __init__(self, place: NicRef) -> None:
         super().__init__()
-        self._place, self._ascii_only = place, ascii_only
+        self._place = place
         self._job: GuidedChange | NictopError = Missing("")
         self._asked = False
         """Enter was pressed: what is missing is said as a mistake."""
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
@@ -74,14 +72,14 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="set-up", classes="dialog"):
-            yield SetUpForm(fields_of(self._place), ascii_only=self._ascii_only, id="set-up-form")
-            yield LineView(ascii_only=self._ascii_only, id="set-up-page")
+            yield SetUpForm(fields_of(self._place), id="set-up-form")
+            yield LineView(id="set-up-page")
 
     def on_mount(self) -> None:
         box = self.query_one("#set-up", Vertical)
         title = f"{self._place.host.name}: set up {self._place.link.name}"
-        box.border_title = box_title(title, self.app.size.width, self._ascii_only)
-        box.border_subtitle = box_keys("enter go on · esc close", self.app.size.width, self._ascii_only)
+        box.border_title = box_title(title, self.app.size.width, self.glyphs)
+        box.border_subtitle = box_keys("enter go on · esc close", self.app.size.width, self.glyphs)
         self.query_one("#set-up-page").can_focus = False
         self.query_one(SetUpForm).focus()
         self.call_after_refresh(self._look)
@@ -112,17 +110,14 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
             style = "dim" if isinstance(job, Missing) and not self._asked else "bad"
             said = [(job.message, style), (job.hint or "", "dim")]
             return [
-                ((f" {part}", tone),)
-                for text, tone in said
-                if text
-                for part in wrap(plain(text, self._ascii_only), cells - 2)
+                ((f" {part}", tone),) for text, tone in said if text for part in wrap(self.glyphs.text(text), cells - 2)
             ]
         lines: list[SpanLine] = [rule_line("What would be typed", cells)]
-        lines += draw_fix(job.fix, cells, ascii_only=self._ascii_only)
+        lines += draw_fix(job.fix, cells, glyphs=self.glyphs)
         if job.lasting:
             lines.append(rule_line("Gone after the next reboot; to make it last afterwards", cells))
             for fix in job.lasting:
-                lines += [((f" {part}", "dim"),) for part in wrap(plain(fix.title, self._ascii_only), cells - 2)]
+                lines += [((f" {part}", "dim"),) for part in wrap(self.glyphs.text(fix.title), cells - 2)]
         return lines
 
     # -------------------------------------------------------------------------------------------------- keys

@@ -53,13 +53,11 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *OTHER_KEYS]
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii_only = ascii_only
         self._asks_twice = False
         self._stage = ""
         self._left = False
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
@@ -67,8 +65,8 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="change", classes="dialog"):
-            yield LineView(ascii_only=self._ascii_only, id="change-page")
-            yield TextInput(placeholder=ANSWERS, ascii_only=self._ascii_only, id="change-sure")
+            yield LineView(id="change-page")
+            yield TextInput(placeholder=ANSWERS, id="change-sure")
 
     def on_mount(self) -> None:
         self.query_one(TextInput).display = False
@@ -102,12 +100,12 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     def _draw(self, errand: ChangeJob, progress: ChangeProgress) -> None:
         box, view = self.query_one("#change", Vertical), self.query_one(LineView)
         title, keys = f"{errand.host}: {errand.title}", self._keys(progress)
-        if box.border_title != (shown := box_title(title, self.size.width, self._ascii_only)):
+        if box.border_title != (shown := box_title(title, self.size.width, self.glyphs)):
             box.border_title = shown
-        if box.border_subtitle != (shown := box_keys(keys, self.size.width, self._ascii_only)):
+        if box.border_subtitle != (shown := box_keys(keys, self.size.width, self.glyphs)):
             box.border_subtitle = shown
         followed = self.nictop.hosts.by_name.get(errand.host)
-        page = ChangePage(errand, progress, view.scrollable_content_region.width, ascii_only=self._ascii_only)
+        page = ChangePage(errand, progress, view.scrollable_content_region.width, glyphs=self.glyphs)
         snapshot = followed.snapshot if followed is not None else None
         lines = page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
         view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))

@@ -67,15 +67,13 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
         Binding("ctrl+c", "app.quit", "Quit", show=False, id="help.quit"),
     ]
 
-    def __init__(self, bindings: Sequence[BindingType], *, ascii_only: bool) -> None:
+    def __init__(self, bindings: Sequence[BindingType]) -> None:
         super().__init__()
         self._bindings_shown = bindings
-        self._ascii_only = ascii_only
-        self.set_class(ascii_only, "-ascii")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="help"):
-            yield LineView(ascii_only=self._ascii_only, id="help-lines")
+            yield LineView(id="help-lines")
 
     def on_mount(self) -> None:
         self.query_one("#help", Vertical).border_title = "nictop: keys and marks"

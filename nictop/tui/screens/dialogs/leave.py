@@ -15,7 +15,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import wrap
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -32,24 +31,20 @@ class Dialog(WhileOpen, ModalScreen["bool | None"]):
         Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
     ]
 
-    def __init__(self, words: str, *, ascii_only: bool) -> None:
+    def __init__(self, words: str) -> None:
         super().__init__()
-        self._words, self._ascii_only = words, ascii_only
-        self.set_class(ascii_only, "-ascii")
+        self._words = words
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog", classes="dialog"):
-            yield LineView(ascii_only=self._ascii_only, id="dialog-lines")
+            yield LineView(id="dialog-lines")
 
     def on_mount(self) -> None:
         box = self.query_one("#dialog", Vertical)
-        box.border_title = self._shown(self.TITLE_WORDS)
-        box.border_subtitle = self._shown(self.KEY_WORDS)
+        box.border_title = self.glyphs.text(self.TITLE_WORDS)
+        box.border_subtitle = self.glyphs.text(self.KEY_WORDS)
         self.query_one(LineView).focus()
         self.call_after_refresh(self._draw)
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(text) if self._ascii_only else text
 
     def on_line_view_resized(self) -> None:
         self.call_after_refresh(self._draw)
@@ -74,14 +69,14 @@ class LeaveScreen(Dialog):
         Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
     ]
 
-    def __init__(self, *, run: bool = True, change: bool = False, ascii_only: bool) -> None:
+    def __init__(self, *, run: bool = True, change: bool = False) -> None:
         words = []
         if run:
             words.append("Leaving ends it, and both generators with it; what was measured of it so far is kept.")
         if change:
             words.append("A change is not kept yet: when you leave, the host takes it back by itself.")
             self.TITLE_WORDS = "a run and a change go on" if run else "a change is not kept"
-        super().__init__("\n".join(words), ascii_only=ascii_only)
+        super().__init__("\n".join(words))
 
 
 class ChangeScreen(Dialog):

@@ -18,8 +18,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, wrap
+from nictop.model.facts import wrap
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -35,35 +34,28 @@ class LineEntry(WhileOpen, ModalScreen[None]):
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="entry.quit"),
     ]
 
-    def __init__(
-        self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]], *, ascii_only: bool
-    ) -> None:
+    def __init__(self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]]) -> None:
         super().__init__()
         self._title, self._words, self._value, self._take = title, words, value, take
-        self._ascii_only = ascii_only
         self._complaint = ""
         self._taking = False
-        self.set_class(ascii_only, "-ascii")
 
     def compose(self) -> ComposeResult:
         with Vertical(id="entry-dialog", classes="dialog"):
-            yield LineView(ascii_only=self._ascii_only, id="entry-words")
-            yield TextInput(ascii_only=self._ascii_only, id="entry-line")
-            yield LineView(ascii_only=self._ascii_only, id="entry-complaint")
+            yield LineView(id="entry-words")
+            yield TextInput(id="entry-line")
+            yield LineView(id="entry-complaint")
 
     def on_mount(self) -> None:
         box, entry = self.query_one("#entry-dialog", Vertical), self.query_one(TextInput)
-        box.border_title = self._shown(self._title)
-        box.border_subtitle = self._shown(KEY_WORDS)
+        box.border_title = self.glyphs.text(self._title)
+        box.border_subtitle = self.glyphs.text(KEY_WORDS)
         entry.value = self._value
         entry.cursor_position = len(self._value)
         for view in self.query(LineView):
             view.can_focus = False
         entry.focus()
         self.call_after_refresh(self._draw)
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     def on_line_view_resized(self) -> None:
         self.call_after_refresh(self._draw)
@@ -72,7 +64,7 @@ class LineEntry(WhileOpen, ModalScreen[None]):
         for name, text, style in (("#entry-words", self._words, ""), ("#entry-complaint", self._complaint, "warn")):
             view = self.query_one(name, LineView)
             lines: list[SpanLine] = [
-                ((part, style),) for part in wrap(self._shown(text), max(10, view.size.width)) if text
+                ((part, style),) for part in wrap(self.glyphs.text(text), max(10, view.size.width)) if text
             ]
             view.display = bool(lines)
             view.take_rows(max(1, len(lines)))

@@ -21,8 +21,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, wrap
+from nictop.model.facts import wrap
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -67,28 +66,23 @@ class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
         Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="question.quit"),
     ]
 
-    def __init__(self, question: Question, *, ascii_only: bool) -> None:
+    def __init__(self, question: Question) -> None:
         super().__init__()
         self.question = question
-        self._ascii_only = ascii_only
-        self.set_class(ascii_only, "-ascii")
 
     def compose(self) -> ComposeResult:
         secret = self.question.secret and self.question.kind != "host_key"
         with Vertical(id="question", classes="dialog"):
-            yield LineView(ascii_only=self._ascii_only, id="question-lines")
-            yield TextInput(password=secret, ascii_only=self._ascii_only, id="answer")
+            yield LineView(id="question-lines")
+            yield TextInput(password=secret, id="answer")
 
     def on_mount(self) -> None:
         box = self.query_one("#question", Vertical)
         title = f"{self.question.host}: {TITLES[self.question.kind]}"
-        box.border_title = self._shown(title).replace("[", r"\[")
-        box.border_subtitle = self._shown("enter answer · escape cancel")
+        box.border_title = self.glyphs.text(title).replace("[", r"\[")
+        box.border_subtitle = self.glyphs.text("enter answer · escape cancel")
         self.query_one(TextInput).focus()
         self.call_after_refresh(self._draw)
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     def on_line_view_resized(self) -> None:
         self.call_after_refresh(self._draw)
@@ -113,15 +107,15 @@ class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
 class Questions:
     """Questions of all connections, one dialog after the other over whatever screen is shown."""
 
-    def __init__(self, app: App[None], *, ascii_only: bool) -> None:
-        self._app, self._ascii_only = app, ascii_only
+    def __init__(self, app: App[None]) -> None:
+        self._app = app
         self._turn = asyncio.Lock()
 
     async def ask(self, question: Question) -> str | None:
         """The answer; None: no. When the caller is cancelled, the dialog goes."""
         async with self._turn:
             answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            screen = QuestionScreen(question, ascii_only=self._ascii_only)
+            screen = QuestionScreen(question)
             self._app.call_later(self._put, screen, answer)
             try:
                 return await answer

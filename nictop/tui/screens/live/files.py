@@ -52,7 +52,6 @@ def toggle_recording(app: NictopApp) -> None:
             "is for you alone (0600); it names hosts, addresses and profiles as they are.",
             file_name(tuple(app.hosts.by_name), app.here().wall, "nictop"),
             lambda path: app.recording.start(os.path.expanduser(path)),
-            ascii_only=app.ascii_only,
         )
     )
 
@@ -86,7 +85,6 @@ def ask_report(app: NictopApp) -> None:
             "and names everything as it is; nictop report --redact hides names and addresses.",
             file_name(tuple(app.hosts.by_name), report.wall, "html"),
             take,
-            ascii_only=app.ascii_only,
         )
     )
 

@@ -19,8 +19,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.hosts.session import HostSession
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, wrap
+from nictop.model.facts import wrap
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
@@ -46,20 +45,15 @@ class HostsScreen(WhileOpen, Screen[None]):
         Binding("ctrl+c", "app.quit", "Quit", id="hosts.interrupt", show=False, priority=True),
     ]
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__()
-        self._ascii_only = ascii_only
-        self.set_class(ascii_only, "-ascii")
-
     @property
     def nictop(self) -> NictopApp:
         return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield HostTable(ascii_only=self._ascii_only, id="host-table")
-        yield LineView(ascii_only=self._ascii_only, id="host-facts")
-        yield LineView(ascii_only=self._ascii_only, id="host-complaint")
-        yield TextInput(placeholder=HOW, ascii_only=self._ascii_only, id="host-entry")
+        yield HostTable(id="host-table")
+        yield LineView(id="host-facts")
+        yield LineView(id="host-complaint")
+        yield TextInput(placeholder=HOW, id="host-entry")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -85,12 +79,9 @@ class HostsScreen(WhileOpen, Screen[None]):
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
         if host is not None:
             view.show_lines(draw_host(host, self._moment(), view.scrollable_content_region.width))
-            title = self._shown(host.name).replace("[", r"\[")
+            title = self.glyphs.text(host.name).replace("[", r"\[")
             if view.border_title != title:
                 view.border_title = title
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     def _complain(self, text: str) -> None:
         view = self.query_one("#host-complaint", LineView)

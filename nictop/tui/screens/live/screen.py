@@ -160,7 +160,7 @@ class LiveScreen(LiveView, ReplayActions):
         self._draw()
 
     def action_hosts(self) -> None:
-        self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
+        self.app.push_screen(HostsScreen())
 
     def action_record(self) -> None:
         from nictop.tui.screens.live.files import toggle_recording
@@ -224,7 +224,7 @@ class LiveScreen(LiveView, ReplayActions):
         self._draw()
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+        self.app.push_screen(HelpScreen(ALL_BINDINGS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""

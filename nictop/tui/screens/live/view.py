@@ -12,8 +12,6 @@ from textual.app import ComposeResult
 from textual.screen import ModalScreen, Screen
 from textual.widgets import ContentSwitcher, Static
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Request
 from nictop.rules import Finding
@@ -43,9 +41,8 @@ class LiveView(WhileOpen, Screen[None]):
 
     CSS_PATH = "../../nictop.tcss"
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii_only = ascii_only
         self._frozen = False
         self._snapshot: Snapshot | None = None
         self._diagnosis: Diagnosis | None = None
@@ -58,7 +55,6 @@ class LiveView(WhileOpen, Screen[None]):
         self._kept: dict[str, Snapshot] = {}
         """While frozen: the pictures as they were."""
         self._draw_due = self._overview_due = self._change_there = self._filled = False
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
@@ -66,17 +62,17 @@ class LiveView(WhileOpen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         replay = self.nictop.replay
-        yield StatusLine(ascii_only=self._ascii_only, clock=self.nictop.now, id="status")
-        yield ReplayLine(ascii_only=self._ascii_only, place=replay.where if replay else None, id="replay")
+        yield StatusLine(clock=self.nictop.now, id="status")
+        yield ReplayLine(place=replay.where if replay else None, id="replay")
         yield Static("", id="banner", markup=False)
         with ContentSwitcher(initial="body", id="views"):
-            yield DevicesView(ascii_only=self._ascii_only, id="body")
-            yield QueueView(ascii_only=self._ascii_only, id="queues")
-            yield ProcessorView(ascii_only=self._ascii_only, id="load")
-            yield FindingsView(ascii_only=self._ascii_only, id="findings")
-            yield OverviewView(ascii_only=self._ascii_only, id="overview")
-        yield FindingsPanel(ascii_only=self._ascii_only, id="worst")
-        yield ProcessorStrip(ascii_only=self._ascii_only, id="processors")
+            yield DevicesView(id="body")
+            yield QueueView(id="queues")
+            yield ProcessorView(id="load")
+            yield FindingsView(id="findings")
+            yield OverviewView(id="overview")
+        yield FindingsPanel(id="worst")
+        yield ProcessorStrip(id="processors")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -142,7 +138,7 @@ class LiveView(WhileOpen, Screen[None]):
         if not self.in_sight:
             return
         said = (run_status(self.nictop.traffic), change_status(self.nictop.changes.progress, monotonic()))
-        self.query_one(StatusLine).show_run(self._shown(" · ".join(part for part in said if part)))
+        self.query_one(StatusLine).show_run(self.glyphs.text(" · ".join(part for part in said if part)))
 
     def _take_change(self) -> None:
         """A change goes on, or has ended: the key f shows it, whatever finding is shown."""
@@ -153,7 +149,7 @@ class LiveView(WhileOpen, Screen[None]):
         self._take_run()
 
     def _take_recording(self) -> None:
-        self.query_one(StatusLine).show_recording(self._shown(self.nictop.recording.words))
+        self.query_one(StatusLine).show_recording(self.glyphs.text(self.nictop.recording.words))
 
     def _take_replay(self) -> None:
         if self.in_sight:
@@ -232,7 +228,7 @@ class LiveView(WhileOpen, Screen[None]):
     def _show_status(self) -> None:
         """Why the host is not live, how old the values are, and those in grey."""
         host, now, interval = self.nictop.followed, self.nictop.now(), self.nictop.interval
-        message = self._shown(host.notice(now, interval))
+        message = self.glyphs.text(host.notice(now, interval))
         banner = self.query_one("#banner", Static)
         if message != banner.content:
             banner.update(message)
@@ -240,9 +236,6 @@ class LiveView(WhileOpen, Screen[None]):
         stale = host.status(now, interval) not in ("live", "overloaded")
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     @property
     def _nic(self) -> tuple[str, int | None]:

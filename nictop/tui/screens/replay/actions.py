@@ -57,8 +57,6 @@ LIVE_ACTIONS = ("freeze", "interval")
 class ReplayActions(Screen[None]):
     """Part of a screen: what the keys do to the playback."""
 
-    _ascii_only: bool
-
     if TYPE_CHECKING:
 
         @property
@@ -124,6 +122,5 @@ class ReplayActions(Screen[None]):
                 f"14:03:20, +90 (seconds from the beginning), or end; it goes from {first} to {last}",
                 "",
                 take,
-                ascii_only=self._ascii_only,
             )
         )

@@ -34,7 +34,7 @@ def open_recorded_run(app: NictopApp) -> None:
     if index is None:
         app.say("No traffic run was started while it was recorded, and none can be started here.", "A recording")
         return
-    app.push_screen(RecordedRunScreen(index, ascii_only=app.ascii_only))
+    app.push_screen(RecordedRunScreen(index))
 
 
 class RecordedRunScreen(RunPage, ReplayActions):
@@ -42,13 +42,13 @@ class RecordedRunScreen(RunPage, ReplayActions):
 
     BINDINGS: ClassVar[list[BindingType]] = [*RECORDED_RUN_KEYS, *REPLAY_KEYS]
 
-    def __init__(self, index: int, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self, index: int) -> None:
+        super().__init__()
         self._index = index
         self._run: RecordedRun | None = None
 
     def compose(self) -> ComposeResult:
-        yield ReplayLine(ascii_only=self._ascii_only, place=self._replay.where, id="replay")
+        yield ReplayLine(place=self._replay.where, id="replay")
         yield from super().compose()
 
     def on_mount(self) -> None:

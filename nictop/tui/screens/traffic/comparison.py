@@ -9,8 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean
 from nictop.report.runs.comparison import comparison_text
 from nictop.traffic.analysis.comparison import Comparison, Verdict, compared
 from nictop.traffic.results.selection import StoredRun
@@ -47,14 +45,13 @@ class ComparisonScreen(WhileOpen, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS
 
-    def __init__(self, a: ResultGroup, b: ResultGroup, *, ascii_only: bool) -> None:
+    def __init__(self, a: ResultGroup, b: ResultGroup) -> None:
         super().__init__()
-        self._a, self._b, self._ascii_only = a, b, ascii_only
-        self.set_class(ascii_only, "-ascii")
+        self._a, self._b = a, b
 
     def compose(self) -> ComposeResult:
-        yield LineView(ascii_only=self._ascii_only, id="comparison-lines")
-        yield PointChart(ascii_only=self._ascii_only, id="comparison-points")
+        yield LineView(id="comparison-lines")
+        yield PointChart(id="comparison-points")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -68,12 +65,12 @@ class ComparisonScreen(WhileOpen, Screen[None]):
         view = self.query_one("#comparison-lines", LineView)
         names = (self._a.name, self._b.name)
         comparison = compared(self._a.point.runs, self._b.point.runs, names)
-        text = comparison_text(comparison, names, max(20, view.size.width - 2), self._ascii_only)
+        text = comparison_text(comparison, names, max(20, view.size.width - 2), self.glyphs)
         lines: list[SpanLine] = []
         verdict = False
         for line in text.rstrip("\n").split("\n"):
             verdict = bool(line) and (verdict or (bool(lines) and not lines[-1][0][0].strip() and len(lines) < 5))
-            shown = ascii_text(clean(line)) if self._ascii_only else clean(line)
+            shown = self.glyphs.text(line)
             lines.append(((f" {shown}", STYLES[comparison.verdict] if verdict else ""),))
         view.take_rows(max(3, min(len(lines), self.size.height - 2 - MOST_BARS)))
         view.show_lines(lines)

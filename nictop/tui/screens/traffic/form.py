@@ -22,7 +22,6 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.model.devices.pairs import pairs
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import wrap
 from nictop.traffic.plan.plan import offers
 from nictop.tui.keys.traffic import FORM_KEYS
@@ -52,9 +51,9 @@ def open_traffic(app: NictopApp) -> None:
     from nictop.tui.screens.traffic.run import RunScreen
 
     if not any(isinstance(screen, TrafficScreen) for screen in app.screen_stack):
-        app.push_screen(TrafficScreen(ascii_only=app.ascii_only))
+        app.push_screen(TrafficScreen())
     if app.traffic.running:
-        app.push_screen(RunScreen(ascii_only=app.ascii_only))
+        app.push_screen(RunScreen())
 
 
 class TrafficScreen(WhileOpen, Screen[None]):
@@ -62,26 +61,24 @@ class TrafficScreen(WhileOpen, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii_only = ascii_only
         self._rows: tuple[OfferRow, ...] = ()
         self._links: tuple[object, ...] = ()
         self._tools = RunTools()
         self._choice = Choice()
         self._said = ""
         """Why it was not started."""
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
         return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield OfferTable(ascii_only=self._ascii_only, id="offers")
-        yield TextInput(placeholder=FILTER, ascii_only=self._ascii_only, id="offer-filter")
-        yield LineView(ascii_only=self._ascii_only, id="offer-facts")
-        yield RunForm(ascii_only=self._ascii_only, id="run-form")
+        yield OfferTable(id="offers")
+        yield TextInput(placeholder=FILTER, id="offer-filter")
+        yield LineView(id="offer-facts")
+        yield RunForm(id="run-form")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -175,7 +172,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
         view.take_rows(max(1, len(lines)) + view.gutter.height)
 
     def _wrapped(self, text: str, cells: int) -> Sequence[str]:
-        return wrap(ascii_text(text) if self._ascii_only else text, cells)
+        return wrap(self.glyphs.encode(text), cells)
 
     def on_screen_resume(self) -> None:
         self._look()
@@ -219,7 +216,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
         wish = self._choice.wish
         if wish is not None and not self.nictop.traffic.start(wish, self_test=self_test):
             self._said = "A run goes on already: it is shown."
-        self.app.push_screen(RunScreen(ascii_only=self._ascii_only))
+        self.app.push_screen(RunScreen())
 
     def action_self_test(self) -> None:
         """With the options of the form."""
@@ -265,12 +262,12 @@ class TrafficScreen(WhileOpen, Screen[None]):
     def action_kept(self) -> None:
         from nictop.tui.screens.traffic.results import KeptScreen
 
-        self.app.push_screen(KeptScreen(ascii_only=self._ascii_only))
+        self.app.push_screen(KeptScreen())
 
     def action_hosts(self) -> None:
-        self.app.push_screen(HostsScreen(ascii_only=self._ascii_only))
+        self.app.push_screen(HostsScreen())
 
     def action_help(self) -> None:
         from nictop.tui.keys.live import ALL_BINDINGS
 
-        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+        self.app.push_screen(HelpScreen(ALL_BINDINGS))

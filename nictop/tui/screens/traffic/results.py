@@ -15,7 +15,6 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from nictop.errors import NictopError
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.model.text.words import counted
 from nictop.traffic.live.run_view import RunView, picture_of
@@ -43,18 +42,13 @@ class KeptScreen(WhileOpen, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__()
-        self._ascii_only = ascii_only
-        self.set_class(ascii_only, "-ascii")
-
     @property
     def nictop(self) -> NictopApp:
         return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield SetUpList(ascii_only=self._ascii_only, id="kept-list")
-        yield LineView(ascii_only=self._ascii_only, id="kept-trouble")
+        yield SetUpList(id="kept-list")
+        yield LineView(id="kept-trouble")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -90,7 +84,7 @@ class KeptScreen(WhileOpen, Screen[None]):
     def _say(self, sentences: Sequence[str]) -> None:
         view = self.query_one("#kept-trouble", LineView)
         lines = [
-            ((f" {ascii_text(part) if self._ascii_only else part}", "warn"),)
+            ((f" {self.glyphs.encode(part)}", "warn"),)
             for sentence in sentences
             for part in wrap(clean(sentence), max(10, self.size.width - 2))
         ][:MOST_TROUBLE]
@@ -109,7 +103,7 @@ class KeptScreen(WhileOpen, Screen[None]):
     def action_open(self) -> None:
         row = self.query_one(SetUpList).chosen
         if row is not None:
-            self.app.push_screen(KeptRunScreen(row, ascii_only=self._ascii_only))
+            self.app.push_screen(KeptRunScreen(row))
 
     def action_mark(self, letter: str) -> None:
         self.query_one(SetUpList).mark(letter)
@@ -123,12 +117,12 @@ class KeptScreen(WhileOpen, Screen[None]):
             missing = " and ".join(letter for letter, row in (("A", a), ("B", b)) if row is None)
             self._say((f"Mark {missing} first: the key {missing[0].lower()} on a set-up.",))
         else:
-            self.app.push_screen(ComparisonScreen(a, b, ascii_only=self._ascii_only))
+            self.app.push_screen(ComparisonScreen(a, b))
 
     def action_help(self) -> None:
         from nictop.tui.keys.live import ALL_BINDINGS
 
-        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+        self.app.push_screen(HelpScreen(ALL_BINDINGS))
 
 
 class KeptRunScreen(RunPage):
@@ -136,8 +130,8 @@ class KeptRunScreen(RunPage):
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 
-    def __init__(self, row: ResultGroup, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self, row: ResultGroup) -> None:
+        super().__init__()
         self._runs = row.experiment
         self._index = row.experiment.index(row.first)
         self._picture = picture_of(row.first.result)

@@ -31,8 +31,8 @@ class RunScreen(RunPage):
 
     BINDINGS: ClassVar[list[BindingType]] = RUN_KEYS
 
-    def __init__(self, *, ascii_only: bool) -> None:
-        super().__init__(ascii_only=ascii_only)
+    def __init__(self) -> None:
+        super().__init__()
         self._keys = (False, False)
 
     def on_mount(self) -> None:
@@ -66,7 +66,7 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
             words = f"{traffic.wanted.sentence}\nnictop changes nothing itself; it looks afterwards whether it is so."
-            self.app.push_screen(ChangeScreen(words, ascii_only=self._ascii_only), self._answer)
+            self.app.push_screen(ChangeScreen(words), self._answer)
 
     def _answer(self, changed: bool | None) -> None:
         self.nictop.traffic.answer(changed=bool(changed))

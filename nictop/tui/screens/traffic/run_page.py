@@ -16,8 +16,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.facts import fit, width, wrap
+from nictop.model.text.glyphs import Glyphs
 from nictop.report.runs.points import points
 from nictop.report.runs.sentences import plan_words, result_sentences
 from nictop.traffic.live.run_view import RunView
@@ -49,12 +49,12 @@ STYLES = {"failed": "bad", "goodput": "title", "held back": "accent", "not ranke
 """Kind of a sentence → its style."""
 
 
-def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, ascii_only: bool) -> list[SpanLine]:
+def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: Glyphs) -> list[SpanLine]:
     """(kind, text) with the kind as a label, wrapped to `cells`; text is made clean."""
     lines: list[SpanLine] = []
     before = ""
     for kind, text in sentences:
-        shown = ascii_text(clean(text)) if ascii_only else clean(text)
+        shown = glyphs.text(text)
         style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("verified") else "")
         for number, part in enumerate(wrap(shown, max(10, cells - LABEL - 2))):
             label = kind if number == 0 and kind != before else ""
@@ -68,22 +68,20 @@ class RunPage(WhileOpen, Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS
 
-    def __init__(self, *, ascii_only: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._ascii_only = ascii_only
         self._drawing = False
-        self.set_class(ascii_only, "-ascii")
 
     @property
     def nictop(self) -> NictopApp:
         return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        yield LineView(ascii_only=self._ascii_only, id="run-title")
-        yield RunChart(ascii_only=self._ascii_only, id="run-chart")
-        yield PointChart(ascii_only=self._ascii_only, id="run-points")
-        yield RunHosts(ascii_only=self._ascii_only, id="run-hosts")
-        yield LineView(ascii_only=self._ascii_only, id="run-sentences")
+        yield LineView(id="run-title")
+        yield RunChart(id="run-chart")
+        yield PointChart(id="run-points")
+        yield RunHosts(id="run-hosts")
+        yield LineView(id="run-sentences")
         yield KeyFooter()
 
     def on_mount(self) -> None:
@@ -145,14 +143,11 @@ class RunPage(WhileOpen, Screen[None]):
         badge = " FROZEN " if chart.frozen else ""
         plan = [plan_words(picture.plan)] if picture is not None else []
         ends = ends_words(picture) if picture is not None else "traffic"
-        title = self._shown(ends)
-        rest = self._shown("".join(f" · {part}" for part in (*said, *plan)))
+        title = self.glyphs.text(ends)
+        rest = self.glyphs.text("".join(f" · {part}" for part in (*said, *plan)))
         room = max(0, view.size.width - 1 - width(badge))
         shown = fit(title, min(width(title), room))
         view.show_lines([((f" {shown}", "title"), (fit(rest, max(0, room - width(shown))), ""), (badge, "warn"))])
-
-    def _shown(self, text: str) -> str:
-        return ascii_text(clean(text)) if self._ascii_only else clean(text)
 
     def _draw_sentences(self, picture: RunView | None) -> None:
         """They get the rows that they need, as far as the chart keeps half of the screen."""
@@ -161,7 +156,7 @@ class RunPage(WhileOpen, Screen[None]):
         if picture is not None and picture.result is not None:
             said += [(one.kind, one.text) for one in result_sentences(picture.result)]
         said += [("note", note) for note in self.notes()]
-        lines = sentence_lines(said, self.size.width - 2, ascii_only=self._ascii_only)
+        lines = sentence_lines(said, self.size.width - 2, glyphs=self.glyphs)
         most = max(FEWEST_SENTENCES, self.size.height // 3)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)
@@ -204,7 +199,7 @@ class RunPage(WhileOpen, Screen[None]):
     def action_help(self) -> None:
         from nictop.tui.keys.live import ALL_BINDINGS
 
-        self.app.push_screen(HelpScreen(ALL_BINDINGS, ascii_only=self._ascii_only))
+        self.app.push_screen(HelpScreen(ALL_BINDINGS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Bars are for several runs."""

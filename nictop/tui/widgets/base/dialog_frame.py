@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from nictop.model.facts import fit, width
-from nictop.tui.widgets.findings.panel import plain
+from nictop.model.text.glyphs import Glyphs
 
 WIDEST, FRAME = 104, 6
 """Cells of the widest dialog, and of what stands beside the words in its frame."""
 BETWEEN = " · "
 
 
-def box_title(text: str, screen: int, ascii_only: bool) -> str:
+def box_title(text: str, screen: int, glyphs: Glyphs) -> str:
     """For `border_title`, cut to a dialog on a screen of so many cells."""
-    shown = plain(text, ascii_only)
-    return _unmarked(shown, screen, ascii_only)
+    shown = glyphs.text(text)
+    return _unmarked(shown, screen, glyphs)
 
 
-def box_keys(text: str, screen: int, ascii_only: bool) -> str:
+def box_keys(text: str, screen: int, glyphs: Glyphs) -> str:
     """For `border_subtitle`: keys with what they do, the most important first; those without room are left out."""
     room = _room(screen)
     parts = text.split(BETWEEN)
     while len(parts) > 1 and width(BETWEEN.join(parts)) > room:
         parts.pop()
-    return _unmarked(plain(BETWEEN.join(parts), ascii_only), screen, ascii_only)
+    return _unmarked(glyphs.text(BETWEEN.join(parts)), screen, glyphs)
 
 
-def _unmarked(shown: str, screen: int, ascii_only: bool) -> str:
+def _unmarked(shown: str, screen: int, glyphs: Glyphs) -> str:
     """Cut and ASCII, as Textual would cut it with an ellipsis; and none of it markup."""
     room = _room(screen)
     if width(shown) > room:
-        shown = plain(fit(shown, room), ascii_only)
+        shown = glyphs.text(fit(shown, room))
     return shown.replace("[", r"\[")
 
 

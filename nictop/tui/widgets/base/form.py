@@ -17,7 +17,6 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -73,8 +72,8 @@ class Form(ChoiceView):
     class Changed(Message):
         """A value is another one."""
 
-    def __init__(self, fields: Sequence[Field], *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, fields: Sequence[Field], *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._by_name = {field.name: field for field in fields}
         self.words = presets(fields)
         """Name of a field → what stands in it."""
@@ -116,22 +115,19 @@ class Form(ChoiceView):
         typing = self.has_focus and field is self.chosen and not field.choices
         word = clean(self.words[field.name])
         if field.choices:
-            left, right = ("<", ">") if self.ascii_only else ("◂", "▸")
-            value, style = f"{left} {word} {right}", ""
+            value, style = f"{self.glyphs.choice_left} {word} {self.glyphs.cursor}", ""
         else:
-            value, style = word + (("_" if self.ascii_only else "▏") if typing else ""), "title"
+            value, style = word + (self.glyphs.caret if typing else ""), "title"
             if not value:
                 value, style = field.empty, "dim"
         problem = self.problems.get(field.name, "")
         beside, tone = (problem, "bad") if problem else (field.example, "dim")
         room = max(1, cells - LABEL - 3)
         wanted = min(max(VALUE, width(value) + 1), max(1, room))
-        if self.ascii_only:
-            value, beside = ascii_text(value), ascii_text(clean(beside))
         return (
             (f" {fit(field.label, LABEL)} ", ""),
-            (fit(value, wanted), style),
-            (" " + fit(clean(beside), max(0, room - wanted)), tone),
+            (fit(self.glyphs.encode(value), wanted), style),
+            (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
 
     # -------------------------------------------------------------------------------------------------- keys

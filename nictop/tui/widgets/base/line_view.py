@@ -20,7 +20,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
-from nictop.model.facts import ascii_only as ascii_text
+from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
 """Text and the name of its style: one of `STYLES`, or "" for the widget's own."""
@@ -51,9 +51,6 @@ TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad
 LINE_STYLES = ("header", "cursor", "cursor-blurred")
 """Styles of whole lines, with a background of their own."""
 
-CURSOR_MARKS = ("▸", ">")
-"""Take the place of the blank that a line begins with: a terminal without colours shows the cursor too."""
-
 
 class PlainScrollBar(ScrollBarRender):
     """A scroll bar of whole cells: no block eighths at its ends."""
@@ -66,7 +63,7 @@ def _no_line(index: int) -> SpanLine:
     return ()
 
 
-class LineView(ScrollView):
+class LineView(WithGlyphs, ScrollView):
     """Lines of spans, with a fixed header (optional), scrolling, and a cursor line (optional)."""
 
     class Resized(Message):
@@ -74,9 +71,8 @@ class LineView(ScrollView):
 
         bubble = True
 
-    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.ascii_only = ascii_only
         self._header: SpanLine | None = None
         self._count = 0
         self._line_of: Callable[[int], SpanLine] = _no_line
@@ -180,14 +176,15 @@ class LineView(ScrollView):
         return self._strip(marked, width, self._style("cursor" if self.has_focus else "cursor-blurred"))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
+        """The mark replaces the blank that a line begins with: a terminal without colours shows the cursor too."""
         if not line or not line[0][0].startswith(" "):
             return line
         (first, style), *rest = line
-        return ((CURSOR_MARKS[self.ascii_only] + first[1:], style), *rest)
+        return ((self.glyphs.cursor + first[1:], style), *rest)
 
     def _strip(self, line: SpanLine, width: int, base: Style) -> Strip:
-        if self.ascii_only:
-            line = tuple((ascii_text(text), name) for text, name in line)
+        if self.glyphs.is_ascii:
+            line = tuple((self.glyphs.encode(text), name) for text, name in line)
         segments = [Segment(text, base + self._style(name) if name else base) for text, name in line]
         used = sum(cell_len(text) for text, _ in line)
         return Strip(segments, used).adjust_cell_length(width, base)
@@ -220,7 +217,7 @@ class LineView(ScrollView):
             self.refresh()
 
     def on_mount(self) -> None:
-        if self.ascii_only:
+        if self.glyphs.is_ascii:
             self.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # of this bar alone
 
     def on_resize(self) -> None:

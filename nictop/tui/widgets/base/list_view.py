@@ -27,8 +27,8 @@ class ChoiceView(LineView):
     class Opened(Message):
         """The chosen line was asked for in full."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._keys: Sequence[str] = ()
         self._key: str | None = None
         self._wanted: str | None = None

@@ -5,21 +5,20 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widgets import Input
 
+from nictop.tui.widgets.base.with_glyphs import WithGlyphs
+
 MASK = "*"
 
 
-class TextInput(Input):
+class TextInput(WithGlyphs, Input):
     """Textual's `Input` on one row."""
 
-    def __init__(
-        self, *, placeholder: str = "", password: bool = False, ascii_only: bool = False, id: str | None = None
-    ) -> None:
+    def __init__(self, *, placeholder: str = "", password: bool = False, id: str | None = None) -> None:
         super().__init__(placeholder=placeholder, password=password, compact=True, id=id)
-        self._ascii_only = ascii_only
         self.cursor_blink = False
 
     @property
     def _value(self) -> Text:
-        if self.password and self._ascii_only:
+        if self.password and self.glyphs.is_ascii:
             return Text(MASK * len(self.value), no_wrap=True, overflow="ignore", end="")
         return super()._value

@@ -13,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
+from nictop.tui.widgets.base.with_glyphs import WithGlyphs
+
 if TYPE_CHECKING:
     from textual.timer import Timer
-    from textual.widget import Widget
-
-    Base = Widget
-else:
-    Base = object
 
 
-class WhileOpen(Base):
+class WhileOpen(WithGlyphs):
     """Stands before Textual's class among the bases."""
 
     @property

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 
 from nictop.changes.actions import command_of
 from nictop.changes.events import NOTHING_CHANGED
@@ -25,16 +24,12 @@ from nictop.hosts.session import whole_seconds
 from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
 from nictop.rules.wording import CONTINUED, command_lines
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.findings.page import INDENT
-from nictop.tui.widgets.findings.panel import plain
 
-MARKS = {"good": ("✓", "+"), "warn": ("▲", "!"), "bad": ("✖", "X"), "dim": ("·", "-")}
-"""Style → mark, and its ASCII form."""
-BAR = (("█", "░"), ("#", "."))
-"""What is left, and what has gone: as blocks, and in ASCII."""
 LONGEST_BAR = 40
 URGENT = 10.0
 """Seconds left below which the countdown is a warning."""
@@ -54,8 +49,8 @@ MINDED = "     mind"
 class ChangePage:
     """Draws one change, `cells` cells wide."""
 
-    def __init__(self, errand: ChangeJob, progress: ChangeProgress, cells: int, *, ascii_only: bool) -> None:
-        self._errand, self._progress, self._cells, self._ascii_only = errand, progress, cells, ascii_only
+    def __init__(self, errand: ChangeJob, progress: ChangeProgress, cells: int, *, glyphs: Glyphs) -> None:
+        self._errand, self._progress, self._cells, self._glyphs = errand, progress, cells, glyphs
 
     def lines(self, now: float, snapshot: Snapshot | None, *, asks_twice: bool = False) -> list[SpanLine]:
         """`now`: CLOCK_MONOTONIC; `snapshot`: the newest picture of the host; `asks_twice`: the first yes was said, and
@@ -126,14 +121,14 @@ class ChangePage:
             return
         left = max(0.0, deadline - now)
         words = f"{self._errand.host} takes it back by itself in {math.ceil(left)} s"
-        text = f" {plain(words, self._ascii_only)}  "
+        text = f" {self._glyphs.text(words)}  "
         length = min(LONGEST_BAR, self._cells - width(text) - 1)
         style = "warn" if left < URGENT else ""
         if length < 8:
             yield from self._text(words, style)
             return
         full = min(length, math.ceil(length * left / self._progress.wish.keep_within))
-        there, gone = BAR[self._ascii_only]
+        there, gone = self._glyphs.countdown
         yield ((text, style), (there * full, style or "accent"), (gone * (length - full), "dim"))
 
     # ------------------------------------------------------------------------------------------------ what is seen
@@ -156,10 +151,10 @@ class ChangePage:
                 values = [("in", units.bits_per_second(now.rx_bits)), ("out", units.bits_per_second(now.tx_bits))]
                 values += [("drops", units.per_second(_sum(now.rx_dropped, now.tx_dropped, now.rx_missed)))]
                 values += [("errors", units.per_second(_sum(now.rx_errors, now.tx_errors)))]
-            name = plain(link.name, self._ascii_only)
+            name = self._glyphs.text(link.name)
             spans: list[Span] = [(f" {name}  ", "title")]
             for what, value in values:
-                spans += [(f" {what} ", "dim"), (f"{plain(value, self._ascii_only):<10}", "")]
+                spans += [(f" {what} ", "dim"), (f"{self._glyphs.text(value):<10}", "")]
             yield tuple(spans)
 
     def _helped(self) -> Iterator[SpanLine]:
@@ -197,7 +192,7 @@ class ChangePage:
         if outcome == "kept" and errand.lasting:
             yield self._rule("Gone after the next reboot; to make it last")
             for fix in errand.lasting:
-                yield from draw_fix(fix, self._cells, ascii_only=self._ascii_only)
+                yield from draw_fix(fix, self._cells, glyphs=self._glyphs)
 
     # --------------------------------------------------------------------------------------------------- its parts
 
@@ -211,17 +206,18 @@ class ChangePage:
             is_command = text[:1].isdigit() or goes_on
             goes_on = is_command and text.endswith(CONTINUED)
             style = "accent" if is_command else "warn" if text.startswith(MINDED) else ""
-            lines.append(((f" {plain(text, self._ascii_only)}", style),))
+            lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines
 
     def _said(self, style: str, text: str) -> Iterator[SpanLine]:
         """A sentence behind the mark of its style."""
-        mark = MARKS[style][self._ascii_only]
-        for number, part in enumerate(wrap(plain(text, self._ascii_only), max(10, self._cells - 4))):
+        glyphs = self._glyphs
+        mark = {"good": glyphs.passed, "warn": glyphs.warning, "bad": glyphs.critical, "dim": glyphs.note}[style]
+        for number, part in enumerate(wrap(self._glyphs.text(text), max(10, self._cells - 4))):
             yield ((f" {mark if number == 0 else ' '} ", style), (part, style if style != "good" else ""))
 
     def _text(self, text: str, style: str, indent: str = " ") -> Iterator[SpanLine]:
-        for part in wrap(plain(text, self._ascii_only), max(10, self._cells - len(indent) - 1)):
+        for part in wrap(self._glyphs.text(text), max(10, self._cells - len(indent) - 1)):
             yield ((f"{indent}{part}", style),)
 
     def _rule(self, title: str) -> SpanLine:
@@ -239,16 +235,15 @@ def rule_line(title: str, cells: int) -> SpanLine:
     return (text, "accent"), ("─" * max(0, cells - width(text) - 1), "dim")
 
 
-def draw_fix(fix: Fix, cells: int, *, ascii_only: bool) -> Iterator[SpanLine]:
+def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:
     """What it does, and its commands."""
-    for part in wrap(plain(fix.title, ascii_only), max(10, cells - 2)):
+    for part in wrap(glyphs.text(fix.title), max(10, cells - 2)):
         yield ((f" {part}", "title"),)
     for one in fix.commands:
-        room = max(10, cells - len(INDENT) - 1)
-        for part in command_lines(one, room, where=fix.where, shown=partial(plain, ascii_only=ascii_only)):
+        for part in command_lines(one, max(10, cells - len(INDENT) - 1), where=fix.where, shown=glyphs.text):
             yield ((INDENT + part, "accent"),)
     if fix.note:
-        for part in wrap(plain(fix.note, ascii_only), max(10, cells - 4)):
+        for part in wrap(glyphs.text(fix.note), max(10, cells - 4)):
             yield ((f"   {part}", ""),)
 
 

@@ -18,20 +18,17 @@ from dataclasses import dataclass
 from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.report.runs.points import SetUpPoint, figures
 from nictop.traffic.analysis.comparison import Spread
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.charts.plot import Canvas, value_ticks
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
-from nictop.tui.widgets.traffic.legend import cut, plain
+from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.legend import shown as drawn
 from nictop.tui.widgets.traffic.viewport import HIGHEST, SMALLEST_SHARE, Scale
 
 EIGHTHS = "▏▎▍▌▋▊▉█"
-SPREAD, SPREAD_ASCII = ("█", "▒", "░"), ("#", "=", "-")
-"""Marks of a bar up to the lowest run, to the median, to the highest one."""
-COST_MARKS = ("━", "~")
-CEILING_MARKS = ("┊", "!")
 GOODPUT_STYLE, COST_STYLE = "in", "warn"
 WITH_VALUES, WITH_HOSTS = 36, 90
 """Cells from which on numbers stand beside the bars, and with them the host that paid."""
@@ -48,7 +45,7 @@ class BarLayout:
     """Cells of these three."""
     top: float
     """Bits per second where the bars end."""
-    ascii_only: bool
+    glyphs: Glyphs
 
     @property
     def margin(self) -> Span:
@@ -57,7 +54,7 @@ class BarLayout:
 
 
 def draw_points(
-    points: Sequence[SetUpPoint], width: int, rows: int, *, names: Sequence[str] = (), ascii_only: bool = False
+    points: Sequence[SetUpPoint], width: int, rows: int, *, names: Sequence[str] = (), glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """A line for each point and, as far as there are rows, for its hosts, those that paid most. `names`: of the points,
     else what was varied tells them apart. None is wider than `width`."""
@@ -70,7 +67,7 @@ def draw_points(
     shown = highest > 0 and (most <= 0 or most >= SMALLEST_SHARE * highest)
     top = nice_ceiling(min(HIGHEST, max(1.0, most, highest if shown else 0.0)))
     costs = _highest_costs(points)
-    frame = _frame(called, points, width, top, ascii_only=ascii_only)
+    frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
     lines: list[SpanLine] = [_head(frame, any(shown and one for one in ceilings))]
     for name, point, ceiling in zip(called, points, ceilings, strict=False):
@@ -99,34 +96,32 @@ def _ceiling(point: SetUpPoint) -> float | None:
     return next((one for one in known if one is not None and 0 < one < math.inf), None)
 
 
-def _frame(
-    names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, ascii_only: bool
-) -> BarLayout:
-    name = min(max(cells(plain(one, ascii_only)) for one in names), max(3, width // 4))
+def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, glyphs: Glyphs) -> BarLayout:
+    name = min(max(cells(glyphs.text(one)) for one in names), max(3, width // 4))
     hosts = max((cells(f"{role} {clean(host)}") for point in points for role, host, _ in point.costs), default=0)
     words = 0 if width < WITH_VALUES else 20 if width < WITH_HOSTS else max(27, min(14 + hosts, width // 3))
     bar = width - name - words - 3
     if bar < SHORTEST_BAR:
         words, bar = 0, max(1, width - name - 3)
-    return BarLayout(name, bar, words, top, ascii_only)
+    return BarLayout(name, bar, words, top, glyphs)
 
 
 def _head(frame: BarLayout, with_ceiling: bool) -> SpanLine:
-    low, middle, high = SPREAD_ASCII if frame.ascii_only else SPREAD
+    low, middle, high = frame.glyphs.spread
     spans: list[Span] = [frame.margin, ("goodput", "dim")]
     for mark, words in ((low, "to the lowest run"), (middle, "median"), (high, "highest")):
         spans += [(f" {mark}", GOODPUT_STYLE), (f" {words}", "dim")]
-    spans += [(f"  {CEILING_MARKS[frame.ascii_only]}", "title"), (" ceiling", "dim")] if with_ceiling else []
-    return (*spans, (f"  {COST_MARKS[frame.ascii_only]}", COST_STYLE), (" CPU per Gb/s", "dim"))
+    spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")] if with_ceiling else []
+    return (*spans, (f"  {frame.glyphs.cost}", COST_STYLE), (" CPU per Gb/s", "dim"))
 
 
 def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float | None) -> SpanLine:
-    label: Span = (f" {drawn(name, frame.name, frame.ascii_only, 'right')} ", "title")
+    label: Span = (f" {drawn(name, frame.name, frame.glyphs, 'right')} ", "title")
     known = point.goodput
     if known is None:
         words = f"no result: {point.failed} of {len(point.runs)} runs failed"
-        return label, (drawn(words, frame.bar + frame.words, frame.ascii_only), "bad")
-    marks = bar_cells(known, frame.top, frame.bar, ascii_only=frame.ascii_only)
+        return label, (drawn(words, frame.bar + frame.words, frame.glyphs), "bad")
+    marks = bar_cells(known, frame.top, frame.bar, glyphs=frame.glyphs)
     spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]
     if frame.words:
         words = f" {units.bits_per_second(known.median):>9}"
@@ -141,18 +136,18 @@ def _with_ceiling(marks: str, ceiling: float | None, frame: BarLayout) -> list[S
     if ceiling is None:
         return [(marks, GOODPUT_STYLE)]
     place = min(len(marks) - 1, int(ceiling / frame.top * len(marks)))
-    mark: Span = (CEILING_MARKS[frame.ascii_only], "title")
+    mark: Span = (frame.glyphs.limit, "title")
     return [(marks[:place], GOODPUT_STYLE), mark, (marks[place + 1 :], GOODPUT_STYLE)]
 
 
-def bar_cells(known: Spread, top: float, width: int, *, ascii_only: bool = False) -> str:
+def bar_cells(known: Spread, top: float, width: int, *, glyphs: Glyphs = UNICODE) -> str:
     """A bar in `width` cells, each part up to the nearest cell. A single value ends in eighths of a cell, and what is
     not nothing has at least the smallest mark."""
-    low, middle, high = SPREAD_ASCII if ascii_only else SPREAD
+    low, middle, high = glyphs.spread
     scale = width / top if top > 0 else 0.0
     if known.highest <= 0 or not scale:
         return " " * width
-    if known.lowest == known.highest and not ascii_only:
+    if known.lowest == known.highest and not glyphs.is_ascii:
         eighths = max(1, min(8 * width, round(8 * known.median * scale)))
         full, rest = divmod(eighths, 8)
         return f"{low * full}{EIGHTHS[rest - 1] if rest else ''}".ljust(width)
@@ -168,12 +163,12 @@ def _cost_line(words: str, known: Spread | None, frame: BarLayout, top: float) -
         return (
             frame.margin,
             (" " * frame.bar, ""),
-            (drawn(f" {units.UNKNOWN} {words}", frame.words, frame.ascii_only), "dim"),
+            (drawn(f" {units.UNKNOWN} {words}", frame.words, frame.glyphs), "dim"),
         )
     marks = max(1, min(frame.bar, round(known.median / top * frame.bar))) if known.median > 0 else 0
-    bar: Span = ((COST_MARKS[frame.ascii_only] * marks).ljust(frame.bar), COST_STYLE)
+    bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
     told = f"{units.significant(known.median)} cores" if known.median < 999 else units.quantity(known.median, "cores")
-    return frame.margin, bar, (drawn(f" {told:>10} {words}", frame.words, frame.ascii_only), "dim")
+    return frame.margin, bar, (drawn(f" {told:>10} {words}", frame.words, frame.glyphs), "dim")
 
 
 def _axis(frame: BarLayout, width: int) -> SpanLine:
@@ -195,8 +190,8 @@ class PointChart(LineView):
 
     can_focus = False
 
-    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._points: tuple[SetUpPoint, ...] = ()
         self._names: tuple[str, ...] = ()
 
@@ -210,4 +205,4 @@ class PointChart(LineView):
 
     def _draw(self) -> None:
         width, rows = self.scrollable_content_region.width, self.size.height
-        self.show_lines(draw_points(self._points, width, rows, names=self._names, ascii_only=self.ascii_only))
+        self.show_lines(draw_points(self._points, width, rows, names=self._names, glyphs=self.glyphs))

@@ -10,13 +10,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import Span, SpanLine
-from nictop.tui.widgets.charts.sparkline import ASCII, BLOCKS, ZERO_ASCII, ZERO_BLOCKS
 
 BRAILLE = 0x2800
 DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
 """Bits of the dots of a cell, left column and right column, from the bottom (Unicode, Braille Patterns)."""
-LINE_ASCII = "*"
 
 TIME_STEPS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200)
 """Seconds between two ticks that people can count in."""
@@ -98,10 +97,10 @@ def draw_area(
     top: float,
     styles: Sequence[str],
     *,
-    ascii_only: bool = False,
+    glyphs: Glyphs = UNICODE,
 ) -> None:
     """Columns that reach up to `top`, in eighths of a cell (ASCII: in quarters); `styles`: of each column."""
-    marks, zero = (ASCII, ZERO_ASCII) if ascii_only else (BLOCKS, ZERO_BLOCKS)
+    marks = glyphs.levels
     steps = len(marks) - 1
     full, bottom = steps * box.rows, box.top + box.rows - 1
     for column, (value, style) in enumerate(zip(values, styles, strict=False), box.left):
@@ -109,20 +108,20 @@ def draw_area(
             continue
         level = max(1, round(min(1.0, value / top) * full)) if value > 0 and top > 0 else 0
         if not level:
-            canvas.put(column, bottom, zero, style)
+            canvas.put(column, bottom, glyphs.zero, style)
         for row in range(-(-level // steps)):
             canvas.put(column, bottom - row, marks[min(steps, level - row * steps)], style)
 
 
 def draw_line(
-    canvas: Canvas, values: Sequence[float | None], box: Box, top: float, style: str, *, ascii_only: bool = False
+    canvas: Canvas, values: Sequence[float | None], box: Box, top: float, style: str, *, glyphs: Glyphs = UNICODE
 ) -> None:
     """A line over the columns of `box`: two `values` for each, as dots (ASCII: one, as a mark)."""
     bottom = box.top + box.rows - 1
-    if ascii_only:
+    if glyphs.is_ascii:
         for number, low, high in _reaches(values, box.rows, top):
             for dot in range(low, high + 1):
-                canvas.put(box.left + number, bottom - dot, LINE_ASCII, style)
+                canvas.put(box.left + number, bottom - dot, glyphs.line, style)
         return
     cells: dict[tuple[int, int], int] = {}
     for number, low, high in _reaches(values, 4 * box.rows, top):
@@ -133,9 +132,9 @@ def draw_line(
         canvas.put(box.left + column, bottom - row, chr(BRAILLE + bits), style)
 
 
-def line_values(columns: int, *, ascii_only: bool = False) -> int:
+def line_values(columns: int, *, glyphs: Glyphs = UNICODE) -> int:
     """How many values `draw_line` takes for so many columns."""
-    return columns if ascii_only else 2 * columns
+    return columns if glyphs.is_ascii else 2 * columns
 
 
 def _reaches(values: Sequence[float | None], dots: int, top: float) -> Iterable[tuple[int, int, int]]:

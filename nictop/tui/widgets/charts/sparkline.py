@@ -11,10 +11,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
-ASCII = " .:|#"
-ZERO_BLOCKS = "·"
-ZERO_ASCII = "_"
+from nictop.model.text.glyphs import UNICODE, Glyphs
 
 
 def nice_ceiling(value: float) -> float:
@@ -28,14 +25,14 @@ def nice_ceiling(value: float) -> float:
     return 10.0 * power
 
 
-def spark(values: Sequence[float | None], width: int, top: float, *, ascii_only: bool = False) -> str:
+def spark(values: Sequence[float | None], width: int, top: float, *, glyphs: Glyphs = UNICODE) -> str:
     """One row of `width` cells; `top` fills a cell, anything above zero shows at least the lowest mark."""
-    return area(values, width, 1, top, ascii_only=ascii_only)[0]
+    return area(values, width, 1, top, glyphs=glyphs)[0]
 
 
-def area(values: Sequence[float | None], width: int, height: int, top: float, *, ascii_only: bool = False) -> list[str]:
+def area(values: Sequence[float | None], width: int, height: int, top: float, *, glyphs: Glyphs = UNICODE) -> list[str]:
     """`height` rows of `width` cells, top row first: the newest `width` values as columns that reach up to `top`."""
-    marks, zero = (ASCII, ZERO_ASCII) if ascii_only else (BLOCKS, ZERO_BLOCKS)
+    marks = glyphs.levels
     steps = len(marks) - 1
     full = steps * height
     scale = full / top if top > 0 else 0.0
@@ -44,7 +41,7 @@ def area(values: Sequence[float | None], width: int, height: int, top: float, *,
     margin = " " * (width - len(levels))
     rows = []
     for base in range(full - steps, -1, -steps):
-        at_zero = marks[0] if base else zero
+        at_zero = marks[0] if base else glyphs.zero
         cells = (
             marks[0] if level is None else at_zero if level == 0 else marks[max(0, min(steps, level - base))]
             for level in levels

@@ -8,11 +8,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
-from nictop.tui.widgets.cpu.strip import KINDS, LETTERS, TEXTURES
+from nictop.tui.widgets.cpu.strip import KINDS
 from nictop.tui.widgets.traffic.viewport import LONGEST_GAP, USUAL_WINDOW, VisibleRange
 
 Shares = tuple[float, ...]
@@ -68,7 +69,7 @@ def _covering(series: Sequence[Busy], times: Sequence[float], time: float) -> Sh
     return shares(series[index]) if time > begin else None
 
 
-def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, ascii_only: bool) -> None:
+def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, glyphs: Glyphs) -> None:
     """The chart with its scale in the cells of `box`."""
     width = box.columns - GUTTER
     if width < 1 or box.rows < 1:
@@ -76,24 +77,23 @@ def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleR
     stacks = columns(series, sight, width)
     most = max((sum(one) for one in stacks if one is not None), default=0.0)
     top = min(1.0, nice_ceiling(max(most, SMALLEST_TOP)))
-    bar, mark = ("|", "+") if ascii_only else ("│", "┤")
     for row in range(box.rows):
-        words = f"{100 * top:g} %" if row == 0 else ""
-        canvas.write(box.left, box.top + row, f"{words:>{GUTTER - 1}}{mark if words else bar}", "dim")
+        label, line = (f"{100 * top:g} %", glyphs.left_tick) if row == 0 else ("", glyphs.axis)
+        canvas.write(box.left, box.top + row, f"{label:>{GUTTER - 1}}{line}", "dim")
     for number, stack in enumerate(stacks):
-        for row, (text, style) in enumerate(stack_cells(stack, box.rows, top, ascii_only=ascii_only)):
+        for row, (text, style) in enumerate(stack_cells(stack, box.rows, top, glyphs=glyphs)):
             canvas.put(box.left + GUTTER + number, box.top + box.rows - 1 - row, text, style)
 
 
-def stack_cells(stack: Shares | None, rows: int, top: float, *, ascii_only: bool) -> list[Span]:
+def stack_cells(stack: Shares | None, rows: int, top: float, *, glyphs: Glyphs) -> list[Span]:
     """One column of `rows` cells from below. A cell belongs to the kind that reaches its middle; work is never
     invisible, and a column of which nothing is known is empty."""
     total = sum(stack) if stack is not None else 0.0
     if stack is None:
         return []
     if total <= 0:
-        return [("_" if ascii_only else "·", "dim")]
-    marks = LETTERS if ascii_only else TEXTURES
+        return [(glyphs.zero, "dim")]
+    marks = dict(zip(KINDS, glyphs.work, strict=True))
     filled = max(1, min(rows, round(total / top * rows)))
     kinds = [_kind_at(stack, (row + 0.5) / filled * total) for row in range(filled)]
     return [(marks[kind], kind) for kind in kinds]

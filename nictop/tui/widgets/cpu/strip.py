@@ -12,15 +12,13 @@ from collections.abc import Mapping
 
 from nictop.model.rates.links import CpuShares
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
-from nictop.tui.widgets.charts.sparkline import ASCII, BLOCKS, stacked
+from nictop.tui.widgets.charts.sparkline import stacked
 
 KINDS = ("user", "system", "softirq", "irq", "steal", "guest")
 """Order in the bar and in the legend; the names are fields of `CpuShares` and styles of `LineView`."""
 
-TEXTURES = dict(zip(KINDS, "█▓▒▚░▞", strict=True))
-LETTERS = dict(zip(KINDS, "USQITG", strict=True))
-"""Letters of the names, as the legend writes them: ``softirQ``."""
 SMALLEST_BAR = 8
 WIDEST_BAR = 40
 AROUND_BAR = 9
@@ -34,12 +32,12 @@ MOST_ROWS = {"-short": 1, "-medium": 2, "-tall": 4}
 
 
 def draw_processors(
-    cpus: Mapping[int, CpuShares], width: int, rows: int, *, ascii_only: bool = False
+    cpus: Mapping[int, CpuShares], width: int, rows: int, *, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """At most `rows` lines (the first is the legend with the mean over all CPUs), each at most `width` cells wide."""
     if not cpus:
         return [((" CPU  no rates yet", "dim"),)]
-    lines = [_legend(cpus, width, ascii_only)]
+    lines = [_legend(cpus, width, glyphs)]
     rows -= 1
     if rows < 1:
         return lines
@@ -53,29 +51,34 @@ def draw_processors(
             and width // per_row - label - AROUND_BAR < WIDEST_BAR
         ):
             per_row -= 1
-        return lines + _bars(cpus, width // per_row, per_row, label, ascii_only)
-    return lines + _marks(cpus, width, rows, ascii_only)
+        return lines + _bars(cpus, width // per_row, per_row, label, glyphs)
+    return lines + _marks(cpus, width, rows, glyphs)
 
 
-def _legend(cpus: Mapping[int, CpuShares], width: int, ascii_only: bool) -> SpanLine:
+def _legend(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> SpanLine:
     """Means over all CPUs, each in a place that does not move, then the CPU that has no more to give, if any."""
     tight = width < COMFORTABLE
     gap, digits = ("", 2) if tight else (" ", 3)
     spans: list[Span] = [(f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''}", "title")]
     for kind in KINDS:
         mean = 100 * sum(getattr(shares, kind) for shares in cpus.values()) / len(cpus)
-        mark, name = f"{gap} {TEXTURES[kind]}{gap}", kind
-        if ascii_only:
-            mark, name = f"{gap} ", kind.replace(LETTERS[kind].lower(), LETTERS[kind], 1)
-        spans += [(mark, kind), (f"{name} {mean:>{digits}.0f}", "" if mean >= 0.5 else "dim")]
+        mark, name = kind_label(kind, glyphs)
+        spans.append((f"{gap} {mark}{gap if mark else ''}", kind))
+        spans.append((f"{name} {mean:>{digits}.0f}", "" if mean >= 0.5 else "dim"))
     hot = saturated(cpus)
     if hot is None:
         idle = 100 * sum(shares.idle + shares.iowait for shares in cpus.values()) / len(cpus)
         spans.append((f"{gap} idle {idle:>3.0f} %", "dim"))
     else:
         softirq = "" if tight else f" softirq {100 * _interrupted(cpus[hot]):.0f} %"
-        spans.append((f"{gap} {'!' if ascii_only else '▲'} CPU{hot}{softirq}", "bad"))
+        spans.append((f"{gap} {glyphs.warning} CPU{hot}{softirq}", "bad"))
     return tuple(spans)
+
+
+def kind_label(kind: str, glyphs: Glyphs) -> tuple[str, str]:
+    """The mark of a kind, and its name; in ASCII the mark is the capital letter in the name: ``softirQ``."""
+    mark = glyphs.work[KINDS.index(kind)]
+    return ("", kind.replace(mark.lower(), mark, 1)) if glyphs.is_ascii else (mark, kind)
 
 
 def saturated(cpus: Mapping[int, CpuShares]) -> int | None:
@@ -88,16 +91,16 @@ def _interrupted(shares: CpuShares) -> float:
     return shares.softirq + shares.irq
 
 
-def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, ascii_only: bool) -> list[SpanLine]:
+def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, glyphs: Glyphs) -> list[SpanLine]:
     bar = min(WIDEST_BAR, cell - label - AROUND_BAR)
-    marks, empty = (LETTERS, ".") if ascii_only else (TEXTURES, "·")
+    marks = dict(zip(KINDS, glyphs.work, strict=True))
     lines: list[SpanLine] = []
     row: list[Span] = []
     for count, (cpu, shares) in enumerate(sorted(cpus.items()), 1):
         cells = stacked([getattr(shares, kind) for kind in KINDS], bar)
         row.append((f" {cpu:>{label}} ", "title"))
         row += [(marks[kind] * number, kind) for kind, number in zip(KINDS, cells, strict=True) if number]
-        row.append((empty * (bar - sum(cells)), "dim"))
+        row.append((glyphs.idle * (bar - sum(cells)), "dim"))
         tone = "bad" if _interrupted(shares) >= SATURATED else "" if shares.busy >= 0.005 else "dim"
         row.append((f" {100 * shares.busy:3.0f}%  ", tone))
         if count % per_row == 0 or count == len(cpus):
@@ -106,9 +109,9 @@ def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, as
     return lines
 
 
-def _marks(cpus: Mapping[int, CpuShares], width: int, rows: int, ascii_only: bool) -> list[SpanLine]:
+def _marks(cpus: Mapping[int, CpuShares], width: int, rows: int, glyphs: Glyphs) -> list[SpanLine]:
     """One cell per CPU (or per range of CPUs, the busiest of it): height is the load, colour what it is spent on."""
-    levels = ASCII if ascii_only else BLOCKS
+    levels = glyphs.levels
     numbers = sorted(cpus)
     label = 2 * len(str(numbers[-1])) + 3
     room = max(1, width - label)
@@ -135,6 +138,6 @@ class ProcessorStrip(LineView):
         """Draw the newest shares in as many rows as they need and the screen can spare."""
         cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
         most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
-        lines = draw_processors(cpus, self.size.width, most, ascii_only=self.ascii_only)
+        lines = draw_processors(cpus, self.size.width, most, glyphs=self.glyphs)
         self.take_rows(max(len(lines), min(2, most)))
         self.show_lines(lines)

@@ -22,12 +22,10 @@ from nictop.model.rates.links import CpuShares
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
-HEAT = " ·░▒▓█"
-HEAT_ASCII = " .:+*#"
-"""From nothing to the hottest cell of the picture; a cell that is not nothing is never blank."""
 NAME_WIDTH = 30
 LEAD = 1 + NAME_WIDTH + 1 + units.SCALED_WIDTH + 1
 """Cells before the first CPU: what the interrupt serves, and its rate over all CPUs."""
@@ -132,7 +130,7 @@ def _network(cpu: int, snapshot: Snapshot) -> Iterable[Span]:
 
 
 def draw_heat(
-    link: Link | None, snapshot: Snapshot, width: int, before: Heat | None, *, ascii_only: bool = False
+    link: Link | None, snapshot: Snapshot, width: int, before: Heat | None, *, glyphs: Glyphs = UNICODE
 ) -> tuple[list[SpanLine], Heat | None]:
     """Interrupts of the link per second, vector × CPU, and the picture itself, which keeps its columns next time."""
     if link is None:
@@ -148,11 +146,10 @@ def draw_heat(
     numbers = len(cpus) * NUMBER_WIDTH <= room
     heat = fold(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
     cells = NUMBER_WIDTH if numbers else MARK_WIDTH
-    marks = HEAT_ASCII if ascii_only else HEAT
     lines: list[SpanLine] = [rule(title, width), *_heat_head(heat, cells, numbers)]
     for (name, load), row in zip(loads, heat.cells, strict=True):
         spans: list[Span] = [(f" {fit(name, NAME_WIDTH)} ", ""), (f"{units.scaled(load.per_second)} ", "title")]
-        spans += [_heat_cell(value, heat.peak, cells, marks, numbers) for value in row]
+        spans += [_heat_cell(value, heat.peak, cells, glyphs.heat, numbers) for value in row]
         lines.append(tuple(spans))
     return lines, heat
 
@@ -245,8 +242,8 @@ def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[Span
 class ProcessorView(LineView):
     """Heat picture of the chosen link, processors, spenders and, when asked for, all interrupts of the machine."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._heat: Heat | None = None
         self._link: int | None = None
         self.machine = False
@@ -256,7 +253,7 @@ class ProcessorView(LineView):
         width = self.scrollable_content_region.width
         ifindex = link.ifindex if link is not None else None
         before = self._heat if ifindex == self._link else None
-        lines, self._heat = draw_heat(link, snapshot, width, before, ascii_only=self.ascii_only)
+        lines, self._heat = draw_heat(link, snapshot, width, before, glyphs=self.glyphs)
         self._link = ifindex
         lines += draw_cpu_table(snapshot, width) + draw_spenders(snapshot, width)
         if self.machine:

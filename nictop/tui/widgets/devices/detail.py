@@ -26,6 +26,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
@@ -91,7 +92,7 @@ def directions(row: Row, snapshot: Snapshot, history: History) -> tuple[Directio
 
 
 def draw_traffic(
-    both: Sequence[Direction], width: int, height: int, *, speed: int | None = None, ascii_only: bool = False
+    both: Sequence[Direction], width: int, height: int, *, speed: int | None = None, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """Charts above each other, `height` rows together: numbers at the left, bits per second over time at the right,
     one column per reading. `speed`: Mb/s of the link, where a share of it means something."""
@@ -103,7 +104,7 @@ def draw_traffic(
         shown = one.series[-chart:] if chart else ()
         top = nice_ceiling(max((value for value in shown if value is not None), default=0.0))
         labels = one.labels(rows, top, speed)
-        drawn = area(shown, chart, rows, top, ascii_only=ascii_only)
+        drawn = area(shown, chart, rows, top, glyphs=glyphs)
         for index in range(rows):
             label = labels[index] if index < len(labels) else ""
             lines.append(((f"{label:<{beside}}", one.style if index == 0 else "dim"), (drawn[index], one.style)))
@@ -128,13 +129,9 @@ class LinkPanel(WhileOpen, Vertical):
         Binding("down,j", "scroll(1)", "Down", show=False, id="link.down"),
     ]
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._ascii_only = ascii_only
-
     def compose(self) -> ComposeResult:
-        yield TrafficChart(ascii_only=self._ascii_only, id="traffic")
-        yield FactsView(ascii_only=self._ascii_only, id="facts")
+        yield TrafficChart(id="traffic")
+        yield FactsView(id="facts")
 
     def action_scroll(self, lines: int) -> None:
         self.query_one(FactsView).scroll_relative(y=lines, animate=False)
@@ -156,7 +153,7 @@ class LinkPanel(WhileOpen, Vertical):
                 chart.size.width,
                 chart.size.height,
                 speed=None if settings is None or is_virtual(link) else settings.speed,
-                ascii_only=self._ascii_only,
+                glyphs=self.glyphs,
             )
             chart.show_lines(lines)
         view.show_lines(draw_facts(link_facts(row, snapshot), view.size.width))

@@ -15,7 +15,6 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC, WORST_FIRST, HostNow, NicRow, overview
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
@@ -64,9 +63,8 @@ class OverviewView(WhileOpen, Container):
         ),
     ]
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._ascii_only = ascii_only
         self._rows: tuple[NicRow, ...] = ()
         self._links: tuple[object, ...] = ()
         self._pairs = Pairs()
@@ -75,9 +73,9 @@ class OverviewView(WhileOpen, Container):
         """Whether netdevs without a device are listed, too."""
 
     def compose(self) -> ComposeResult:
-        yield OverviewTable(ascii_only=self._ascii_only, id="nics")
-        yield TextInput(placeholder=HINT, ascii_only=self._ascii_only, id="nic-filter")
-        yield LineView(ascii_only=self._ascii_only, id="nic-facts")
+        yield OverviewTable(id="nics")
+        yield TextInput(placeholder=HINT, id="nic-filter")
+        yield LineView(id="nic-facts")
 
     def on_mount(self) -> None:
         self.query_one(TextInput).display = False
@@ -136,7 +134,7 @@ class OverviewView(WhileOpen, Container):
         view.show_lines(lines)
 
     def _wrapped(self, text: str, cells: int) -> tuple[str, ...]:
-        return wrap(ascii_text(clean(text)) if self._ascii_only else text, cells)
+        return wrap(self.glyphs.encode(text), cells)
 
     def on_overview_table_chosen(self) -> None:
         self._draw_facts()

@@ -11,13 +11,10 @@ from textual.message import Message
 
 from nictop.model.columns.overview import BY_KEY, Order, OverviewColumn, arranged, ordered_by, visible_columns
 from nictop.model.devices.overview import NicRow
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width
 from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
-SORTED = {False: ("▴", "^"), True: ("▾", "v")}
-"""Ascending or descending → mark behind the title, and that of an ASCII console."""
 TEXTS = ("host", "name", "profile", "address", "peer")
 """Columns that share the cells that are left, as far as their text needs them."""
 NOTHING = " no NIC passes the filter"
@@ -37,8 +34,8 @@ class OverviewTable(ChoiceView):
     class Opened(ChoiceView.Opened):
         """The chosen NIC is to be shown on its host."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.order = Order()
         self._rows: tuple[NicRow, ...] = ()
         self._all: Sequence[NicRow] = ()
@@ -82,7 +79,7 @@ class OverviewTable(ChoiceView):
         return tuple(result)
 
     def _header_line(self) -> SpanLine:
-        mark = SORTED[self.order.descending][self.ascii_only]
+        mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
         titles = [
             fit(column.title + (mark if column.key == self.order.column else ""), cells, column.align)
             for column, cells in self._columns
@@ -94,7 +91,7 @@ class OverviewTable(ChoiceView):
         spans: list[Span] = []
         for column, cells in self._columns:
             text, tone = column.cell(row)
-            shown = fit(ascii_text(clean(text)) if self.ascii_only else text, cells, column.align)
+            shown = fit(self.glyphs.encode(text), cells, column.align)
             spans.append((" " + shown, TONES[tone]))
         return tuple(spans)
 

@@ -11,7 +11,6 @@ from textual.message import Message
 
 from nictop.model.columns.devices import COLUMNS, Column, visible_columns
 from nictop.model.devices.tree import Row, device_tree, guides
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
@@ -65,8 +64,8 @@ class DeviceTable(ChoiceView):
     class Opened(ChoiceView.Opened):
         """The chosen row was asked for in full."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.packets = False
         self.virtual = True
         self._rows: tuple[Row, ...] = ()
@@ -149,8 +148,8 @@ class DeviceTable(ChoiceView):
         return ((" ".join(cells), ""),)
 
     def _row_line(self, row: Row, shape: TableLayout, snapshot: Snapshot, history: History) -> SpanLine:
-        lead = guides(row, ascii_only=self.ascii_only)
-        title = ascii_text(row.title) if self.ascii_only else row.title
+        lead = guides(row)
+        title = self.glyphs.encode(row.title)
         if row.kind in ("host", "group"):
             return ((f" {lead}", "dim"), (fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
         spans: list[Span] = [(f" {lead}", "dim")]
@@ -164,7 +163,7 @@ class DeviceTable(ChoiceView):
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
         spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))
         for column, text, tone in cells[empty:]:
-            shown = fit(ascii_text(text) if self.ascii_only else text, column.width, column.align)
+            shown = fit(self.glyphs.encode(text), column.width, column.align)
             spans.append((" " + shown, TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
@@ -176,7 +175,7 @@ class DeviceTable(ChoiceView):
         sent = history.series((f"tx_{kind}", ifindex))[-width:]
         both = [None if a is None or b is None else a + b for a, b in zip(received, sent, strict=True)]
         top = nice_ceiling(max((value for value in both if value is not None), default=0.0))
-        return spark(both, width, top, ascii_only=self.ascii_only)
+        return spark(both, width, top, glyphs=self.glyphs)
 
     # --------------------------------------------------------------------------------------------------- keys
 

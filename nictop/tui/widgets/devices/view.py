@@ -5,7 +5,6 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Container
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean
 from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
@@ -26,14 +25,13 @@ def table_rows(needed: int, room: int, *, short: bool) -> int:
 class DevicesView(WhileOpen, Container):
     """Divides its room between table and panel: side by side on wide screens, else above each other."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._ascii_only = ascii_only
         self._title = ""
 
     def compose(self) -> ComposeResult:
-        yield DeviceTable(ascii_only=self._ascii_only, id="devices")
-        yield LinkPanel(ascii_only=self._ascii_only, id="link")
+        yield DeviceTable(id="devices")
+        yield LinkPanel(id="link")
 
     def on_mount(self) -> None:
         self.query_one(DeviceTable).border_title = "Devices"
@@ -46,7 +44,7 @@ class DevicesView(WhileOpen, Container):
         title = "" if row is None else clean(row.title)
         if title != self._title:
             self._title = title
-            panel.border_title = (ascii_text(title) if self._ascii_only else title).replace("[", r"\[")
+            panel.border_title = self.glyphs.encode(title).replace("[", r"\[")
         panel.show(row, snapshot, history)
 
     def _divide(self) -> None:

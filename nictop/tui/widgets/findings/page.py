@@ -12,9 +12,8 @@ NetworkManager made it because no profile matches this NIC …
 
 from __future__ import annotations
 
-from functools import partial
-
 from nictop.model.facts import fit, width, wrap
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import RULES, Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import (
@@ -26,47 +25,45 @@ from nictop.rules.wording import (
     severity_mark,
     subject_words,
 )
-from nictop.tui.widgets.base.line_view import CURSOR_MARKS, TONES, LineView, SpanLine
-from nictop.tui.widgets.findings.panel import plain
+from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 
 INDENT = "      "
 WIDEST_LABEL = 24
 
 
 def draw_finding(
-    finding: Finding, cells: int, *, marked: int = 0, several_hosts: bool = False, ascii_only: bool = False
+    finding: Finding, cells: int, *, marked: int = 0, several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page, `cells` cells wide. `marked`: which of the fixes that are commands the key y copies."""
     words = SEVERITY_WORDS[finding.severity]
     tone = TONES[words.tone]
-    mark = f" {severity_mark(finding.severity, ascii_only=ascii_only)} {words.word}  "
-    title = plain(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}", ascii_only)
+    mark = f" {severity_mark(finding.severity, glyphs=glyphs)} {words.word}  "
+    title = glyphs.text(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}")
     lines: list[SpanLine] = []
     for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
         lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))
     if finding.evidence:
-        lines += [_rule("Seen", cells), *_evidence(finding.evidence, cells, ascii_only)]
+        lines += [_rule("Seen", cells), *_evidence(finding.evidence, cells, glyphs)]
     if finding.why:
-        lines += [_rule("Why", cells), *_text(finding.why, cells, ascii_only)]
+        lines += [_rule("Why", cells), *_text(finding.why, cells, glyphs)]
     if finding.fixes:
         lines += [_rule("What to type" if fixes_to_type(finding) else "What to do", cells)]
         commands = fixes_to_type(finding)
         chosen = commands[marked] if marked < len(commands) else None
         for fix in finding.fixes:
-            lines += _fix(finding, fix, cells, fix is chosen, ascii_only)
-    return lines + _explanation(finding.rule, cells, ascii_only)
+            lines += _fix(finding, fix, cells, fix is chosen, glyphs)
+    return lines + _explanation(finding.rule, cells, glyphs)
 
 
 def draw_skipped(
-    skipped: Skipped, cells: int, *, several_hosts: bool = False, ascii_only: bool = False
+    skipped: Skipped, cells: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """The page of a skipped check."""
     subject = subject_words(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
-    title = plain(f"{skipped.rule} {subject}".rstrip(), ascii_only)
-    mark = SKIPPED.ascii_mark if ascii_only else SKIPPED.mark
-    lines: list[SpanLine] = [((f" {mark} {SKIPPED.word}  ", "dim"), (fit(title, cells - 20), "title"))]
-    lines += [_rule("Reason", cells), *_text(skipped.reason, cells, ascii_only)]
-    return lines + _explanation(skipped.rule, cells, ascii_only)
+    title = glyphs.text(f"{skipped.rule} {subject}".rstrip())
+    lines: list[SpanLine] = [((f" {glyphs.skipped} {SKIPPED}  ", "dim"), (fit(title, cells - 20), "title"))]
+    lines += [_rule("Reason", cells), *_text(skipped.reason, cells, glyphs)]
+    return lines + _explanation(skipped.rule, cells, glyphs)
 
 
 def _rule(title: str, cells: int) -> SpanLine:
@@ -74,17 +71,17 @@ def _rule(title: str, cells: int) -> SpanLine:
     return (text, "accent"), ("─" * max(0, cells - len(text) - 1), "dim")
 
 
-def _text(text: str, cells: int, ascii_only: bool, indent: str = " ", style: str = "") -> list[SpanLine]:
-    return [((f"{indent}{part}", style),) for part in wrap(plain(text, ascii_only), cells - len(indent) - 1)]
+def _text(text: str, cells: int, glyphs: Glyphs, indent: str = " ", style: str = "") -> list[SpanLine]:
+    return [((f"{indent}{part}", style),) for part in wrap(glyphs.text(text), cells - len(indent) - 1)]
 
 
-def _evidence(evidence: tuple[Evidence, ...], cells: int, ascii_only: bool) -> list[SpanLine]:
+def _evidence(evidence: tuple[Evidence, ...], cells: int, glyphs: Glyphs) -> list[SpanLine]:
     """What, its value, and where it was read."""
-    label = min(WIDEST_LABEL, max(width(plain(one.what, ascii_only)) for one in evidence), max(4, cells // 3))
+    label = min(WIDEST_LABEL, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
     lines: list[SpanLine] = []
     for one in evidence:
-        value, source = plain(one.value, ascii_only), plain(one.source, ascii_only)
-        first = f" {fit(plain(one.what, ascii_only), label)}  "
+        value, source = glyphs.text(one.value), glyphs.text(one.source)
+        first = f" {fit(glyphs.text(one.what), label)}  "
         parts = wrap(f"{value} ({source})" if source else value, cells - len(first) - 1)
         lines += [
             ((first if number == 0 else " " * width(first), "dim"), (part, "")) for number, part in enumerate(parts)
@@ -92,40 +89,39 @@ def _evidence(evidence: tuple[Evidence, ...], cells: int, ascii_only: bool) -> l
     return lines
 
 
-def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, ascii_only: bool) -> list[SpanLine]:
-    mark = CURSOR_MARKS[ascii_only] if chosen else " "
-    place = plain(place_words(finding, fix), ascii_only)
-    title = plain(fix.title, ascii_only)
+def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, glyphs: Glyphs) -> list[SpanLine]:
+    mark = glyphs.cursor if chosen else " "
+    place = glyphs.text(place_words(finding, fix))
+    title = glyphs.text(fix.title)
     lines: list[SpanLine] = []
     if width(title) + width(place) + 6 <= cells:
         lines.append(((f" {mark} ", "accent"), (title, "title"), (f"  {place}", "dim")))
     else:
         parts = wrap(title, cells - 4)
         lines += [((f" {mark if n == 0 else ' '} ", "accent"), (part, "title")) for n, part in enumerate(parts)]
-        lines += _text(place, cells, ascii_only, "   ", "dim")
-    lines += _shell(fix.commands, fix, cells, ascii_only, "accent")
+        lines += _text(place, cells, glyphs, "   ", "dim")
+    lines += _shell(fix.commands, fix, cells, glyphs, "accent")
     if fix.note:
-        lines += _text(fix.note, cells, ascii_only, "   ")
+        lines += _text(fix.note, cells, glyphs, "   ")
     if fix.undo:
-        lines += [(("   to undo it:", "dim"),), *_shell(fix.undo, fix, cells, ascii_only, "")]
+        lines += [(("   to undo it:", "dim"),), *_shell(fix.undo, fix, cells, glyphs, "")]
     return lines
 
 
-def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, ascii_only: bool, style: str) -> list[SpanLine]:
+def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, glyphs: Glyphs, style: str) -> list[SpanLine]:
     room = cells - len(INDENT) - 1
-    shown = partial(plain, ascii_only=ascii_only)
-    parts = [part for one in commands for part in command_lines(one, room, where=fix.where, shown=shown)]
+    parts = [part for one in commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
     return [((INDENT + part, style),) for part in parts]
 
 
-def _explanation(name: str, cells: int, ascii_only: bool) -> list[SpanLine]:
+def _explanation(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
     """How the rule knows: its own page, which follows last."""
     rule = RULES.get(name)
     lines: list[SpanLine] = [_rule(f"The rule {name}", cells)]
     if rule is None:
         return lines
     for paragraph in rule.explanation.split("\n\n"):
-        lines += _text(" ".join(paragraph.split()), cells, ascii_only, style="dim")
+        lines += _text(" ".join(paragraph.split()), cells, glyphs, style="dim")
     return lines
 
 
@@ -134,7 +130,7 @@ class FindingPage(LineView):
 
     def scroll_to_mark(self) -> None:
         """Bring the fix that the key y copies into sight."""
-        mark = f" {CURSOR_MARKS[self.ascii_only]} "
+        mark = f" {self.glyphs.cursor} "
         index = next((index for index, line in enumerate(self.lines) if line and line[0][0] == mark), None)
         if index is not None and not self.scroll_offset.y <= index < self.scroll_offset.y + self.size.height - 2:
             self.scroll_to(y=max(0, index - 1), animate=False)

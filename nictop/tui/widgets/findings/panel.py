@@ -7,12 +7,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from textual.message import Message
 
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.facts import fit, width, wrap
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.wording import (
     CONTINUED,
@@ -36,64 +34,56 @@ ELLIPSIS = " …"
 
 
 def draw_findings(
-    diagnosis: Diagnosis | None, cells: int, rows: int, *, several_hosts: bool = False, ascii_only: bool = False
+    diagnosis: Diagnosis | None, cells: int, rows: int, *, several_hosts: bool = False, glyphs: Glyphs = UNICODE
 ) -> list[SpanLine]:
     """At most `rows` lines of `cells` cells: the worst finding and its first command as a whole if there is room, then
     the next ones; the last line says how many more there are."""
     if diagnosis is None:
         return [((fit(WAITING, cells), "dim"),)]
     if not diagnosis.findings:
-        said, tone = verdict_words(diagnosis, ascii_only=ascii_only)
+        said, tone = verdict_words(diagnosis, glyphs=glyphs)
         return [((f" {said[0]}", tone), (fit(f"{said[1:]} ({checks_words(diagnosis)})", max(0, cells - 2)), "dim"))]
     worst, *others = diagnosis.findings
-    title, commands = _title(worst, cells, several_hosts, ascii_only), _commands(worst, cells, ascii_only)
+    title, commands = _title(worst, cells, several_hosts, glyphs), _commands(worst, cells, glyphs)
     if len(title) + len(commands) > rows:
-        title = [finding_line(worst, cells, several_hosts=several_hosts, ascii_only=ascii_only)]
+        title = [finding_line(worst, cells, several_hosts=several_hosts, glyphs=glyphs)]
     lines = [*title, *_cut_short(commands, rows - len(title), cells)]
     shown = others[: rows - len(lines)]
-    lines += [finding_line(one, cells, several_hosts=several_hosts, ascii_only=ascii_only) for one in shown]
+    lines += [finding_line(one, cells, several_hosts=several_hosts, glyphs=glyphs) for one in shown]
     hidden = len(others) - len(shown)
     return [*lines[:-1], _with_more(lines[-1], hidden, cells)] if hidden else lines
 
 
-def finding_line(
-    finding: Finding, cells: int, *, several_hosts: bool, ascii_only: bool, word: bool = False
-) -> SpanLine:
+def finding_line(finding: Finding, cells: int, *, several_hosts: bool, glyphs: Glyphs, word: bool = False) -> SpanLine:
     """One finding on one line; `word`: with its severity in letters."""
-    mark = _mark(finding, ascii_only)
+    mark = _mark(finding, glyphs)
     spans: list[Span] = [mark]
     if word:
         spans.append((f"{SEVERITY_WORDS[finding.severity].word:<9}", mark[1]))
     room = max(0, cells - sum(len(text) for text, _ in spans))
-    subject = plain(subject_words(finding, several_hosts=several_hosts), ascii_only) + " "
+    subject = glyphs.text(subject_words(finding, several_hosts=several_hosts)) + " "
     shown = fit(subject, min(room, width(subject)))
-    return (*spans, (shown, "title"), (fit(plain(finding.title, ascii_only), room - width(shown)), ""))
+    return (*spans, (shown, "title"), (fit(glyphs.text(finding.title), room - width(shown)), ""))
 
 
-def plain(text: str, ascii_only: bool) -> str:
-    """Clean text as it will be drawn, so that its width is known."""
-    return ascii_text(clean(text)) if ascii_only else clean(text)
-
-
-def _mark(finding: Finding, ascii_only: bool) -> Span:
+def _mark(finding: Finding, glyphs: Glyphs) -> Span:
     tone = TONES[SEVERITY_WORDS[finding.severity].tone]
-    return f" {severity_mark(finding.severity, ascii_only=ascii_only)} ", tone
+    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
 
 
-def _title(finding: Finding, cells: int, several_hosts: bool, ascii_only: bool) -> list[SpanLine]:
-    mark = _mark(finding, ascii_only)
-    text = plain(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}", ascii_only)
+def _title(finding: Finding, cells: int, several_hosts: bool, glyphs: Glyphs) -> list[SpanLine]:
+    mark = _mark(finding, glyphs)
+    text = glyphs.text(f"{subject_words(finding, several_hosts=several_hosts)} {finding.title}")
     parts = wrap(text, cells - len(mark[0]))
     return [(mark if number == 0 else (" " * len(mark[0]), ""), (part, "title")) for number, part in enumerate(parts)]
 
 
-def _commands(finding: Finding, cells: int, ascii_only: bool) -> list[str]:
+def _commands(finding: Finding, cells: int, glyphs: Glyphs) -> list[str]:
     fix = next(iter(fixes_to_type(finding)), None)
     if fix is None:
         return []
     room = cells - len(INDENT)
-    shown = partial(plain, ascii_only=ascii_only)
-    lines = [part for one in fix.commands for part in command_lines(one, room, where=fix.where, shown=shown)]
+    lines = [part for one in fix.commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
     if fix.where == "here":
         return lines
     place = f"# {PLACES[fix.where]}"  # a comment to a shell: it may be copied with the rest
@@ -150,9 +140,9 @@ class FindingsPanel(LineView):
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
         most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
         cells = self.scrollable_content_region.width
-        lines = draw_findings(diagnosis, cells, most, several_hosts=several_hosts, ascii_only=self.ascii_only)
+        lines = draw_findings(diagnosis, cells, most, several_hosts=several_hosts, glyphs=self.glyphs)
         self.take_rows(len(lines) + self.gutter.height)
-        title = plain(panel_title(diagnosis), self.ascii_only)
+        title = self.glyphs.text(panel_title(diagnosis))
         if self.border_title != title:
             self.border_title = title
         self.show_lines(lines)

@@ -11,12 +11,12 @@ from textual.message import Message
 
 from nictop.model.facts import fit, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
-from nictop.rules.wording import SKIPPED, checks_words, fixes_to_type, subject_words, verdict_words
+from nictop.rules.wording import checks_words, fixes_to_type, subject_words, verdict_words
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.findings.page import FindingPage, draw_finding, draw_skipped
-from nictop.tui.widgets.findings.panel import WAITING, finding_line, plain
+from nictop.tui.widgets.findings.panel import WAITING, finding_line
 
 NARROW = 60
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -36,8 +36,8 @@ class FindingList(ChoiceView):
     class Opened(ChoiceView.Opened):
         """The chosen finding was asked for in full."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.entries: tuple[Finding | Skipped, ...] = ()
         self.several_hosts = False
 
@@ -65,12 +65,11 @@ class FindingList(ChoiceView):
         entry, cells = self.entries[index], self.scrollable_content_region.width
         if isinstance(entry, Finding):
             return finding_line(
-                entry, cells, several_hosts=self.several_hosts, ascii_only=self.ascii_only, word=cells >= NARROW
+                entry, cells, several_hosts=self.several_hosts, glyphs=self.glyphs, word=cells >= NARROW
             )
-        mark = SKIPPED.ascii_mark if self.ascii_only else SKIPPED.mark
         about = subject_words(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
-        text = plain(f"{entry.rule} {about}".rstrip() + f": {entry.reason}", self.ascii_only)
-        return ((fit(f" {mark} {text}", cells), "dim"),)
+        text = self.glyphs.text(f"{entry.rule} {about}".rstrip() + f": {entry.reason}")
+        return ((fit(f" {self.glyphs.skipped} {text}", cells), "dim"),)
 
 
 class FindingsView(WhileOpen, Container):
@@ -81,9 +80,8 @@ class FindingsView(WhileOpen, Container):
         Binding("right", "mark(1)", "Fix after", show=False, id="findings.after", tooltip="findings: the fix after"),
     ]
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._ascii_only = ascii_only
         self._diagnosis: Diagnosis | None = None
         self._several_hosts = False
         self._marked = 0
@@ -93,8 +91,8 @@ class FindingsView(WhileOpen, Container):
         """Whether the page has the whole view."""
 
     def compose(self) -> ComposeResult:
-        yield FindingList(ascii_only=self._ascii_only, id="finding-list")
-        yield FindingPage(ascii_only=self._ascii_only, id="finding-page")
+        yield FindingList(id="finding-list")
+        yield FindingPage(id="finding-page")
 
     @property
     def fix(self) -> tuple[Finding, Fix] | None:
@@ -122,8 +120,8 @@ class FindingsView(WhileOpen, Container):
     def _title(self) -> str:
         if self._diagnosis is None:
             return "Findings"
-        said, _ = verdict_words(self._diagnosis, ascii_only=self._ascii_only)
-        return plain(f"{said} · {checks_words(self._diagnosis)}", self._ascii_only)
+        said, _ = verdict_words(self._diagnosis, glyphs=self.glyphs)
+        return self.glyphs.text(f"{said} · {checks_words(self._diagnosis)}")
 
     def draw_page(self) -> None:
         page = self.query_one(FindingPage)
@@ -131,14 +129,14 @@ class FindingsView(WhileOpen, Container):
         entry = self.query_one(FindingList).chosen
         if isinstance(entry, Finding):
             lines = draw_finding(
-                entry, cells, marked=self._marked, several_hosts=self._several_hosts, ascii_only=self._ascii_only
+                entry, cells, marked=self._marked, several_hosts=self._several_hosts, glyphs=self.glyphs
             )
         elif entry is not None:
-            lines = draw_skipped(entry, cells, several_hosts=self._several_hosts, ascii_only=self._ascii_only)
+            lines = draw_skipped(entry, cells, several_hosts=self._several_hosts, glyphs=self.glyphs)
         elif self._diagnosis is None:
             lines = [((WAITING, "dim"),)]
         else:
-            said, tone = verdict_words(self._diagnosis, ascii_only=self._ascii_only)
+            said, tone = verdict_words(self._diagnosis, glyphs=self.glyphs)
             lines = [((f" {said} ({checks_words(self._diagnosis)})", tone),)]
             reasons = sorted({one.reason for one in self._diagnosis.skipped})
             skipped = [f"Skipped: {reason}" for reason in reasons]

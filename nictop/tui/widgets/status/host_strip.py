@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.hosts.session import ConnectionStatus, HostSession
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, fit, width
+from nictop.model.facts import fit, width
+from nictop.model.text.glyphs import Glyphs
 from nictop.tui.widgets.base.line_view import Span
 
 MARKS = {
-    "connecting": ("◌", "o"),
-    "live": ("●", "*"),
-    "silent": ("◌", "o"),
-    "overloaded": ("●", "*"),
-    "lost": ("◌", "o"),
-    "failed": ("✖", "X"),
+    "connecting": "◌",
+    "live": "●",
+    "silent": "◌",
+    "overloaded": "●",
+    "lost": "◌",
+    "failed": "✖",
 }
-"""How a host is: its mark, and that of an ASCII console."""
+"""Status of the connection → mark."""
 STYLES = {"connecting": "dim", "live": "good", "silent": "warn", "overloaded": "warn", "lost": "warn", "failed": "bad"}
 LONGEST_NAME = 24
 """Cells of a name in the line; the hosts screen has all of it."""
@@ -28,17 +28,17 @@ MORE = 5
 """Cells for the number of hosts that have no room at one side."""
 
 
-def host_mark(status: ConnectionStatus, *, ascii_only: bool) -> Span:
+def host_mark(status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
     """The mark of a host, in its colour."""
-    return MARKS[status][ascii_only], STYLES[status]
+    return glyphs.encode(MARKS[status]), STYLES[status]
 
 
 def draw_hosts(
-    hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, ascii_only: bool
+    hosts: Sequence[HostSession], chosen: str, cells: int, now: float, interval: float, *, glyphs: Glyphs
 ) -> list[Span]:
     """At most `cells` cells. The order stays; where not all of them have room, the chosen one has, and the numbers at
     both ends say how many are out of sight."""
-    items = [_item(host, host.name == chosen, now, interval, ascii_only) for host in hosts]
+    items = [_item(host, host.name == chosen, now, interval, glyphs) for host in hosts]
     sizes = [sum(width(text) for text, _ in item) for item in items]
     if sum(sizes) <= cells:
         return [span for item in items for span in item]
@@ -57,10 +57,10 @@ def draw_hosts(
     return _cut([*before, *spans, *after], cells)
 
 
-def _item(host: HostSession, is_chosen: bool, now: float, interval: float, ascii_only: bool) -> list[Span]:
+def _item(host: HostSession, is_chosen: bool, now: float, interval: float, glyphs: Glyphs) -> list[Span]:
     status = host.status(now, interval)
-    mark, style = host_mark(status, ascii_only=ascii_only)
-    name = ascii_text(clean(host.name)) if ascii_only else clean(host.name)
+    mark, style = host_mark(status, glyphs=glyphs)
+    name = glyphs.text(host.name)
     name = fit(name, min(width(name), LONGEST_NAME))
     words = "" if status == "live" else f" {host.status_text(now, interval)}"
     left, right = ("[", "]") if is_chosen else (" ", " ")

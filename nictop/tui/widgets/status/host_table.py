@@ -10,8 +10,7 @@ from textual.message import Message
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.devices.rights import is_root, rights_words
-from nictop.model.facts import ascii_only as ascii_text
-from nictop.model.facts import clean, fit, platform_words, wrap
+from nictop.model.facts import fit, platform_words, wrap
 from nictop.model.time_axis import LocalClock, clock_words
 from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
@@ -50,8 +49,8 @@ class HostTable(ChoiceView):
     class Opened(ChoiceView.Opened):
         """The chosen host is to be shown."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._hosts: Sequence[HostSession] = ()
         self._shown = ""
         self._moment: DrawTime | None = None
@@ -93,11 +92,11 @@ class HostTable(ChoiceView):
             "ADDRESS": (address_words(host.host), "dim"),
             "CLOCK": (clock_words(host.snapshot, moment.here), "dim"),
         }
-        mark, style = host_mark(status, ascii_only=self.ascii_only)
+        mark, style = host_mark(status, glyphs=self.glyphs)
         spans: list[Span] = [(" ", ""), (mark, style)]
         for title, cells in columns:
             text, tone = words[title]
-            spans.append((" " + fit(ascii_text(clean(text)) if self.ascii_only else text, cells), tone))
+            spans.append((" " + fit(self.glyphs.encode(text), cells), tone))
         return tuple(spans)
 
 

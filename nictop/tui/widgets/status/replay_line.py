@@ -8,17 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, wrap
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition, wall_words
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 
-MARKS = {"playing": ("▶", ">"), "paused": ("▮", "="), "end": ("■", "#"), "newest": ("●", "*")}
-"""State → mark, and that of consoles without it."""
 WORDS = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
-BAR = ("━", "─", "╋", "┼", "●"), ("=", "-", "#", "+", "O")
-"""Past, to come, a run in either, here."""
 SHORTEST_BAR, LONGEST_BAR = 8, 200
 LONG_DAY = 86400.0
 """Seconds from which on the edges are told with their dates."""
@@ -28,13 +24,13 @@ NARROW = 60
 """Cells below which there is no room for the name of the file."""
 
 
-def draw_place(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> SpanLine:
+def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
     """One line of at most `width` cells; what matters least is left out first."""
-    mark = MARKS[place.state][ascii_only]
-    left: list[Span] = [(f" {mark} ", "accent"), (wall_words(place.wall + place.now), "title")]
+    marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
+    left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_words(place.wall + place.now), "title")]
     if WORDS[place.state]:
         left.append((f" {WORDS[place.state]}", "warn" if place.state == "paused" else "dim"))
-    right = f" {'x' if ascii_only else '×'}{place.speed:g} "
+    right = f" {glyphs.encode('×')}{place.speed:g} "
     date = place.end - place.begin >= LONG_DAY
     first, last = (wall_words(place.wall + edge, date=date) for edge in (place.begin, place.end))
     name = f" {clean(os.path.basename(place.path))} " if width >= NARROW else ""
@@ -45,13 +41,13 @@ def draw_place(place: PlaybackPosition, width: int, *, ascii_only: bool = False)
         right = f"{right}{name}"
     if room < SHORTEST_BAR:
         return _fitted((*left, (right, "dim")), width)
-    bar = draw_bar(place, min(room, LONGEST_BAR), ascii_only=ascii_only)
+    bar = draw_bar(place, min(room, LONGEST_BAR), glyphs=glyphs)
     return _fitted((*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim")), width)
 
 
-def draw_bar(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> SpanLine:
+def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
     """The whole recording in `width` cells: what has been, what is to come, runs, and here."""
-    past, future, run_past, run_future, here = BAR[ascii_only]
+    past, future, run_past, run_future, here = glyphs.timeline
     span = max(place.end - place.begin, 1e-9)
 
     def cell(moment: float) -> int:
@@ -84,10 +80,8 @@ class ReplayLine(LineView):
 
     can_focus = False
 
-    def __init__(
-        self, *, ascii_only: bool, place: Callable[[], PlaybackPosition] | None, id: str | None = None
-    ) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, place: Callable[[], PlaybackPosition] | None, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._place = place
 
     def on_mount(self) -> None:
@@ -99,8 +93,8 @@ class ReplayLine(LineView):
         if self._place is None or not self.size.width:
             return
         place, width = self._place(), self.size.width
-        lines: list[SpanLine] = [draw_place(place, width, ascii_only=self.ascii_only)]
-        said = ascii_text(clean(place.says)) if self.ascii_only else clean(place.says)
+        lines: list[SpanLine] = [draw_place(place, width, glyphs=self.glyphs)]
+        said = self.glyphs.text(place.says)
         lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MOST_ROWS]] if said else []
         self.take_rows(len(lines))
         self.show_lines(lines)

@@ -11,6 +11,7 @@ from nictop.hosts.session import HostSession, is_silent, whole_seconds
 from nictop.model.facts import clean, fit, platform_words
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.glyphs import Glyphs
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
 from nictop.tui.widgets.status.host_strip import MARKS, STYLES, draw_hosts
 
@@ -56,7 +57,7 @@ def draw_status(
     cost: tuple[float, int] | None,
     *,
     frozen: bool,
-    ascii_only: bool,
+    glyphs: Glyphs,
     silent: float = 0.0,
     run: str = "",
 ) -> SpanLine:
@@ -64,7 +65,7 @@ def draw_status(
     live host has said nothing, although it should have; 0 while it does what it should. `run`: about what goes on (a
     run, a recording), short."""
     state = "lost" if silent else snapshot.state
-    left: list[Span] = [NAME, (f" {MARKS[state][ascii_only]} ", STYLES[state])]
+    left: list[Span] = [NAME, (f" {glyphs.encode(MARKS[state])} ", STYLES[state])]
     left.append((f"{clean(snapshot.host)}  ", "title"))
     if silent:
         left.append((f"silent for {whole_seconds(silent)} ", "warn"))
@@ -74,7 +75,7 @@ def draw_status(
         left.append(("inventory pending ", "dim"))
     else:
         left.append((clean(platform_words(snapshot.inventory.platform)), "dim"))
-    return _line(left, width, interval, cost, run, frozen=frozen, ascii_only=ascii_only)
+    return _line(left, width, interval, cost, run, frozen=frozen, glyphs=glyphs)
 
 
 def draw_several(
@@ -86,14 +87,14 @@ def draw_several(
     *,
     now: float,
     frozen: bool,
-    ascii_only: bool,
+    glyphs: Glyphs,
     run: str = "",
 ) -> SpanLine:
     """The same for several hosts: how each of them is; `now` is CLOCK_MONOTONIC."""
     least = len(_right(width, width, interval, None, "")) + len(_run_badge(run)) + (len(FROZEN) if frozen else 0)
     room = max(0, width - len(NAME[0]) - least)
-    left = [NAME, *draw_hosts(hosts, chosen, room, now, interval, ascii_only=ascii_only)]
-    return _line(left, width, interval, cost, run, frozen=frozen, ascii_only=ascii_only)
+    left = [NAME, *draw_hosts(hosts, chosen, room, now, interval, glyphs=glyphs)]
+    return _line(left, width, interval, cost, run, frozen=frozen, glyphs=glyphs)
 
 
 def _run_badge(run: str) -> str:
@@ -108,11 +109,11 @@ def _line(
     run: str,
     *,
     frozen: bool,
-    ascii_only: bool,
+    glyphs: Glyphs,
 ) -> SpanLine:
     badge, going = FROZEN if frozen else "", _run_badge(run)
     wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going)
-    right = _right(width, wanted, interval, cost, "-" if ascii_only else "·")
+    right = _right(width, wanted, interval, cost, glyphs.encode("·"))
     room = max(0, width - len(right) - len(badge) - len(going))
     spans: list[Span] = []
     for text, style in left:
@@ -142,11 +143,10 @@ class StatusLine(LineView):
     can_focus = False
     COST_EVERY = 2.0
 
-    def __init__(self, *, ascii_only: bool, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:
+    def __init__(self, *, clock: Callable[[], float] = monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
         self._clock = clock
         self._interval = 1.0
-        self.ascii_only = ascii_only
         self._own_cost = OwnCost()
         self._cost: tuple[float, int] | None = None
         self._snapshot: Snapshot | None = None
@@ -204,7 +204,7 @@ class StatusLine(LineView):
                 self._cost,
                 now=self._clock(),
                 frozen=self._frozen,
-                ascii_only=self.ascii_only,
+                glyphs=self.glyphs,
                 run=self._going,
             )
             self.show_lines((line,))
@@ -217,7 +217,7 @@ class StatusLine(LineView):
                 self._interval,
                 self._cost,
                 frozen=self._frozen,
-                ascii_only=self.ascii_only,
+                glyphs=self.glyphs,
                 silent=silent if overdue else 0.0,
                 run=self._going,
             )

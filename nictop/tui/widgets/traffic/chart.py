@@ -28,8 +28,8 @@ class RunChart(LineView):
 
         bubble = True
 
-    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._newest: RunView | None = None
         self._frozen: RunView | None = None
         self.view = View()
@@ -115,5 +115,5 @@ class RunChart(LineView):
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of
-        lines = draw_run(picture, self.view, *cells, ascii_only=self.ascii_only) if picture is not None else []
+        lines = draw_run(picture, self.view, *cells, glyphs=self.glyphs) if picture is not None else []
         self.show_lines(lines)

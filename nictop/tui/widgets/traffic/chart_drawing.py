@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.live.run_view import RunMoment, RunView, moment, whole
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.charts.plot import (
@@ -32,7 +33,6 @@ from nictop.tui.widgets.charts.plot import (
     value_ticks,
 )
 from nictop.tui.widgets.traffic.legend import (
-    CEILING_MARKS,
     CEILING_STYLE,
     CPU_STYLE,
     FLOW_STYLES,
@@ -87,16 +87,14 @@ def layout_of(flows: int, width: int, height: int) -> ChartLayout:
     return ChartLayout(heads, left, max(1, width - left - right), right, tuple(plots), foot)
 
 
-def draw_run(picture: RunView, view: View, width: int, height: int, *, ascii_only: bool = False) -> list[SpanLine]:
+def draw_run(picture: RunView, view: View, width: int, height: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """Exactly `height` lines, none wider than `width` cells."""
     if width < 1 or height < 1:
         return []
     layout = layout_of(len(picture.flows), width, height)
     sight = sight_of(picture, view)
     columns = columns_of(picture, sight, layout)
-    drawing = Drawing(
-        picture, view, layout, sight, scale_of(picture, columns), Canvas(width, height), ascii_only=ascii_only
-    )
+    drawing = Drawing(picture, view, layout, sight, scale_of(picture, columns), Canvas(width, height), glyphs=glyphs)
     for number, values in enumerate(columns):
         drawing.draw_plot(number, values)
     drawing.draw_cursor()
@@ -147,7 +145,7 @@ class Drawing:
     sight: VisibleRange
     scale: Scale
     canvas: Canvas
-    ascii_only: bool
+    glyphs: Glyphs
 
     def draw_plot(self, number: int, values: Sequence[float | None]) -> None:
         """The area of one direction, the ceiling and the CPU line over it, and the axes beside it."""
@@ -155,27 +153,26 @@ class Drawing:
         step = sight.span / box.columns
         own = FLOW_STYLES[number % len(FLOW_STYLES)]
         styles = [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(box.columns)]
-        draw_area(self.canvas, values, box, self.scale.top, styles, ascii_only=self.ascii_only)
+        draw_area(self.canvas, values, box, self.scale.top, styles, glyphs=self.glyphs)
         if self.scale.ceiling is not None and box.rows >= WITH_LINES:
             self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
         host = chosen_host(self.picture, self.view)
         if host is not None and box.rows >= WITH_LINES:
-            count = line_values(box.columns, ascii_only=self.ascii_only)
+            count = line_values(box.columns, glyphs=self.glyphs)
             line = along(cpu_line(host.series, self.view.hottest), sight.begin, sight.span / count, count)
-            draw_line(self.canvas, line, box, 1.0, CPU_STYLE, ascii_only=self.ascii_only)
+            draw_line(self.canvas, line, box, 1.0, CPU_STYLE, glyphs=self.glyphs)
         self._draw_axes(box)
 
     def _draw_ceiling(self, share: float, box: Box) -> None:
         """A line at the ceiling; the top of the area is not painted over, what reaches above the line is."""
         row = box.top + box.rows - 1 - min(box.rows - 1, max(0, int(share * box.rows - 1e-9)))
-        full = "#" if self.ascii_only else "█"
         for x in range(box.left, box.left + box.columns):
             above = self.canvas.at(x, row - 1) if row > box.top else " "
-            if self.canvas.at(x, row) == " " or (self.canvas.at(x, row) == full and above != " "):
-                self.canvas.put(x, row, CEILING_MARKS[self.ascii_only], CEILING_STYLE)
+            if self.canvas.at(x, row) == " " or (self.canvas.at(x, row) == self.glyphs.levels[-1] and above != " "):
+                self.canvas.put(x, row, self.glyphs.ceiling, CEILING_STYLE)
 
     def _draw_axes(self, box: Box) -> None:
-        bar, left_mark, right_mark = ("|", "+", "+") if self.ascii_only else ("│", "┤", "├")
+        bar, glyphs = self.glyphs.axis, self.glyphs
         end = box.left + box.columns
         for row in range(box.top, box.top + box.rows):
             self.canvas.put(box.left - 1, row, bar, "dim")
@@ -184,10 +181,10 @@ class Drawing:
         if self.layout.left:
             for value in value_ticks(self.scale.top, box.rows):
                 label = f"{self.scale.label(value):>{box.left - 1}}"[: box.left - 1]
-                self.canvas.write(0, _row_of(value / self.scale.top, box), label + left_mark, "dim")
+                self.canvas.write(0, _row_of(value / self.scale.top, box), label + glyphs.left_tick, "dim")
         if self.layout.right:
             for value in value_ticks(100.0, box.rows):
-                self.canvas.write(end, _row_of(value / 100, box), f"{right_mark}{value:>3g}", "dim")
+                self.canvas.write(end, _row_of(value / 100, box), f"{glyphs.right_tick}{value:>3g}", "dim")
 
     def draw_cursor(self) -> None:
         time, sight, layout = self.view.cursor, self.sight, self.layout
@@ -195,7 +192,7 @@ class Drawing:
             return
         column = layout.left + min(layout.columns - 1, int((time - sight.begin) / sight.span * layout.columns))
         for row in range(layout.heads, self.canvas.height - layout.foot):
-            self.canvas.put(column, row, "|" if self.ascii_only else "│", "title")
+            self.canvas.put(column, row, self.glyphs.axis, "title")
 
     def draw_times(self) -> None:
         """Round seconds below the plots; the last one has the unit."""
@@ -218,10 +215,10 @@ class Drawing:
         if layout.heads:
             values = values_of(self.picture, self.view.cursor)
             lines[0] = draw_legend(
-                self.picture, self.view, values, self.scale, width, margin=margin, ascii_only=self.ascii_only
+                self.picture, self.view, values, self.scale, width, margin=margin, glyphs=self.glyphs
             )
         if layout.heads > 1:
-            lines[1] = draw_ceiling_words(self.picture, self.scale, width, margin=margin, ascii_only=self.ascii_only)
+            lines[1] = draw_ceiling_words(self.picture, self.scale, width, margin=margin, glyphs=self.glyphs)
         return lines
 
     def draw_waiting(self) -> None:
@@ -230,7 +227,7 @@ class Drawing:
         failure = result.failure if result is not None else None
         words = failure.sentence if failure is not None else self.picture.stage or "nothing arrived"
         room = max(0, layout.columns - 2)
-        text = shown(words, room, self.ascii_only)[:room]
+        text = shown(words, room, self.glyphs)[:room]
         row = layout.heads + max(0, self.canvas.height - layout.heads - layout.foot - 1) // 2
         self.canvas.write(layout.left + 1, row, "".join(one if cells(one) == 1 else "?" for one in text), "title")
 

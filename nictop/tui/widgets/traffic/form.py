@@ -11,8 +11,8 @@ from nictop.tui.widgets.traffic.form_fields import FIELDS, presets
 class RunForm(Form):
     """The common options, and on demand all of them."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(FIELDS, ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(FIELDS, id=id)
         self.everything = False
         """All fields are shown, not only the common ones."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from nictop.model.facts import clean
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.text import units
+from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival, SenderState
@@ -17,7 +18,7 @@ from nictop.traffic.live.run_view import HostMoment, RunMoment
 from nictop.traffic.results.result import MOST_STEAL
 from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.stacked_chart import shares
-from nictop.tui.widgets.cpu.strip import KINDS, LETTERS, SATURATED, TEXTURES
+from nictop.tui.widgets.cpu.strip import KINDS, SATURATED, kind_label
 
 Part = Sequence[Span]
 
@@ -66,7 +67,7 @@ def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
     return (("hottest ", "dim"), core, (softirq, tone or "dim"))
 
 
-def split_words(busy: Busy | None, ascii_only: bool, *, brief: bool = False) -> Part:
+def split_words(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Part:
     """All kinds of work with their marks, per cent of all cores; brief: without those that are nothing."""
     if busy is None:
         return ()
@@ -74,9 +75,7 @@ def split_words(busy: Busy | None, ascii_only: bool, *, brief: bool = False) -> 
     for kind, share in zip(KINDS, shares(busy), strict=True):
         if brief and share < 0.005:
             continue
-        mark, name = TEXTURES[kind], kind
-        if ascii_only:
-            mark, name = "", kind.replace(LETTERS[kind].lower(), LETTERS[kind], 1)
+        mark, name = kind_label(kind, glyphs)
         gap = " " if spans else ""
         spans += [(f"{gap}{mark}", kind), (f"{name} {100 * share:.0f}", "" if share >= 0.005 else "dim")]
     return spans

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.live.run_view import HostMoment, RunMoment, RunView
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
@@ -32,7 +33,7 @@ from nictop.tui.widgets.traffic.host_text import (
     split_words,
     steal_words,
 )
-from nictop.tui.widgets.traffic.legend import cut, plain, shown
+from nictop.tui.widgets.traffic.legend import cut, shown
 from nictop.tui.widgets.traffic.viewport import View, sight_of
 
 CHART_ROWS, MOST_ROWS = 3, 6
@@ -44,7 +45,7 @@ LONG_WORDS = 100
 """Cells from which on a single line says more of the busiest core than its number."""
 
 
-def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, ascii_only: bool = False) -> list[SpanLine]:
+def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: Glyphs = UNICODE) -> list[SpanLine]:
     """All hosts in order, each with as many of the rows as it can use, at least one; none wider than `width`."""
     if width < 1 or not picture.hosts:
         return []
@@ -54,13 +55,13 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, ascii_onl
     lines: list[SpanLine] = []
     for one in values.hosts:
         if each >= CHART_ROWS and width >= WITH_CHART:
-            lines += _block(picture, view, one, values, (label, width, each), ascii_only=ascii_only)
+            lines += _block(picture, view, one, values, (label, width, each), glyphs=glyphs)
             continue
-        lines.append(_line(picture, view, one, values, (label, width), ascii_only=ascii_only))
+        lines.append(_line(picture, view, one, values, (label, width), glyphs=glyphs))
         if each > 1:
             lead: Span = (" " * min(label + 2, width // 4), "")
-            parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), ascii_only)]
-            lines.append(_fitting(lead, parts, width, ascii_only))
+            parts = [*network_parts(one, values), _split(one.busy, width - cells(lead[0]), glyphs)]
+            lines.append(_fitting(lead, parts, width, glyphs))
     return lines
 
 
@@ -77,11 +78,11 @@ def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
 
 
 def _line(
-    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int], *, ascii_only: bool
+    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int], *, glyphs: Glyphs
 ) -> SpanLine:
     """The few numbers that tell most, and the CPU over time in what is left. `size`: cells of the label, and of all."""
     label, width = size
-    lead: Span = (f" {shown(host_label(one), label, ascii_only)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
     hottest = hottest_words(one.busy, brief=width < LONG_WORDS)
     parts = [
         cpu_words(one.busy),
@@ -90,7 +91,7 @@ def _line(
         steal_words(one.busy),
         *network_parts(one, values)[:1],
     ]
-    line = _fitting(lead, parts, width - SMALLEST_SPARK - 1, ascii_only)
+    line = _fitting(lead, parts, width - SMALLEST_SPARK - 1, glyphs)
     used = _cells(line)
     room = min(WIDEST_SPARK, width - used - 1)
     if room < SMALLEST_SPARK or not parts[0]:
@@ -98,32 +99,32 @@ def _line(
     busy = [
         sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(picture, view), room)
     ]
-    return cut((*line, (" ", ""), (spark(busy, room, 1.0, ascii_only=ascii_only), "user")), width)
+    return cut((*line, (" ", ""), (spark(busy, room, 1.0, glyphs=glyphs), "user")), width)
 
 
 def _block(
-    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int, int], *, ascii_only: bool
+    picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int, int], *, glyphs: Glyphs
 ) -> list[SpanLine]:
     """A line of what its CPUs did, and below it a chart at the left and the rest beside it. `size`:
     cells of the label, and of all, and rows."""
     label, width, rows = size
-    lead: Span = (f" {shown(host_label(one), label, ascii_only)} ", ROLE_STYLES[one.host.role])
+    lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
     network = network_parts(one, values)
     parts = [cpu_words(one.busy), hottest_words(one.busy), steal_words(one.busy)]
-    head = _fitting(lead, parts, width, ascii_only)
-    longer = _fitting(lead, [*parts, *network[:1]], width, ascii_only)
+    head = _fitting(lead, parts, width, glyphs)
+    longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
     if rows == CHART_ROWS and _cells(longer) > _cells(head):
         head, network = longer, network[1:]
     chart = int(width * CHART_SHARE)
     canvas = Canvas(chart, rows - 1)
-    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(picture, view), ascii_only=ascii_only)
-    split = _split(one.busy, width - chart - 2, ascii_only)
+    draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(picture, view), glyphs=glyphs)
+    split = _split(one.busy, width - chart - 2, glyphs)
     texts = [[split], network] if rows == CHART_ROWS else [[split], network[:-1], network[-1:]]
     if rows > CHART_ROWS + 1:
         texts = [[split], *([part] for part in network)]
     lines = [head]
     for row in range(rows - 1):
-        beside = _fitting((" ", ""), texts[row], width - chart, ascii_only) if row < len(texts) else ()
+        beside = _fitting((" ", ""), texts[row], width - chart, glyphs) if row < len(texts) else ()
         lines.append((*canvas.row(row), *beside))
     return lines
 
@@ -132,18 +133,18 @@ def _cells(line: SpanLine) -> int:
     return sum(cells(text) for text, _ in line)
 
 
-def _split(busy: Busy | None, width: int, ascii_only: bool) -> Part:
+def _split(busy: Busy | None, width: int, glyphs: Glyphs) -> Part:
     """All kinds of work, or only those that are there when all do not fit."""
-    words = split_words(busy, ascii_only)
-    return words if _cells(tuple(words)) <= width else split_words(busy, ascii_only, brief=True)
+    words = split_words(busy, glyphs)
+    return words if _cells(tuple(words)) <= width else split_words(busy, glyphs, brief=True)
 
 
-def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, ascii_only: bool) -> SpanLine:
+def _fitting(lead: Span, parts: Sequence[Sequence[Span]], width: int, glyphs: Glyphs) -> SpanLine:
     """The parts that fit, in their order, with a gap between two."""
     line: list[Span] = [lead]
     used = cells(lead[0])
     for part in parts:
-        spans = [(plain(text, ascii_only), style) for text, style in part]
+        spans = [(glyphs.text(text), style) for text, style in part]
         wanted = sum(cells(text) for text, _ in spans)
         gap = 2 if len(line) > 1 else 1
         if spans and used + gap + wanted <= width:
@@ -157,8 +158,8 @@ class RunHosts(LineView):
 
     can_focus = False
 
-    def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._picture: RunView | None = None
         self._view = View()
         self._drawn_of: tuple[object, ...] | None = None
@@ -177,6 +178,4 @@ class RunHosts(LineView):
         if of is not None and of == self._drawn_of:
             return
         self._drawn_of = of
-        self.show_lines(
-            draw_hosts(picture, self._view, *cells, ascii_only=self.ascii_only) if picture is not None else []
-        )
+        self.show_lines(draw_hosts(picture, self._view, *cells, glyphs=self.glyphs) if picture is not None else [])

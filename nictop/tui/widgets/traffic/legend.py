@@ -8,25 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit
 from nictop.model.facts import width as cells
 from nictop.model.text import units
+from nictop.model.text.glyphs import Glyphs
 from nictop.traffic.live.run_view import FlowMoment, RunMoment, RunView
 from nictop.tui.widgets.base.line_view import Span, SpanLine
-from nictop.tui.widgets.charts.plot import LINE_ASCII, time_words
+from nictop.tui.widgets.charts.plot import time_words
 from nictop.tui.widgets.traffic.viewport import Scale, View, chosen_host, cpu_share
 
 FLOW_STYLES = ("in", "out")
 CPU_STYLE = "warn"
 CEILING_STYLE = "title"
-LINE_MARK, CEILING_MARKS = "⠒", ("┄", "-")
-WHOLE, UPPER, LOWER = ("█", "#"), ("▀", "^"), ("▄", "v")
-"""Marks of a direction: with characters of blocks, and in ASCII."""
 
 
 def draw_legend(
-    picture: RunView, view: View, values: RunMoment, scale: Scale, width: int, *, margin: int, ascii_only: bool
+    picture: RunView, view: View, values: RunMoment, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
 ) -> SpanLine:
     """`margin`: cells of the axis at the left, over which its unit stands; 0: there is none."""
     unit = f"{scale.unit:>{max(0, margin - 1)}} " if margin else ""
@@ -35,8 +32,8 @@ def draw_legend(
         span = picture.ends - picture.begins
         lead.append((f" at {time_words(view.cursor, span)} {'s' if span <= 180 else ''}".rstrip() + " ", "title"))
     for shortness in range(3):
-        spans = [*lead, *_flows(values.flows, shortness, ascii_only), *_cpu(picture, view, values, shortness)]
-        spans = [(plain(text, ascii_only), style) for text, style in spans]
+        spans = [*lead, *_flows(values.flows, shortness, glyphs), *_cpu(picture, view, values, shortness, glyphs)]
+        spans = [(glyphs.text(text), style) for text, style in spans]
         used = sum(cells(text) for text, _ in spans)
         if used <= width:
             break
@@ -44,10 +41,10 @@ def draw_legend(
     return cut((*spans, (" " * max(0, width - used - 2), ""), (right, "dim")), width)
 
 
-def _flows(flows: Sequence[FlowMoment], shortness: int, ascii_only: bool) -> list[Span]:
+def _flows(flows: Sequence[FlowMoment], shortness: int, glyphs: Glyphs) -> list[Span]:
     spans: list[Span] = []
     for number, one in enumerate(flows):
-        mark = (WHOLE if len(flows) == 1 else UPPER if number == 0 else LOWER)[ascii_only]
+        mark = glyphs.flow if len(flows) == 1 else glyphs.upper_flow if number == 0 else glyphs.lower_flow
         rate = units.bits_per_second(one.arrival.bits_per_second if one.arrival is not None else None)
         spans.append((f" {mark} ", FLOW_STYLES[number % len(FLOW_STYLES)]))
         if shortness == 0:
@@ -58,7 +55,7 @@ def _flows(flows: Sequence[FlowMoment], shortness: int, ascii_only: bool) -> lis
     return spans
 
 
-def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int) -> list[Span]:
+def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int, glyphs: Glyphs) -> list[Span]:
     host = chosen_host(picture, view)
     if host is None:
         return []
@@ -71,7 +68,7 @@ def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int) -> lis
         if view.hottest
         else "CPU"
     )
-    spans: list[Span] = [(f" {LINE_MARK} ", CPU_STYLE)]
+    spans: list[Span] = [(f" {glyphs.line} ", CPU_STYLE)]
     spans.append((f"{what} of {clean(host.host)} " if shortness < 2 else "CPU ", ""))
     spans.append((f"{share:>5}", "title"))
     if shortness == 0 and busy is not None and not view.hottest:
@@ -79,29 +76,23 @@ def _cpu(picture: RunView, view: View, values: RunMoment, shortness: int) -> lis
     return spans
 
 
-def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: int, ascii_only: bool) -> SpanLine:
+def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: int, glyphs: Glyphs) -> SpanLine:
     """The ceiling with its number, or why there is none."""
     ceiling = picture.ceiling
     if ceiling is None:
         return ()
-    mark = CEILING_MARKS[ascii_only] * 2 if scale.ceiling is not None else "  "
+    mark = glyphs.ceiling * 2 if scale.ceiling is not None else "  "
     words = ceiling.sentence
     if ceiling.goodput is not None:
         words = f"{'' if scale.ceiling is not None else 'above this scale: '}ceiling {words}"
     room = max(0, width - margin - 4)
-    text = shown(words, min(room, cells(plain(clean(words), ascii_only))), ascii_only)
+    text = shown(words, min(room, cells(glyphs.text(words))), glyphs)
     return cut(((" " * margin + f" {mark} ", CEILING_STYLE), (text, "")), width)
 
 
-def plain(text: str, ascii_only: bool) -> str:
-    """As it will be drawn, so that its width is known."""
-    text = text.replace(LINE_MARK, LINE_ASCII) if ascii_only else text
-    return ascii_text(text) if ascii_only else text
-
-
-def shown(text: str, width: int, ascii_only: bool, align: Literal["left", "right"] = "left") -> str:
+def shown(text: str, width: int, glyphs: Glyphs, align: Literal["left", "right"] = "left") -> str:
     """As it will be drawn, in exactly `width` cells."""
-    return plain(fit(plain(text, ascii_only), width, align), ascii_only)
+    return glyphs.text(fit(glyphs.text(text), width, align))
 
 
 def cut(line: SpanLine, width: int) -> SpanLine:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from textual.message import Message
 
 from nictop.model.devices.subnets import speed
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
@@ -76,8 +75,8 @@ class OfferTable(ChoiceView):
     class Chosen(Message):
         """Another pair."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._rows: tuple[OfferRow, ...] = ()
         self._empty: Sequence[str] = ()
 
@@ -102,7 +101,7 @@ class OfferTable(ChoiceView):
     def redraw(self) -> None:
         if not self._rows:
             cells = max(10, self.scrollable_content_region.width - 2)
-            said = [part for line in self._empty for part in wrap(ascii_text(line) if self.ascii_only else line, cells)]
+            said = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
             self.show_lines([((f" {part}", ""),) for part in said], ((" ", ""),))
             return
         sizes = self._sizes()
@@ -125,7 +124,7 @@ class OfferTable(ChoiceView):
     def _row_line(self, index: int, sizes: Sequence[int]) -> SpanLine:
         spans: list[Span] = []
         for number, (cell, size) in enumerate(zip(self._rows[index].cells, sizes, strict=True)):
-            text = ascii_text(clean(cell)) if self.ascii_only else clean(cell)
+            text = self.glyphs.text(cell)
             style = "warn" if number == len(TITLES) - 1 else "title" if number in (0, 2) else ""
             spans.append((" " + fit(text, size), style))
         return tuple(spans)

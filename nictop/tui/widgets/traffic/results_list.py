@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from nictop.model.facts import ascii_only as ascii_text
 from nictop.model.facts import clean, fit, width
 from nictop.model.text import units
 from nictop.report.runs.points import SetUpPoint, points
@@ -79,8 +78,8 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
 class SetUpList(ChoiceView):
     """Marks say which one is A and which one B."""
 
-    def __init__(self, *, ascii_only: bool, id: str | None = None) -> None:
-        super().__init__(ascii_only=ascii_only, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._rows: tuple[ResultGroup, ...] = ()
         self.marks: dict[str, str] = {}
         """A or B → key of its set-up."""
@@ -141,7 +140,7 @@ class SetUpList(ChoiceView):
     ) -> SpanLine:
         spans: list[Span] = [(f" {letters.get(key, ' ')}", "accent")]
         for title, cell, size in zip(TITLES, cells, sizes, strict=True):
-            text = ascii_text(clean(cell)) if self.ascii_only else clean(cell)
+            text = self.glyphs.text(cell)
             style = "bad" if cell == "failed" else "title" if title == "GOODPUT" else ""
             spans.append((f" {_fitted(title, text, size)}", style))
         return tuple(spans)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from nictop.changes.audit_log import log_path, read
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import ChangeLine, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
 from nictop.tui.screens.changes.fix import FixScreen
@@ -358,10 +359,10 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_only: bool) -> None:
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     """Whatever a host says about its plan is text: no control character and no markup reaches the terminal."""
-    async with live(size, ascii_only=ascii_only) as screen:
+    async with live(size, glyphs=glyphs) as screen:
         screen.app.changes = type(screen.app.changes)(screen.app, allowed=True)
         fix = Fix("here", f"set it {HOSTILE}", commands("ip link set dev ens192 mtu 9000"), False, note=HOSTILE)
         await with_finding(screen, fix, subject=HOSTILE)
@@ -379,7 +380,7 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_on
             drawn = "\n".join(screen.drawn())
             assert "\x1b" not in drawn
             assert "\u202e" not in drawn
-            assert not ascii_only or size[1] < 10 or drawn.isascii()
+            assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
             if size == WIDE and keys != ("a",):
                 assert "[red]x[/]" in drawn, "drawn as it is"
         await screen.hear(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))

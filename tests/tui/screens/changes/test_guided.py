@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen, open_set_up
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -183,9 +184,9 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("ascii_only", [False, True])
-async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_only: bool) -> None:
-    async with live(size, ascii_only=ascii_only) as screen:
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
+    async with live(size, glyphs=glyphs) as screen:
         await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: screen.app.diagnosis is not None)
         open_set_up(screen.app, screen.app.chosen, 2)
@@ -196,5 +197,5 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], ascii_on
             drawn = "\n".join(screen.drawn())
             assert "\x1b" not in drawn
             assert "\u202e" not in drawn
-            assert not ascii_only or size[1] < 10 or drawn.isascii()
+            assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
         assert shows(screen, SetUpScreen)

@@ -10,6 +10,7 @@ from textual._styles_cache import StylesCache
 from textual.geometry import Size
 from textual.widgets import Static
 
+from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Line, PciFunction, Queue, Request
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
@@ -180,7 +181,7 @@ async def test_no_name_is_obeyed(name: str, size: tuple[int, int]) -> None:
 
 
 async def test_an_ascii_console_gets_only_ascii() -> None:
-    async with live(NARROW, ascii_only=True) as screen:
+    async with live(NARROW, glyphs=ASCII) as screen:
         cpus = [(1, 0, 1, 10, 0, 0, 0, 0, 0, 0)] * 2
         await screen.hear(hello(), inventory(*NICS, link(4, "漢")), counters(1.0, {2: (0, 0)}, cpus))
         await screen.hear(counters(2.0, {2: (125_000, 5_000)}, [(9, 0, 2, 99, 0, 0, 9, 9, 0, 0)] * 2))
@@ -207,7 +208,7 @@ def test_plain_consoles_are_recognised(environment: dict[str, str], expected: bo
 
 
 async def test_the_title_and_the_banner_are_ascii_too() -> None:
-    async with live(NARROW, ascii_only=True) as screen:
+    async with live(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), inventory(link(2, "漢字", bus="pci")), SourceState("lost", "täuscht\x1b[2J", 1.0))
         rows = screen.drawn()
         assert [row for row in rows if not row.isascii() or "\x1b" in row] == []
@@ -253,7 +254,7 @@ async def test_a_bridge_that_is_down_is_not_chosen_before_a_link_that_is_up() ->
 
 
 async def test_the_cursor_shows_on_a_terminal_without_colours() -> None:
-    async with live(NARROW, ascii_only=True) as screen:
+    async with live(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), inventory(*NICS))
         assert next(row for row in screen.drawn() if row.startswith(">")).split()[0].endswith("ens192")
 

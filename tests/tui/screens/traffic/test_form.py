@@ -13,6 +13,7 @@ import pytest
 from textual import events
 from textual.widgets import Static
 
+from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Address, Line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, keep, kept_runs
@@ -412,7 +413,7 @@ async def test_letters_that_are_keys_are_characters_in_the_form() -> None:
 
 
 async def test_an_ascii_console_gets_ascii() -> None:
-    async with live(NARROW, ascii_only=True) as screen:
+    async with live(NARROW, glyphs=ASCII) as screen:
         await screen.hear(hello(), nic("ens3", "192.0.2.1"))
         await screen.press("t", "f2")
         assert all(row.isascii() for row in screen.drawn())

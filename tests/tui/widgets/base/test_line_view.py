@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from nictop.tui.widgets.base.line_view import CURSOR_MARKS, LineView, SpanLine
+from nictop.model.text.glyphs import UNICODE
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from tests.support.screen import running, settle
 
 LINES = 1000
@@ -60,8 +61,8 @@ async def test_the_cursor_is_brought_into_view_and_has_a_mark() -> None:
             view.show_drawn(LINES, app.line, cursor=cursor)
             await pilot.pause()
             rows = [drawn(view, y) for y in range(10)]
-            assert f"{CURSOR_MARKS[False]}line {cursor}" in rows
-            assert sum(row.startswith(CURSOR_MARKS[False]) for row in rows) == 1
+            assert f"{UNICODE.cursor}line {cursor}" in rows
+            assert sum(row.startswith(UNICODE.cursor) for row in rows) == 1
 
 
 async def test_fewer_lines_leave_nothing_behind() -> None:

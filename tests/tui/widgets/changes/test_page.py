@@ -28,6 +28,7 @@ from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress, PendingQuestion
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import PlannedAction
 from nictop.rules import Fix
 from nictop.tui.screens.changes.status import change_status, end_words
@@ -75,25 +76,27 @@ def after(*heard: Event, told: PendingQuestion = "apply", errand: ChangeJob = ER
 
 
 def words(progress: ChangeProgress, *, now: float = 0.0, errand: ChangeJob = ERRAND, asks_twice: bool = False) -> str:
-    page = ChangePage(errand, progress, 100, ascii_only=False)
+    page = ChangePage(errand, progress, 100, glyphs=UNICODE)
     lines = page.lines(now, Snapshot.empty("vm1"), asks_twice=asks_twice)
     return " ".join(" ".join(span for span, _ in line) for line in lines)
 
 
-@given(st.lists(st.tuples(told, events), max_size=5), st.integers(1, 130), st.booleans(), st.booleans())
+@given(
+    st.lists(st.tuples(told, events), max_size=5), st.integers(1, 130), st.sampled_from((UNICODE, ASCII)), st.booleans()
+)
 def test_whatever_is_heard_is_drawn(
-    heard: list[tuple[PendingQuestion, Event]], cells: int, ascii_only: bool, twice: bool
+    heard: list[tuple[PendingQuestion, Event]], cells: int, glyphs: Glyphs, twice: bool
 ) -> None:
     for errand in (ERRAND, JOB):
         progress = ChangeProgress(errand.wish((ACTION,)))
         for decision, event in heard:
             progress = progress.decided(decision).after(event)
-            lines = ChangePage(errand, progress, cells, ascii_only=ascii_only).lines(
+            lines = ChangePage(errand, progress, cells, glyphs=glyphs).lines(
                 0.0, Snapshot.empty("vm1"), asks_twice=twice
             )
             drawn = ["".join(span for span, _ in line) for line in lines]
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
-            assert ascii_only or cells < 40 or all(width(line) <= cells for line in drawn)
+            assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
             change_status(progress, 0.0)
             end_words(progress)
 
@@ -113,7 +116,7 @@ def test_the_countdown_runs_and_warns() -> None:
     for now, left in ((100.0, 30), (107.2, 23), (129.1, 1), (131.0, 0)):
         assert f"vm1 takes it back by itself in {left} s" in words(applied, now=now)
         assert change_status(applied, now) == f"keep the change? {left} s: f"
-    page = ChangePage(ERRAND, applied, 100, ascii_only=True)
+    page = ChangePage(ERRAND, applied, 100, glyphs=ASCII)
     bars = [[line for line in page.lines(now, None) if len(line) == 3] for now in (100.0, 115.0, 125.0)]
     assert [bar[0][1][0].count("#") for bar in bars] == [40, 20, 7]
     assert [bar[0][0][1] for bar in bars] == ["", "", "warn"]

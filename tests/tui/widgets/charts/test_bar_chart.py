@@ -12,6 +12,7 @@ from textual.app import App, ComposeResult
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.runs.points import SetUpPoint, points
 from nictop.traffic.analysis.comparison import Spread
 from nictop.traffic.results.selection import StoredRun
@@ -60,8 +61,8 @@ def test_a_bar_reaches_to_its_values(values: tuple[float, float, float], bar: st
 
 
 def test_without_block_characters_the_parts_are_told_apart_too() -> None:
-    assert bar_cells(Spread((), 4.0, 2.0, 6.0), 10.0, 10, ascii_only=True) == "##==--    "
-    assert all(line.isascii() for line in text(draw_points(sweep(), 80, 12, ascii_only=True)))
+    assert bar_cells(Spread((), 4.0, 2.0, 6.0), 10.0, 10, glyphs=ASCII) == "##==--    "
+    assert all(line.isascii() for line in text(draw_points(sweep(), 80, 12, glyphs=ASCII)))
 
 
 def test_each_point_has_its_bar_its_number_and_what_each_host_paid() -> None:
@@ -109,16 +110,16 @@ RATES = st.lists(st.floats(0, 1e6), min_size=1, max_size=3)
 @given(
     st.lists(st.tuples(st.text(max_size=8), RATES, st.floats(0, 1e9)), max_size=5),
     st.tuples(st.integers(1, 150), st.integers(0, 30)),
-    st.booleans(),
+    st.sampled_from((UNICODE, ASCII)),
 )
 def test_any_points_fit_any_size(
-    groups: list[tuple[str, list[float], float]], size: tuple[int, int], ascii_only: bool
+    groups: list[tuple[str, list[float], float]], size: tuple[int, int], glyphs: Glyphs
 ) -> None:
     runs = [one for value, rates, cost in groups for one in kept(value, *rates, cost=cost)]
-    lines = text(draw_points(points(runs), *size, ascii_only=ascii_only))
+    lines = text(draw_points(points(runs), *size, glyphs=glyphs))
     assert bool(lines) == bool(runs)
     assert all(cells(line) <= size[0] for line in lines)
-    assert not ascii_only or all(line.isascii() for line in lines)
+    assert not glyphs.is_ascii or all(line.isascii() for line in lines)
 
 
 class Points(App[None]):

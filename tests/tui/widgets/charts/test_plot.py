@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.tui.widgets.charts.plot import (
     Box,
     Canvas,
@@ -60,7 +61,7 @@ def test_an_area_fills_eighths_of_cells(value: float | None, expected: list[str]
 
 def test_an_area_in_ascii_fills_quarters() -> None:
     canvas = Canvas(5, 1)
-    draw_area(canvas, [0.0, 1.0, 2.0, 3.0, 4.0], Box(0, 0, 5, 1), 4.0, ["in"] * 5, ascii_only=True)
+    draw_area(canvas, [0.0, 1.0, 2.0, 3.0, 4.0], Box(0, 0, 5, 1), 4.0, ["in"] * 5, glyphs=ASCII)
     assert rows(canvas) == ["_.:|#"]
 
 
@@ -79,7 +80,7 @@ def test_a_steep_line_has_no_holes() -> None:
     draw_line(canvas, [0.0, 1.0], Box(0, 0, 1, 2), 1.0, "warn")
     assert rows(canvas) == ["⢸", "⡸"]
     canvas = Canvas(2, 3)
-    draw_line(canvas, [0.0, 1.0], Box(0, 0, 2, 3), 1.0, "warn", ascii_only=True)
+    draw_line(canvas, [0.0, 1.0], Box(0, 0, 2, 3), 1.0, "warn", glyphs=ASCII)
     assert rows(canvas) == [" *", " *", "* "]
 
 
@@ -144,11 +145,11 @@ def test_means_have_their_width_whatever_there_is(
 
 @given(st.lists(st.none() | ANY, max_size=60), st.integers(1, 30), st.integers(1, 6), st.floats(1e-9, 1e15))
 def test_nothing_is_drawn_outside_of_its_box(values: list[float | None], width: int, height: int, top: float) -> None:
-    for ascii_only in (False, True):
+    for glyphs in (UNICODE, ASCII):
         canvas = Canvas(width + 2, height + 2)
-        shown = values[: line_values(width, ascii_only=ascii_only)]
-        draw_line(canvas, shown, Box(1, 1, width, height), top, "warn", ascii_only=ascii_only)
-        draw_area(canvas, shown[:width], Box(1, 1, width, height), top, ["in"] * width, ascii_only=ascii_only)
+        shown = values[: line_values(width, glyphs=glyphs)]
+        draw_line(canvas, shown, Box(1, 1, width, height), top, "warn", glyphs=glyphs)
+        draw_area(canvas, shown[:width], Box(1, 1, width, height), top, ["in"] * width, glyphs=glyphs)
         drawn = rows(canvas)
         assert drawn[0].strip() == "" == drawn[-1].strip()
         assert all(row[0] == " " == row[-1] for row in drawn)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.tui.widgets.charts.sparkline import ASCII, BLOCKS, ZERO_BLOCKS, area, nice_ceiling, spark, stacked
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.tui.widgets.charts.sparkline import area, nice_ceiling, spark, stacked
 
 
 def test_a_row_is_right_aligned_and_scaled_to_the_top() -> None:
@@ -32,11 +33,11 @@ def test_rows_of_an_area_stack_up() -> None:
 
 
 def test_only_the_newest_values_are_drawn() -> None:
-    assert spark([8.0, 8.0, 0.0], 1, 8.0) == ZERO_BLOCKS
+    assert spark([8.0, 8.0, 0.0], 1, 8.0) == UNICODE.zero
 
 
 def test_ascii_uses_ascii() -> None:
-    assert "".join(area([0.0, 1.0, 2.0, 3.0, 4.0, None], 8, 3, 4.0, ascii_only=True)).isascii()
+    assert "".join(area([0.0, 1.0, 2.0, 3.0, 4.0, None], 8, 3, 4.0, glyphs=ASCII)).isascii()
 
 
 @given(
@@ -44,18 +45,18 @@ def test_ascii_uses_ascii() -> None:
     st.integers(0, 200),
     st.integers(1, 10),
     st.floats(min_value=1e-3, max_value=1e15),
-    st.booleans(),
+    st.sampled_from((UNICODE, ASCII)),
 )
 def test_an_area_has_the_size_that_was_asked_for(
-    values: list[float | None], width: int, height: int, top: float, ascii_only: bool
+    values: list[float | None], width: int, height: int, top: float, glyphs: Glyphs
 ) -> None:
-    rows = area(values, width, height, top, ascii_only=ascii_only)
+    rows = area(values, width, height, top, glyphs=glyphs)
     assert [len(row) for row in rows] == [width] * height
 
 
 def test_character_sets_differ_from_empty_to_full() -> None:
-    assert len(set(BLOCKS)) == 9
-    assert len(set(ASCII)) == 5
+    assert len(set(UNICODE.levels)) == 9
+    assert len(set(ASCII.levels)) == 5
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.snapshot import with_state
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.widgets.status.host_strip import draw_hosts
 from nictop.tui.widgets.status.status_line import draw_several
 from nictop.wire.budget import OVERLOADED
@@ -20,14 +21,14 @@ def host(name: str, state: str = "live") -> HostSession:
     return one
 
 
-def text(hosts: list[HostSession], chosen: str, cells: int, *, now: float = 101.0, ascii_only: bool = False) -> str:
-    return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, ascii_only=ascii_only))
+def text(hosts: list[HostSession], chosen: str, cells: int, *, now: float = 101.0, glyphs: Glyphs = UNICODE) -> str:
+    return "".join(part for part, _ in draw_hosts(hosts, chosen, cells, now, 1.0, glyphs=glyphs))
 
 
 def test_each_host_has_a_mark_and_the_shown_one_brackets() -> None:
     hosts = [host("vm1"), host("vm2", "failed"), host("pve", "connecting")]
     assert text(hosts, "vm1", 100) == " [● vm1]  ✖ vm2 failed   ◌ pve reconnecting "
-    assert text(hosts, "pve", 100, ascii_only=True) == "  * vm1   X vm2 failed  [o pve reconnecting]"
+    assert text(hosts, "pve", 100, glyphs=ASCII) == "  * vm1   X vm2 failed  [o pve reconnecting]"
 
 
 def test_the_next_attempt_is_counted_down() -> None:
@@ -69,7 +70,7 @@ def test_it_fits_and_counts_what_is_out_of_sight(cells: int, chosen: int) -> Non
 @pytest.mark.parametrize("width", range(0, 140, 7))
 def test_the_line_has_the_width_of_the_screen(width: int, frozen: bool) -> None:
     hosts = [host("vm1"), host("x" * 60, "failed")]
-    line = draw_several(hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, frozen=frozen, ascii_only=False)
+    line = draw_several(hosts, "vm1", width, 1.0, (1.8, 52_000_000), now=101.0, frozen=frozen, glyphs=UNICODE)
     assert len("".join(part for part, _ in line)) == width
 
 

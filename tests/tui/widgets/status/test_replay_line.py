@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition
 from nictop.tui.widgets.status.replay_line import draw_bar, draw_place
 
@@ -13,17 +14,17 @@ PLACE = PlaybackPosition(
 )
 
 
-def text(place: PlaybackPosition, width: int, *, ascii_only: bool = False) -> str:
-    return "".join(part for part, _ in draw_place(place, width, ascii_only=ascii_only))
+def text(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> str:
+    return "".join(part for part, _ in draw_place(place, width, glyphs=glyphs))
 
 
 @pytest.mark.parametrize("width", [*range(0, 60, 3), 80, 120, 500])
-@pytest.mark.parametrize("ascii_only", [False, True])
-def test_it_fits(width: int, ascii_only: bool) -> None:
-    drawn = text(PLACE, width, ascii_only=ascii_only)
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
+def test_it_fits(width: int, glyphs: Glyphs) -> None:
+    drawn = text(PLACE, width, glyphs=glyphs)
     assert cells(drawn) <= width
     assert "\x1b" not in drawn
-    assert not ascii_only or width < 60 or drawn.isascii()
+    assert not glyphs.is_ascii or width < 60 or drawn.isascii()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.model.snapshot import Snapshot, with_state
+from nictop.model.text.glyphs import UNICODE
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.status.status_line import draw_status
 from tests.model.hosts import live_host
@@ -18,7 +19,7 @@ def text(line: SpanLine) -> str:
 
 def drawn(snapshot: Snapshot, width: int, *, silent: float = 0.0, frozen: bool = False) -> str:
     cost = (COST[0], int(COST[1]))
-    return text(draw_status(snapshot, width, 1.0, cost, frozen=frozen, ascii_only=False, silent=silent))
+    return text(draw_status(snapshot, width, 1.0, cost, frozen=frozen, glyphs=UNICODE, silent=silent))
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.live.flow_view import Arrival, FlowView
 from nictop.traffic.live.run_view import RunView, picture_of
 from nictop.traffic.run.failures import Failure
@@ -199,7 +200,7 @@ def test_without_block_characters_everything_is_ascii() -> None:
     both = picture(flow(steady(3e9)), flow(steady(4e9), back=True))
     for shown in (both, picture(flow(steady(31e9))), picture(flow(steady(0.0), until=0))):
         for width, height in ((120, 16), (80, 8), (40, 5)):
-            lines = text(draw_run(shown, View(cursor=1.0), width, height, ascii_only=True))
+            lines = text(draw_run(shown, View(cursor=1.0), width, height, glyphs=ASCII))
             assert all(line.isascii() and len(line) <= width for line in lines), lines
 
 
@@ -223,22 +224,22 @@ VALUES = st.lists(st.tuples(st.floats(allow_nan=False), st.floats(0, 1e4), st.fl
         st.none() | st.floats(0.5, 1e6),
         st.none() | st.floats(-1e6, 1e6),
     ),
-    st.booleans(),
+    st.sampled_from((UNICODE, ASCII)),
 )
 def test_whatever_was_measured_fits_whatever_the_size(
     series: list[list[tuple[float, float, float]]],
     ceiling: float | None,
     size: tuple[int, int],
     view: View,
-    ascii_only: bool,
+    glyphs: Glyphs,
 ) -> None:
     width, height = size
     flows = [arbitrary_flow(values, number == 1) for number, values in enumerate(series)]
     shown = replace(picture(*flows), ceiling=Ceiling(ceiling, None, "a × b" * 30))
-    lines = text(draw_run(shown, view, width, height, ascii_only=ascii_only))
+    lines = text(draw_run(shown, view, width, height, glyphs=glyphs))
     assert len(lines) == height
     assert all(cells(line) <= width for line in lines)
-    assert not ascii_only or all(line.isascii() for line in lines)
+    assert not glyphs.is_ascii or all(line.isascii() for line in lines)
 
 
 # --------------------------------------------------------------------------------------------------- the widget

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
 from nictop.model.facts import width as cells
+from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.analysis.cpu_load import Busy
 from nictop.traffic.analysis.nic_load import Carrying, Packets
 from nictop.traffic.live.flow_view import Arrival
@@ -106,13 +107,13 @@ def test_the_cells_of_a_stack_are_the_kinds_that_fill_them() -> None:
     """user, system, softirq, irq, steal, guest: a quarter, a quarter, a half of all there is, on four rows."""
     full = shares(FULL)
     assert full == (0.25, 0.25, 0.5, 0.0, 0.0, 0.0)
-    assert stack_cells(full, 4, 1.0, ascii_only=False) == [
+    assert stack_cells(full, 4, 1.0, glyphs=UNICODE) == [
         ("█", "user"), ("▓", "system"), ("▒", "softirq"), ("▒", "softirq")
     ]  # fmt: skip
-    assert [mark for mark, _ in stack_cells(full, 4, 2.0, ascii_only=True)] == ["U", "Q"]
-    assert stack_cells((0.0,) * 6, 4, 1.0, ascii_only=False) == [("·", "dim")]
-    assert len(stack_cells((0.001, 0.0, 0.0, 0.0, 0.0, 0.0), 4, 1.0, ascii_only=False)) == 1, "work is never invisible"
-    assert stack_cells(None, 4, 1.0, ascii_only=False) == []
+    assert [mark for mark, _ in stack_cells(full, 4, 2.0, glyphs=ASCII)] == ["U", "Q"]
+    assert stack_cells((0.0,) * 6, 4, 1.0, glyphs=UNICODE) == [("·", "dim")]
+    assert len(stack_cells((0.001, 0.0, 0.0, 0.0, 0.0, 0.0), 4, 1.0, glyphs=UNICODE)) == 1, "work is never invisible"
+    assert stack_cells(None, 4, 1.0, glyphs=UNICODE) == []
 
 
 def test_columns_are_means_of_windows_or_the_window_in_which_they_lie() -> None:
@@ -129,7 +130,7 @@ def test_the_split_chart_has_a_scale_that_does_not_exaggerate() -> None:
     idle = replace(FULL, user=0.02, system=0.0, softirq=0.0)
     for series, words in (([FULL], " 100 %"), ([idle], "  10 %"), ([], "  10 %")):
         canvas = Canvas(20, 3)
-        draw_split(canvas, Box(0, 0, 20, 3), series, VisibleRange(0.0, 1.0), ascii_only=False)
+        draw_split(canvas, Box(0, 0, 20, 3), series, VisibleRange(0.0, 1.0), glyphs=UNICODE)
         assert text([canvas.row(0)])[0].startswith(f"{words[1:]}┤")
 
 
@@ -154,20 +155,20 @@ BUSY = st.builds(
     st.lists(st.tuples(st.text(max_size=12), st.lists(BUSY, max_size=6)), min_size=1, max_size=6),
     st.tuples(st.integers(1, 160), st.integers(0, 30)),
     st.none() | st.floats(-10, 20),
-    st.booleans(),
+    st.sampled_from((UNICODE, ASCII)),
 )
 def test_any_hosts_fit_any_size(
-    hosts: list[tuple[str, list[Busy]]], size: tuple[int, int], cursor: float | None, ascii_only: bool
+    hosts: list[tuple[str, list[Busy]]], size: tuple[int, int], cursor: float | None, glyphs: Glyphs
 ) -> None:
     pictures = [
         HostLoadView("observer", name, "", tuple(sorted(series, key=lambda one: one.time))) for name, series in hosts
     ]
     shown: RunView = picture(flow(steady(1e9)), hosts=tuple(pictures))
     width, rows = size
-    lines = draw_hosts(shown, View(cursor=cursor), width, rows, ascii_only=ascii_only)
+    lines = draw_hosts(shown, View(cursor=cursor), width, rows, glyphs=glyphs)
     assert len(hosts) <= len(lines) <= max(rows, len(hosts))
     assert all(cells(line) <= width for line in text(lines))
-    assert not ascii_only or all(line.isascii() for line in text(lines))
+    assert not glyphs.is_ascii or all(line.isascii() for line in text(lines))
 
 
 class Hosts(App[None]):

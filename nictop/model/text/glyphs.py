@@ -1,0 +1,105 @@
+"""The characters that nictop draws with, as one object: `UNICODE`, or `ASCII` for consoles without block characters.
+
+Chosen once at start (`nictop.tui.terminal`, `nictop.cli.output`) and handed to what draws. Each field is one or more
+characters of one cell each; the ASCII ones stand beside them, in the same order, in `ASCII`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nictop.model.text.terminal import clean, escape
+
+_TYPOGRAPHY = str.maketrans(
+    {
+        "–": "-", "…": "~", "×": "x", "·": "-", "µ": "u", "°": "", "∞": "inf", "→": "->", "▲": "^", "▽": "!", "○": "o",
+        "●": "*", "◌": "o", "✓": "+", "✖": "X", "├": "+", "└": "`", "│": "|", "─": "-", "≥": ">=", "≤": "<=",
+    }
+)  # fmt: skip
+"""What texts contain, whatever draws them; cell for cell where columns depend on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Glyphs:
+    """One set of characters."""
+
+    is_ascii: bool = False
+
+    # ------------------------------------------------------------------------------------------- findings and states
+    critical: str = "✖"
+    warning: str = "▲"
+    note: str = "·"
+    passed: str = "✓"
+    skipped: str = "–"
+
+    # ---------------------------------------------------------------------------------------------- lists and forms
+    cursor: str = "▸"
+    """The chosen line; also the right side of a choice."""
+    choice_left: str = "◂"
+    caret: str = "▏"
+    """Where the next character is typed."""
+    ascending: str = "▴"
+    descending: str = "▾"
+
+    # ------------------------------------------------------------------------------------------------------- charts
+    levels: str = " ▁▂▃▄▅▆▇█"
+    """Heights of a cell, from empty to full."""
+    zero: str = "·"
+    """A value of 0 on the base line."""
+    line: str = "⠒"
+    """A line, where a legend names it; on a chart its Unicode form is made of braille dots."""
+    ceiling: str = "┄"
+    """A horizontal limit."""
+    limit: str = "┊"
+    """The same, vertical: across a bar."""
+    axis: str = "│"
+    left_tick: str = "┤"
+    right_tick: str = "├"
+    flow: str = "█"
+    """The only direction of a run; of two, the upper and the lower plot."""
+    upper_flow: str = "▀"
+    lower_flow: str = "▄"
+
+    # --------------------------------------------------------------------------------------------------------- bars
+    spread: tuple[str, str, str] = ("█", "▒", "░")
+    """Parts of a bar: up to the lowest run, the median, the highest."""
+    cost: str = "━"
+    countdown: tuple[str, str] = ("█", "░")
+    """Time that is left, and time that has passed."""
+    heat: str = " ·░▒▓█"
+    """From nothing to the most."""
+    work: str = "█▓▒▚░▞"
+    """Kinds of CPU time, in the order of `nictop.tui.widgets.cpu.strip.KINDS`; in ASCII a letter of the name."""
+    idle: str = "·"
+
+    # ------------------------------------------------------------------------------------------------------- replay
+    playing: str = "▶"
+    paused: str = "▮"
+    end: str = "■"
+    newest: str = "●"
+    timeline: tuple[str, str, str, str, str] = ("━", "─", "╋", "┼", "●")
+    """Before the position and after it, a run before and after it, the position."""
+
+    def encode(self, text: str) -> str:
+        r"""Clean text in this character set; in ASCII, other characters become ``\u`` escapes."""
+        if not self.is_ascii or text.isascii():
+            return text
+        text = text.translate(_TYPOGRAPHY)
+        return text if text.isascii() else "".join(one if one.isascii() else escape(one) for one in text)
+
+    def text(self, text: str) -> str:
+        """Text of any origin, as it will be drawn: cleaned, and in this character set."""
+        return self.encode(clean(text))
+
+
+UNICODE = Glyphs()
+
+ASCII = Glyphs(
+    is_ascii=True,
+    critical="X", warning="!", note="-", passed="+", skipped="?",
+    cursor=">", choice_left="<", caret="_", ascending="^", descending="v",
+    levels=" .:|#", zero="_", line="*", ceiling="-", limit="!", axis="|", left_tick="+", right_tick="+",
+    flow="#", upper_flow="^", lower_flow="v",
+    spread=("#", "=", "-"), cost="~", countdown=("#", "."), heat=" .:+*#", work="USQITG", idle=".",
+    playing=">", paused="=", end="#", newest="*", timeline=("=", "-", "#", "+", "O"),
+)  # fmt: skip
