@@ -1,14 +1,15 @@
-"""Every number of the live table: title, unit, width, and where it comes from.
+"""The live table of devices: title, unit, width of every column, and where its value comes from.
 
-Reads nothing. One line in `COLUMNS` is one column; `visible_columns(width)` drops them by priority when room is short.
+Reads nothing. `visible_columns(room)` are those that fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
+from nictop.model.columns.column import Column, Value, fit_columns
 from nictop.model.devices.tree import Row
 from nictop.model.facts.hardware import NO_ADDRESS, driver_words, pcie_words
 from nictop.model.facts.links import link_name
@@ -20,77 +21,23 @@ from nictop.model.text import units
 from nictop.model.text.words import Tone, driver_name, state_mark, state_words
 from nictop.probe.records import Link
 
-Value = float | int | str | tuple[str, Tone] | None
-"""A number in the unit of its column; text, or text with the tone it is said in; None: not known; "": this row has no
-such thing."""
+
+class DeviceRow(NamedTuple):
+    """A row of the device tree, and the snapshot from which it is drawn."""
+
+    row: Row
+    snapshot: Snapshot
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of the live table."""
-
-    key: str
-    title: str
-    unit: str
-    """Of the number; "" for text."""
-    width: int
-    """Cells; `fit` cuts what is wider."""
-    priority: int
-    """1 stays longest."""
-    align: Literal["left", "right"]
-    precision: int | None
-    """Significant digits of a number that gets an SI prefix; None: exact, or text."""
-    value: Callable[[Row, Snapshot], Value]
-    tone: Callable[[Row, Value], Tone] = lambda row, value: "normal"
-
-    def cell(self, row: Row, snapshot: Snapshot) -> tuple[str, Tone]:
-        """Raw text of the cell and its tone; "" where the row has no such thing."""
-        value = self.value(row, snapshot)
-        if isinstance(value, tuple):
-            return value
-        if isinstance(value, str):
-            return value, self.tone(row, value) if value else "normal"
-        if self.precision is not None:
-            return units.scaled(value), "dim" if not value else self.tone(row, value)
-        return units.UNKNOWN if value is None else str(value), self.tone(row, value)
-
-
-class Fits(Protocol):
-    """What `fitting` must know of a column."""
-
-    @property
-    def width(self) -> int: ...
-
-
-AnyColumn = TypeVar("AnyColumn", bound=Fits)
-
-
-def fitting(columns: Sequence[AnyColumn], width: int, priority: Callable[[AnyColumn], int]) -> tuple[AnyColumn, ...]:
-    """The columns that fit into `width` cells, each with a blank before it, in their own order: by priority (1 first),
-    those of equal priority together or not at all."""
-    groups: dict[int, list[AnyColumn]] = {}
-    for column in columns:
-        groups.setdefault(priority(column), []).append(column)
-    chosen: list[AnyColumn] = []
-    for _, group in sorted(groups.items()):
-        needed = sum(column.width + 1 for column in group)
-        if needed > width:
-            break  # a less important one must not take the place of a more important one
-        width -= needed
-        chosen += group
-    return tuple(column for column in columns if column in chosen)
-
-
-def visible_columns(width: int, *, packets: bool = False) -> tuple[Column, ...]:
-    """The columns that fit into `width` cells, each with a blank before it, in their fixed order. `packets`: packets
-    per second are more important than bits per second."""
-    return fitting(COLUMNS, width, lambda column: _priority(column, packets))
+def visible_columns(room: int, *, packets: bool = False) -> tuple[Column[DeviceRow], ...]:
+    """The columns that fit into `room` cells. `packets`: packets per second are more important than bits per second."""
+    return fit_columns(COLUMNS, room, lambda column: _priority(column, packets))
 
 
 _SWAPPED = {"in": "in_packets", "out": "out_packets", "in_packets": "in", "out_packets": "out"}
 
 
-def _priority(column: Column, packets: bool) -> int:
+def _priority(column: Column[DeviceRow], packets: bool) -> int:
     if packets and column.key in _SWAPPED:
         return next(other.priority for other in COLUMNS if other.key == _SWAPPED[column.key])
     return column.priority
@@ -108,14 +55,15 @@ def _rates(row: Row, snapshot: Snapshot) -> LinkRates | VfRates | None:
     return rates.links.get(row.link.ifindex) if row.link is not None else None
 
 
-def _rate(*names: str) -> Callable[[Row, Snapshot], Value]:
+def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     """Sum of rates of a row; "" for rows that nobody counts."""
     counted_per_vf = all(name in VfRates.__dataclass_fields__ for name in names)
 
-    def value(row: Row, snapshot: Snapshot) -> Value:
+    def value(shown: DeviceRow) -> Value:
+        row = shown.row
         if row.link is None and (row.vf is None or row.vf.counters is None or not counted_per_vf):
             return ""
-        rates = _rates(row, snapshot)
+        rates = _rates(*shown)
         total = 0.0
         for name in names:
             one = getattr(rates, name, None)
@@ -127,21 +75,22 @@ def _rate(*names: str) -> Callable[[Row, Snapshot], Value]:
     return value
 
 
-def _drops(row: Row, snapshot: Snapshot) -> Value:
+def _drops(shown: DeviceRow) -> Value:
     """Dropped by the stack and missed by the device, as the ``drop`` columns of /proc/net/dev: a ring that overflows
     shows at every width."""
-    dropped = _rate("rx_dropped", "tx_dropped")(row, snapshot)
-    missed = _rate("rx_missed")(row, snapshot)
+    dropped = _rate("rx_dropped", "tx_dropped")(shown)
+    missed = _rate("rx_missed")(shown)
     if not isinstance(dropped, float):
         return dropped
     return dropped + missed if isinstance(missed, float) else dropped
 
 
-def _of_link(read: Callable[[Link, Snapshot], Value]) -> Callable[[Row, Snapshot], Value]:
-    return lambda row, snapshot: "" if row.link is None else read(row.link, snapshot)
+def _of_link(read: Callable[[Link, Snapshot], Value]) -> Callable[[DeviceRow], Value]:
+    return lambda shown: "" if shown.row.link is None else read(shown.row.link, shown.snapshot)
 
 
-def _link_state(row: Row, snapshot: Snapshot) -> Value:
+def _link_state(shown: DeviceRow) -> Value:
+    row = shown.row
     if row.kind == "vf" and row.vf is not None:
         return row.vf.link_state or ""
     if row.link is None:
@@ -152,24 +101,28 @@ def _link_state(row: Row, snapshot: Snapshot) -> Value:
     return f"{state_mark(row.link)} {units.link_speed(settings.speed)}"
 
 
-def _link_tone(row: Row, value: Value) -> Tone:
-    return state_words(row.link)[1] if row.link is not None else "normal"
+def _link_tone(shown: DeviceRow, value: Value) -> Tone:
+    link = shown.row.link
+    return state_words(link)[1] if value and link is not None else "normal"
 
 
-def _driver(row: Row, snapshot: Snapshot) -> Value:
+def _driver(shown: DeviceRow) -> Value:
     """A PCI function names its driver only when no netdev below does."""
+    row = shown.row
     if row.link is not None:
         return driver_name(row.link, row.pci) or None
-    if row.pci is None or any(link.pci_address == row.pci.address for link in snapshot.links.values()):
+    if row.pci is None or any(link.pci_address == row.pci.address for link in shown.snapshot.links.values()):
         return ""
     return row.pci.driver or driver_words(row.pci)[0]
 
 
-def _driver_tone(row: Row, value: Value) -> Tone:
-    return driver_words(row.pci)[1] if row.link is None and row.pci is not None else "normal"
+def _driver_tone(shown: DeviceRow, value: Value) -> Tone:
+    row = shown.row
+    return driver_words(row.pci)[1] if value and row.link is None and row.pci is not None else "normal"
 
 
-def _address(row: Row, snapshot: Snapshot) -> Value:
+def _address(shown: DeviceRow) -> Value:
+    row = shown.row
     if row.kind == "vf" and row.vf is not None:
         return "" if row.vf.address in (None, NO_ADDRESS) else row.vf.address
     return "" if row.link is None else row.link.address or ""
@@ -180,37 +133,44 @@ def _ip(link: Link, snapshot: Snapshot) -> Value:
     return f"{ranked[0].address}/{ranked[0].prefix_length}" if ranked else ""
 
 
-def _pcie(row: Row, snapshot: Snapshot) -> Value:
+def _pcie(shown: DeviceRow) -> Value:
+    row = shown.row
     if row.kind != "pci" or row.pci is None or row.pci.link is None:
         return ""
     return pcie_words(replace(row.pci.link, max_speed=None, max_width=None))[0]
 
 
-def _pcie_tone(row: Row, value: Value) -> Tone:
-    return pcie_words(row.pci.link)[1] if row.pci is not None else "normal"
+def _pcie_tone(shown: DeviceRow, value: Value) -> Tone:
+    pci = shown.row.pci
+    return pcie_words(pci.link)[1] if value and pci is not None else "normal"
 
 
-def _numa(row: Row, snapshot: Snapshot) -> Value:
+def _numa(shown: DeviceRow) -> Value:
+    row = shown.row
     return "" if row.kind != "pci" or row.pci is None or row.pci.numa_node is None else row.pci.numa_node
 
 
-def _bad(row: Row, value: Value) -> Tone:
-    return "warn" if value else "normal"
+def _rate_tone(shown: DeviceRow, value: Value) -> Tone:
+    return "dim" if value is None or value == 0 else "normal"
 
 
-COLUMNS = (
-    Column("link", "LINK", "", 6, 1, "left", None, _link_state, _link_tone),
-    Column("profile", "PROFILE", "", 18, 4, "left", None, _of_link(profile_name)),
-    Column("driver", "DRIVER", "", 10, 5, "left", None, _driver, _driver_tone),
-    Column("in", "IN", "b/s", units.SCALED_WIDTH, 2, "right", 3, _rate("rx_bits")),
-    Column("out", "OUT", "b/s", units.SCALED_WIDTH, 2, "right", 3, _rate("tx_bits")),
-    Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 7, "right", 3, _rate("rx_packets")),
-    Column("out_packets", "PPS OUT", "packets/s", 7, 7, "right", 3, _rate("tx_packets")),
-    Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 6, "right", 3, _rate("rx_errors", "tx_errors"), _bad),
-    Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", 3, _drops, _bad),
-    Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 8, "right", 3, _rate("rx_missed"), _bad),
-    Column("ip", "ADDRESS", "", 18, 9, "left", None, _of_link(_ip)),
-    Column("mtu", "MTU", "bytes", 5, 10, "right", None, _of_link(lambda link, snapshot: link.mtu)),
+def _bad(shown: DeviceRow, value: Value) -> Tone:
+    return "warn" if value else _rate_tone(shown, value)
+
+
+COLUMNS: tuple[Column[DeviceRow], ...] = (
+    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone),
+    Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name)),
+    Column("driver", "DRIVER", "", 10, 5, "left", _driver, _driver_tone),
+    Column("in", "IN", "b/s", units.SCALED_WIDTH, 2, "right", _rate("rx_bits"), _rate_tone),
+    Column("out", "OUT", "b/s", units.SCALED_WIDTH, 2, "right", _rate("tx_bits"), _rate_tone),
+    Column("in_packets", "PPS IN", "packets/s", units.SCALED_WIDTH, 7, "right", _rate("rx_packets"), _rate_tone),
+    Column("out_packets", "PPS OUT", "packets/s", 7, 7, "right", _rate("tx_packets"), _rate_tone),
+    Column("errors", "ERR/S", "1/s", units.SCALED_WIDTH, 6, "right", _rate("rx_errors", "tx_errors"), _bad),
+    Column("drops", "DROP/S", "1/s", units.SCALED_WIDTH, 3, "right", _drops, _bad),
+    Column("missed", "MISS/S", "1/s", units.SCALED_WIDTH, 8, "right", _rate("rx_missed"), _bad),
+    Column("ip", "ADDRESS", "", 18, 9, "left", _of_link(_ip)),
+    Column("mtu", "MTU", "bytes", 5, 10, "right", _of_link(lambda link, snapshot: link.mtu)),
     Column(
         "master",
         "MASTER",
@@ -218,10 +178,9 @@ COLUMNS = (
         8,
         11,
         "left",
-        None,
         _of_link(lambda link, snapshot: "" if link.master is None else link_name(link.master, snapshot)),
     ),
-    Column("numa", "NUMA", "", 4, 12, "right", None, _numa),
-    Column("pcie", "PCIE", "", 12, 13, "left", None, _pcie, _pcie_tone),
-    Column("mac", "MAC", "", 17, 14, "left", None, _address),
+    Column("numa", "NUMA", "", 4, 12, "right", _numa),
+    Column("pcie", "PCIE", "", 12, 13, "left", _pcie, _pcie_tone),
+    Column("mac", "MAC", "", 17, 14, "left", _address),
 )

@@ -1,80 +1,20 @@
-"""What stands in the lines of the overview, and an order of them that does not move by itself.
+"""The overview of all NICs of all hosts: its columns, and an order of its rows that does not change by itself.
 
-Reads nothing. One line in `COLUMNS` is one column; `visible_columns(width)` drops them by priority when room is short.
+Reads nothing.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from nictop.model.columns.devices import fitting
+from nictop.model.columns.column import Column, SortKey, Value
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, WORST_FIRST, NicRow
 from nictop.model.text import units
 from nictop.model.text.words import Tone, state_mark, state_words
 from nictop.probe.records import Link
-
-Value = float | int | str | None
-"""A number in the unit of its column; text; None: not known; "": this row has no such thing."""
-
-SortKey = tuple[object, ...]
-
-
-@dataclass(frozen=True)
-class OverviewColumn:
-    """One column of the overview."""
-
-    key: str
-    title: str
-    unit: str
-    """Of the number; "" for text."""
-    width: int
-    """Cells; `fit` cuts what is wider."""
-    priority: int
-    """1 stays longest."""
-    align: Literal["left", "right"]
-    precision: int | None
-    """Significant digits of a number that gets an SI prefix; None: exact, or text."""
-    value: Callable[[NicRow], Value]
-    moves: bool = False
-    """It changes by itself: the order by it is that of the moment in which it was asked for."""
-    rank: Callable[[NicRow], SortKey | None] | None = None
-    """What it is sorted by instead of its value; None as a result: last, whatever the direction."""
-    tone: Callable[[NicRow, Value], Tone] = lambda row, value: "normal"
-
-    def cell(self, row: NicRow) -> tuple[str, Tone]:
-        """Raw text of the cell and its tone; "" where the row has no such thing. All of a stale row is dim."""
-        value = self.value(row)
-        tone: Tone = "dim" if row.is_stale or value in ("", None, 0) else self.tone(row, value)
-        if isinstance(value, str):
-            return value, tone
-        if self.precision is not None:
-            return units.scaled(value), tone
-        return units.UNKNOWN if value is None else str(value), tone
-
-    def sort_key(self, row: NicRow) -> SortKey | None:
-        """Comparable with that of any other row; None: the row has no such value."""
-        if self.rank is not None:
-            return self.rank(row)
-        value = self.value(row)
-        if value is None or value == "":
-            return None
-        return natural(value) if isinstance(value, str) else (value,)
-
-
-def natural(text: str) -> SortKey:
-    """``ens9`` before ``ens10``, capitals among the others."""
-    parts = re.split(r"([0-9]{1,18})", text.casefold())
-    return (*((1, int(part), "") if number % 2 else (0, 0, part) for number, part in enumerate(parts)), (0, 0, text))
-
-
-def visible_columns(width: int) -> tuple[OverviewColumn, ...]:
-    """The columns that fit into `width` cells, each with a blank before it, in their fixed order."""
-    return fitting(COLUMNS, width, lambda column: column.priority)
 
 
 def _of_link(read: Callable[[Link], Value]) -> Callable[[NicRow], Value]:
@@ -97,6 +37,14 @@ def _link_rank(row: NicRow) -> SortKey | None:
     if row.link is None:
         return None
     return ("·▽▲".index(state_mark(row.link)), row.speed or 0)
+
+
+def _drops(row: NicRow) -> Value:
+    return "" if row.link is None else row.drops
+
+
+def _address(row: NicRow) -> Value:
+    return row.addresses[0] if row.addresses else ""
 
 
 def _address_rank(row: NicRow) -> SortKey | None:
@@ -147,35 +95,38 @@ def _link_tone(row: NicRow, value: Value) -> Tone:
 
 _SCALED = units.SCALED_WIDTH
 
-COLUMNS = (
-    OverviewColumn("host", "HOST", "", 14, 1, "left", None, lambda row: row.end.host),
-    OverviewColumn("name", "NIC", "", 12, 1, "left", None, _of_link(lambda link: link.name)),
-    OverviewColumn("link", "LINK", "", 6, 1, "left", None, _link_state, True, _link_rank, _link_tone),
-    OverviewColumn("driver", "DRIVER", "", 10, 5, "left", None, lambda row: row.driver),
-    OverviewColumn("profile", "PROFILE", "", 18, 6, "left", None, _profile, tone=lambda row, value: row.profile[1]),
-    OverviewColumn("in", "IN", "b/s", _SCALED, 2, "right", 3, _rate("rx_bits"), True),
-    OverviewColumn("out", "OUT", "b/s", _SCALED, 2, "right", 3, _rate("tx_bits"), True),
-    OverviewColumn("in_packets", "PPS IN", "packets/s", _SCALED, 9, "right", 3, _rate("rx_packets"), True),
-    OverviewColumn("out_packets", "PPS OUT", "packets/s", 7, 9, "right", 3, _rate("tx_packets"), True),
-    OverviewColumn("errors", "ERR/S", "1/s", _SCALED, 8, "right", 3, _rate("rx_errors", "tx_errors"), True, tone=_bad),
-    OverviewColumn(
-        "drops", "DROP/S", "1/s", _SCALED, 4, "right", 3, lambda row: "" if row.link is None else row.drops, True,
-        tone=_bad,
-    ),
-    OverviewColumn(
-        "finding", "FINDING", "", 8, 3, "left", None, lambda row: row.severity or "", True, _finding_rank, _finding_tone
-    ),
-    OverviewColumn("state", "HOST IS", "", 13, 3, "left", None, lambda row: row.host_state, True, _state_rank,
-                   _state_tone),
-    OverviewColumn("address", "ADDRESS", "", 18, 7, "left", None,
-                   lambda row: row.addresses[0] if row.addresses else "", False, _address_rank),
-    OverviewColumn("peer", "PEER", "", 18, 10, "left", None,
-                   _peer),
-    OverviewColumn("mtu", "MTU", "bytes", 5, 11, "right", None, _of_link(lambda link: link.mtu)),
-    OverviewColumn("pci", "PCI", "", 12, 12, "left", None, _of_link(lambda link: link.pci_address or "")),
-    OverviewColumn("mac", "MAC", "", 17, 13, "left", None, _of_link(lambda link: link.address or "")),
-)  # fmt: skip
+_COLUMNS: tuple[Column[NicRow], ...] = (
+    Column("host", "HOST", "", 14, 1, "left", lambda row: row.end.host),
+    Column("name", "NIC", "", 12, 1, "left", _of_link(lambda link: link.name)),
+    Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank),
+    Column("driver", "DRIVER", "", 10, 5, "left", lambda row: row.driver),
+    Column("profile", "PROFILE", "", 18, 6, "left", _profile, tone=lambda row, value: row.profile[1]),
+    Column("in", "IN", "b/s", _SCALED, 2, "right", _rate("rx_bits"), moves=True),
+    Column("out", "OUT", "b/s", _SCALED, 2, "right", _rate("tx_bits"), moves=True),
+    Column("in_packets", "PPS IN", "packets/s", _SCALED, 9, "right", _rate("rx_packets"), moves=True),
+    Column("out_packets", "PPS OUT", "packets/s", 7, 9, "right", _rate("tx_packets"), moves=True),
+    Column("errors", "ERR/S", "1/s", _SCALED, 8, "right", _rate("rx_errors", "tx_errors"), _bad, True),
+    Column("drops", "DROP/S", "1/s", _SCALED, 4, "right", _drops, _bad, True),
+    Column("finding", "FINDING", "", 8, 3, "left", lambda row: row.severity or "", _finding_tone, True, _finding_rank),
+    Column("state", "HOST IS", "", 13, 3, "left", lambda row: row.host_state, _state_tone, True, _state_rank),
+    Column("address", "ADDRESS", "", 18, 7, "left", _address, rank=_address_rank),
+    Column("peer", "PEER", "", 18, 10, "left", _peer),
+    Column("mtu", "MTU", "bytes", 5, 11, "right", _of_link(lambda link: link.mtu)),
+    Column("pci", "PCI", "", 12, 12, "left", _of_link(lambda link: link.pci_address or "")),
+    Column("mac", "MAC", "", 17, 13, "left", _of_link(lambda link: link.address or "")),
+)
 
+
+def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
+    """The same with every cell of a stale row dim, and every empty, unknown or zero value."""
+
+    def tone(row: NicRow, value: Value) -> Tone:
+        return "dim" if row.is_stale or value in ("", None, 0) else column.tone(row, value)
+
+    return replace(column, tone=tone)
+
+
+COLUMNS = tuple(_dimmed(column) for column in _COLUMNS)
 BY_KEY = {column.key: column for column in COLUMNS}
 
 
@@ -213,7 +164,7 @@ def arranged(rows: Iterable[NicRow], order: Order) -> tuple[NicRow, ...]:
     return tuple(sorted(rows, key=lambda row: places.get(row.end, len(places))))
 
 
-def _sorted(rows: Iterable[NicRow], column: OverviewColumn, descending: bool) -> tuple[NicRow, ...]:
+def _sorted(rows: Iterable[NicRow], column: Column[NicRow], descending: bool) -> tuple[NicRow, ...]:
     """Equal rows keep their order in both directions; those without a value come last in both."""
     known: list[tuple[SortKey, NicRow]] = []
     unknown: list[NicRow] = []

@@ -1,47 +1,19 @@
-"""Every column of the queue table: title, width, priority, and what stands in it.
+"""The queue table: its columns, from the number of the queue to the name of its interrupt vector.
 
-Reads nothing. One line in `QUEUE_COLUMNS` is one column; `visible_queue_columns(width)` drops them by priority when
-room is short. Cells are raw text: what a driver named must be cleaned where it meets a screen.
+Reads nothing. The last row is the sum of all queues (`QueueRow.queue` is None).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
-from nictop.model.columns.devices import fitting
+from nictop.model.columns.column import Cell, Column
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.map import QueueRow
 from nictop.model.text import units
-from nictop.model.text.words import Tone
-
-Cell = tuple[str, Tone]
 
 NOT_OFFERED = "n/o"
 """The driver does not count this per queue; the legend says it in words."""
-
-
-@dataclass(frozen=True)
-class QueueColumn:
-    """One column of the queue table."""
-
-    key: str
-    title: str
-    unit: str
-    """Of the number; "" for text."""
-    width: int
-    """Cells; `fit` cuts what is wider."""
-    priority: int
-    """1 stays longest; equal ones come and go together."""
-    align: Literal["left", "right"]
-    cell: Callable[[QueueRow], Cell]
-    """Raw text and tone of a row or of the sum; "" where it has no such thing."""
-
-
-def visible_queue_columns(width: int) -> tuple[QueueColumn, ...]:
-    """The columns that fit into `width` cells, each with a blank before it, in their fixed order."""
-    return fitting(QUEUE_COLUMNS, width, lambda column: column.priority)
 
 
 def _queue(row: QueueRow) -> Cell:
@@ -128,21 +100,21 @@ def _steering(name: str) -> Callable[[QueueRow], Cell]:
     return cell
 
 
-QUEUE_COLUMNS = (
-    QueueColumn("queue", "QUEUE", "", 6, 1, "left", _queue),
-    QueueColumn("rx_packets", "RX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
-    QueueColumn("tx_packets", "TX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
-    QueueColumn("rx_bits", "RX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
-    QueueColumn("tx_bits", "TX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
-    QueueColumn("rx_drops", "RXDROP", "1/s", units.SCALED_WIDTH, 5, "right", _rate("rx_drops", bad=True)),
-    QueueColumn("tx_drops", "TXDROP", "1/s", units.SCALED_WIDTH, 6, "right", _rate("tx_drops", bad=True)),
-    QueueColumn("napi", "NAPI", "", 9, 8, "left", _napi),
-    QueueColumn("irq", "IRQ", "", 7, 2, "left", _irq),
-    QueueColumn("interrupts", "IRQ/S", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
-    QueueColumn("effective", "CPU", "", 7, 2, "left", _effective),
-    QueueColumn("allowed", "MAY USE", "", 9, 7, "left", _allowed),
-    QueueColumn("numa", "NUMA", "", 4, 9, "left", _numa),
-    QueueColumn("xps", "XPS", "", 7, 10, "left", _steering("xps")),
-    QueueColumn("rps", "RPS", "", 7, 10, "left", _steering("rps")),
-    QueueColumn("vector", "VECTOR", "", 24, 11, "left", _vector),
+COLUMNS: tuple[Column[QueueRow], ...] = (
+    Column("queue", "QUEUE", "", 6, 1, "left", _queue),
+    Column("rx_packets", "RX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("rx_packets")),
+    Column("tx_packets", "TX PPS", "packets/s", units.SCALED_WIDTH, 2, "right", _rate("tx_packets")),
+    Column("rx_bits", "RX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("rx_bits")),
+    Column("tx_bits", "TX B/S", "b/s", units.SCALED_WIDTH, 4, "right", _rate("tx_bits")),
+    Column("rx_drops", "RXDROP", "1/s", units.SCALED_WIDTH, 5, "right", _rate("rx_drops", bad=True)),
+    Column("tx_drops", "TXDROP", "1/s", units.SCALED_WIDTH, 6, "right", _rate("tx_drops", bad=True)),
+    Column("napi", "NAPI", "", 9, 8, "left", _napi),
+    Column("irq", "IRQ", "", 7, 2, "left", _irq),
+    Column("interrupts", "IRQ/S", "1/s", units.SCALED_WIDTH, 3, "right", _interrupts),
+    Column("effective", "CPU", "", 7, 2, "left", _effective),
+    Column("allowed", "MAY USE", "", 9, 7, "left", _allowed),
+    Column("numa", "NUMA", "", 4, 9, "left", _numa),
+    Column("xps", "XPS", "", 7, 10, "left", _steering("xps")),
+    Column("rps", "RPS", "", 7, 10, "left", _steering("rps")),
+    Column("vector", "VECTOR", "", 24, 11, "left", _vector),
 )

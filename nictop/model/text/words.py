@@ -13,7 +13,7 @@ from nictop.model.snapshot import ARPHRD_VOID
 from nictop.model.text import units
 from nictop.probe.records import Link, LinkSettings, PciFunction, Platform, Unreadable
 
-Tone = Literal["normal", "dim", "good", "warn", "bad"]
+Tone = Literal["normal", "dim", "good", "warn", "bad", "title"]
 
 IFF_UP = 0x1
 IFF_LOOPBACK = 0x8

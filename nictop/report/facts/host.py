@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 
 from nictop import __version__
-from nictop.model.columns.devices import visible_columns
-from nictop.model.columns.queues import NOT_OFFERED, visible_queue_columns
+from nictop.model.columns.column import fit_columns
+from nictop.model.columns.devices import DeviceRow, visible_columns
+from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
+from nictop.model.columns.queues import NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, clean, fit, is_virtual, platform_words, width, wrap
 from nictop.model.facts.facts import link_facts
@@ -152,9 +154,9 @@ def _tree_lines(rows: tuple[Row, ...], snapshot: Snapshot, room: int) -> list[st
     widest = max(width(guides(row)) + width(clean(row.title)) for row in rows)
     name = min(max(widest, 12), max(NAME_WIDTH, room // 3))
     columns = visible_columns(room - name)
-    lines = [" ".join([fit("DEVICE", name), *(fit(column.title, column.width, column.align) for column in columns)])]
+    lines = [" ".join([fit("DEVICE", name), *(column.heading for column in columns)])]
     for row in rows:
-        cells = [fit(column.cell(row, snapshot)[0], column.width, column.align) for column in columns]
+        cells = [column.text(DeviceRow(row, snapshot)) for column in columns]
         line = guides(row) + clean(row.title)
         if any(cell.strip() for cell in cells):
             line = " ".join([fit(line, name), *cells])
@@ -200,14 +202,10 @@ def _queue_lines(link: Link, snapshot: Snapshot, room: int) -> list[str]:
     found = queue_map(link, snapshot)
     if not found.rows and not found.unmapped:
         return []
-    columns = visible_queue_columns(room - 2)
+    columns = fit_columns(QUEUE_COLUMNS, room - 2)
     rows = [*(row for row in found.rows if row.in_use or row.interrupts), found.total]
-    table = [[column.cell(row)[0] for column in columns] for row in rows]
-    titles = " ".join(fit(column.title, column.width, column.align) for column in columns)
-    lines = ["queues", f"  {titles}"]
-    for cells in table:
-        texts = [fit(cell, column.width, column.align) for cell, column in zip(cells, columns, strict=True)]
-        lines.append(f"  {' '.join(texts)}")
+    table = [[column.text(row) for column in columns] for row in rows]
+    lines = ["queues", *(f"  {' '.join(cells)}" for cells in ([column.heading for column in columns], *table))]
     notes = []
     if any(cell.strip() == NOT_OFFERED for cells in table for cell in cells):
         notes.append(f"{NOT_OFFERED}: not offered, the driver does not count it per queue")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 
-from nictop.model.columns.devices import COLUMNS, Column
-from nictop.model.columns.queues import NOT_OFFERED, QUEUE_COLUMNS
+from nictop.model.columns.column import Column
+from nictop.model.columns.devices import COLUMNS, DeviceRow
+from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
+from nictop.model.columns.queues import NOT_OFFERED
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section, is_virtual, state_words
 from nictop.model.facts.facts import link_facts
@@ -70,8 +72,8 @@ def _device(row: Row) -> Html:
     return element("td", *guide, element("bdi", row.title))
 
 
-def _cell(column: Column, row: Row, host: HostFacts) -> Html:
-    said, tone = column.cell(row, host.snapshot)
+def _cell(column: Column[DeviceRow], row: Row, host: HostFacts) -> Html:
+    said, tone = column.cell(DeviceRow(row, host.snapshot))
     kind = "number" if column.align == "right" else "long" if column.key in LONG else ""
     classes = [name for name in (kind, tone) if name and name != "normal"]
     return element("td", said.strip(), class_=" ".join(classes))

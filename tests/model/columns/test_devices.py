@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.model.columns.devices import COLUMNS, visible_columns
+from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
@@ -21,7 +21,7 @@ def row_of(snapshot: Snapshot, key: str) -> Row:
 
 
 def cell(snapshot: Snapshot, row: str, column: str) -> tuple[str, str]:
-    return BY_KEY[column].cell(row_of(snapshot, row), snapshot)
+    return BY_KEY[column].cell(DeviceRow(row_of(snapshot, row), snapshot))
 
 
 def test_keys_and_titles_are_unique_and_fit() -> None:
@@ -111,9 +111,9 @@ def test_every_cell_of_every_row_is_text_in_its_width() -> None:
     for snapshot in (Snapshot.empty("nobody"), host, odd):
         for row in device_tree(snapshot):
             for column in COLUMNS:
-                text, tone = column.cell(row, snapshot)
+                text, tone = column.cell(DeviceRow(row, snapshot))
                 assert tone in ("normal", "dim", "good", "warn", "bad")
-                if column.precision is not None and text:
+                if column.is_rate and text:
                     assert width(text) == 6
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.model.columns.queues import QUEUE_COLUMNS, visible_queue_columns
+from nictop.model.columns.column import fit_columns
+from nictop.model.columns.queues import COLUMNS
 from nictop.model.queues.map import InterruptLoad, QueueRow
 from nictop.model.queues.plan import QueueInterrupt
 
@@ -19,7 +20,7 @@ ROW = QueueRow(
 
 
 def cells(row: QueueRow) -> dict[str, tuple[str, str]]:
-    return {column.key: column.cell(row) for column in QUEUE_COLUMNS}
+    return {column.key: column.cell(row) for column in COLUMNS}
 
 
 def test_a_busy_queue() -> None:
@@ -64,17 +65,17 @@ def test_where_interrupts_were_seen_when_the_kernel_does_not_say() -> None:
 
 @pytest.mark.parametrize("width", [0, 6, 7, 30, 50, 78, 118, 200])
 def test_columns_fit(width: int) -> None:
-    shown = visible_queue_columns(width)
+    shown = fit_columns(COLUMNS, width)
     assert sum(column.width + 1 for column in shown) <= width
-    assert [column for column in QUEUE_COLUMNS if column in shown] == list(shown)
-    dropped = [column.priority for column in QUEUE_COLUMNS if column not in shown]
+    assert [column for column in COLUMNS if column in shown] == list(shown)
+    dropped = [column.priority for column in COLUMNS if column not in shown]
     assert not dropped or all(column.priority < min(dropped) for column in shown)
 
 
 def test_80_columns_hold_the_way_to_the_cpu() -> None:
     assert {"queue", "rx_packets", "tx_packets", "irq", "interrupts", "effective"} <= {
-        column.key for column in visible_queue_columns(78)
+        column.key for column in fit_columns(COLUMNS, 78)
     }
-    assert visible_queue_columns(200) == QUEUE_COLUMNS
-    assert len({column.key for column in QUEUE_COLUMNS}) == len(QUEUE_COLUMNS)
-    assert all(len(column.title) <= column.width for column in QUEUE_COLUMNS)
+    assert fit_columns(COLUMNS, 200) == COLUMNS
+    assert len({column.key for column in COLUMNS}) == len(COLUMNS)
+    assert all(len(column.title) <= column.width for column in COLUMNS)

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from nictop.model.columns.cpus import HOT
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Interrupt, Inventory, Link, Queue
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.cpu.queues import draw_queues
-from nictop.tui.widgets.cpu.view import HOT, draw_cpu_table, draw_heat, draw_machine, draw_spenders
+from nictop.tui.widgets.cpu.view import draw_cpu_table, draw_heat, draw_machine, draw_spenders
 from tests.support.recorded import recorded
 
 

@@ -45,7 +45,7 @@ STYLES = (
 """Each is the class ``line--NAME`` of the style sheet; colours are given once, in nictop.tcss."""
 
 
-TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad"}
+TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad", "title": "title"}
 """Tone of a fact → its style."""
 
 LINE_STYLES = ("header", "cursor", "cursor-blurred")

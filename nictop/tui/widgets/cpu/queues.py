@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nictop.model.columns.queues import QueueColumn, visible_queue_columns
-from nictop.model.facts import clean, driver_name, fit, value_or_reason, wrap
+from nictop.model.columns.column import Column, fit_columns
+from nictop.model.columns.queues import COLUMNS
+from nictop.model.facts import clean, driver_name, value_or_reason, wrap
 from nictop.model.facts.ethtool import channel_words, ring_words
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 
 UNFOLDED = 8
 """Up to so many queues all are shown, idle or not; beyond, idle ones become one line."""
@@ -32,8 +34,8 @@ def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = Fa
     lines = _settings(link, plan, width)
     if not plan.rows:
         return [*lines, (("  this link has no queues of its own", "dim"),), *_rest(plan, width)]
-    columns = visible_queue_columns(width - 1)
-    lines.append((("".join(_head(column) for column in columns), "dim"),))
+    columns = fit_columns(COLUMNS, width - 1)
+    lines.append(((headings(columns), "dim"),))
     folded = () if unfold or len(plan.rows) <= UNFOLDED else plan.idle
     lines += [_row(row, columns, row.queue == plan.busiest) for row in plan.rows if row.queue not in folded]
     lines.append(_row(plan.total, columns, False))
@@ -60,16 +62,13 @@ def _settings(link: Link, plan: QueueMap, width: int) -> list[SpanLine]:
     return _wrapped(" · ".join(parts), width, "title")
 
 
-def _head(column: QueueColumn) -> str:
-    return " " + fit(column.title, column.width, column.align)
-
-
-def _row(row: QueueRow, columns: Sequence[QueueColumn], busiest: bool) -> SpanLine:
-    spans = []
-    for column in columns:
-        text, tone = column.cell(row)
-        style = "accent" if busiest and column.key == "queue" else TONES[tone]
-        spans.append((" " + fit(text, column.width, column.align), style))
+def _row(row: QueueRow, columns: Sequence[Column[QueueRow]], busiest: bool) -> SpanLine:
+    spans = cell_spans(columns, row)
+    if busiest:
+        spans = [
+            (text, "accent" if column.key == "queue" else style)
+            for column, (text, style) in zip(columns, spans, strict=True)
+        ]
     return tuple(spans)
 
 

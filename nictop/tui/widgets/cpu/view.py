@@ -11,20 +11,22 @@ Who spends it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
+from nictop.model.columns.column import fit_columns
+from nictop.model.columns.cpus import COLUMNS, cpu_rows
 from nictop.model.facts import clean, fit
 from nictop.model.queues.cpu_consumers import CpuConsumer, spenders
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.heatmap import Heat, fold
 from nictop.model.queues.map import InterruptLoad, QueueMap, queue_map
-from nictop.model.rates.links import CpuShares
 from nictop.model.rates.load import MachineInterruptRate
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
 from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 
 NAME_WIDTH = 30
 LEAD = 1 + NAME_WIDTH + 1 + units.SCALED_WIDTH + 1
@@ -33,28 +35,6 @@ NUMBER_WIDTH = 7
 MARK_WIDTH = 4
 """Cells per CPU: with the number while all CPUs fit so, else with a mark."""
 MOST_SPENDERS = 12
-
-HOT = 0.85
-"""Share of softirq time from which a CPU counts as the bottleneck: beyond it packets wait in the ring."""
-
-CPU_HEAD = (
-    ("CPU", 5),
-    ("busy", 6),
-    ("user", 6),
-    ("system", 7),
-    ("irq", 6),
-    ("softirq", 9),
-    ("steal", 6),
-    ("guest", 6),
-    ("NET_RX", 8),
-    ("NET_TX", 8),
-    ("packets", 8),
-    ("dropped", 8),
-    ("squeezed", 9),
-    ("RPS", 7),
-    ("limited", 8),
-)
-"""Title and width. packets … limited: softnet_stat of the CPU, per second."""
 
 
 def rule(title: str, width: int) -> SpanLine:
@@ -68,62 +48,9 @@ def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
     rates = snapshot.rates
     if rates is None or not rates.cpus:
         return [((" no rates yet", "dim"),)]
-    shown = fitting(CPU_HEAD, width)
-    lines: list[SpanLine] = [
-        rule("Processors", width),
-        tuple((fit(title, cells, "right"), "dim") for title, cells in shown),
-    ]
-    for cpu, shares in sorted(rates.cpus.items()):
-        cells = [(str(cpu), "title"), *_times(shares), *_network(cpu, snapshot)]
-        lines.append(
-            tuple((fit(text, cells, "right"), style) for (text, style), (_, cells) in zip(cells, shown, strict=False))
-        )
-    return lines
-
-
-def fitting(columns: Iterable[tuple[str, int]], width: int) -> list[tuple[str, int]]:
-    """The columns from the left that fit."""
-    shown: list[tuple[str, int]] = []
-    for title, cells in columns:
-        width -= cells
-        if width < 0:
-            break
-        shown.append((title, cells))
-    return shown
-
-
-def _times(shares: CpuShares) -> Iterable[Span]:
-    yield percent(shares.busy)
-    yield percent(shares.user)
-    yield percent(shares.system)
-    yield percent(shares.irq)
-    text, style = percent(shares.softirq)
-    yield (f"{text} ✖", "bad") if shares.softirq > HOT else (f"{text}  ", style)
-    text, style = percent(shares.steal)
-    yield text, "warn" if shares.steal > 0.05 else style
-    yield percent(shares.guest)
-
-
-def percent(share: float) -> Span:
-    """A share of 1 as per cent, quiet when it is nothing."""
-    return f"{100 * share:.0f} %", "" if share >= 0.005 else "dim"
-
-
-def _network(cpu: int, snapshot: Snapshot) -> Iterable[Span]:
-    rates = snapshot.rates
-    softirqs = rates.softirqs.get(cpu) if rates is not None else None
-    softnet = rates.softnet.get(cpu) if rates is not None else None
-    numbers: Sequence[tuple[float | None, str]] = (
-        (softirqs.net_rx if softirqs else None, ""),
-        (softirqs.net_tx if softirqs else None, ""),
-        (softnet.processed if softnet else None, ""),
-        (softnet.dropped if softnet else None, "bad"),
-        (softnet.time_squeeze if softnet else None, "warn"),
-        (softnet.received_rps if softnet else None, ""),
-        (softnet.flow_limit if softnet else None, "warn"),
-    )
-    for value, style in numbers:
-        yield units.quantity(value, ""), style if value else "dim"
+    columns = fit_columns(COLUMNS, width)
+    lines: list[SpanLine] = [rule("Processors", width), ((headings(columns), "dim"),)]
+    return lines + [tuple(cell_spans(columns, row)) for row in cpu_rows(rates)]
 
 
 # ---------------------------------------------------------------------------------------------- the heat picture

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from nictop.model.columns.overview import BY_KEY, Order, OverviewColumn, arranged, ordered_by, visible_columns
+from nictop.model.columns.column import Column, fit_columns
+from nictop.model.columns.overview import BY_KEY, COLUMNS, Order, arranged, ordered_by
 from nictop.model.devices.overview import NicRow
-from nictop.model.facts import clean, fit, width
-from nictop.tui.widgets.base.line_view import TONES, Span, SpanLine
+from nictop.model.facts import clean, width
+from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 
 TEXTS = ("host", "name", "profile", "address", "peer")
 """Columns that share the cells that are left, as far as their text needs them."""
@@ -39,7 +42,7 @@ class OverviewTable(ChoiceView):
         self.order = Order()
         self._rows: tuple[NicRow, ...] = ()
         self._all: Sequence[NicRow] = ()
-        self._columns: tuple[tuple[OverviewColumn, int], ...] = ()
+        self._columns: tuple[Column[NicRow], ...] = ()
 
     @property
     def chosen(self) -> NicRow | None:
@@ -63,10 +66,10 @@ class OverviewTable(ChoiceView):
         else:
             self.show_lines([((NOTHING, "dim"),)], self._header_line())
 
-    def _layout(self) -> tuple[tuple[OverviewColumn, int], ...]:
-        """Columns and their cells: what is left over goes to texts that are cut without it."""
+    def _layout(self) -> tuple[Column[NicRow], ...]:
+        """The columns that fit; what is left over goes to texts that are cut without it."""
         cells = self.scrollable_content_region.width
-        columns = visible_columns(cells)
+        columns = fit_columns(COLUMNS, cells)
         room = cells - sum(column.width + 1 for column in columns)
         result = []
         for column in columns:
@@ -75,25 +78,19 @@ class OverviewTable(ChoiceView):
                 longest = max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
                 wanted += max(0, min(room, longest - column.width))
                 room -= wanted - column.width
-            result.append((column, wanted))
+            result.append(column if wanted == column.width else replace(column, width=wanted))
         return tuple(result)
 
     def _header_line(self) -> SpanLine:
         mark = self.glyphs.descending if self.order.descending else self.glyphs.ascending
-        titles = [
-            fit(column.title + (mark if column.key == self.order.column else ""), cells, column.align)
-            for column, cells in self._columns
-        ]
-        return ((" " + " ".join(titles), ""),)
+        titled = (
+            replace(column, title=column.title + mark) if column.key == self.order.column else column
+            for column in self._columns
+        )
+        return ((headings(titled), ""),)
 
     def _row_line(self, index: int) -> SpanLine:
-        row = self._rows[index]
-        spans: list[Span] = []
-        for column, cells in self._columns:
-            text, tone = column.cell(row)
-            shown = fit(self.glyphs.encode(text), cells, column.align)
-            spans.append((" " + shown, TONES[tone]))
-        return tuple(spans)
+        return tuple(cell_spans(self._columns, self._rows[index], self.glyphs))
 
     # --------------------------------------------------------------------------------------------------- order
 
@@ -104,7 +101,7 @@ class OverviewTable(ChoiceView):
 
     def action_sort(self, step: int) -> None:
         """The next column in sight, then by host again; numbers and severities begin with the greatest."""
-        keys = ["", *(column.key for column, _ in self._columns)]
+        keys = ["", *(column.key for column in self._columns)]
         place = keys.index(self.order.column) if self.order.column in keys else 0
         self._sort_first(keys[(place + step) % len(keys)])
 
@@ -123,11 +120,11 @@ class OverviewTable(ChoiceView):
             return
         event.prevent_default()
         left = 0
-        for column, cells in self._columns:
-            if left <= offset.x <= left + cells:
+        for column in self._columns:
+            if left <= offset.x <= left + column.width:
                 if column.key == self.order.column:
                     self.action_reverse()
                 else:
                     self._sort_first(column.key)
                 return
-            left += cells + 1
+            left += column.width + 1

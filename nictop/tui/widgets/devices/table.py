@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from textual.message import Message
 
-from nictop.model.columns.devices import COLUMNS, Column, visible_columns
+from nictop.model.columns.column import Column
+from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
@@ -33,7 +34,7 @@ class TableLayout:
     """How the width of the table is divided."""
 
     name: int
-    columns: tuple[Column, ...]
+    columns: tuple[Column[DeviceRow], ...]
     graph: int
 
 
@@ -142,7 +143,7 @@ class DeviceTable(ChoiceView):
 
     def _header_line(self, shape: TableLayout) -> SpanLine:
         cells = [" " + fit("DEVICE", shape.name)]
-        cells += [fit(column.title, column.width, column.align) for column in shape.columns]
+        cells += [column.heading for column in shape.columns]
         if shape.graph:
             cells.append(fit("HISTORY" if shape.graph > 7 else "PAST", shape.graph))
         return ((" ".join(cells), ""),)
@@ -153,9 +154,10 @@ class DeviceTable(ChoiceView):
         if row.kind in ("host", "group"):
             return ((f" {lead}", "dim"), (fit(title, max(1, self.size.width - len(lead) - 2)), TITLE_STYLES[row.kind]))
         spans: list[Span] = [(f" {lead}", "dim")]
-        cells = [(column, *column.cell(row, snapshot)) for column in shape.columns]
+        shown = DeviceRow(row, snapshot)
+        cells = [(column, *column.cell(shown)) for column in shape.columns]
         if not any(text.strip() for _, text, _ in cells):  # a function without a netdev: its name may use the line
-            driver, tone = DRIVER.cell(row, snapshot)  # for which a narrow table has no column
+            driver, tone = DRIVER.cell(shown)  # for which a narrow table has no column
             room = max(1, self.size.width - len(lead) - 2 - (len(driver) + 2 if driver else 0))
             name = fit(title, min(room, cells_of(clean(title)))) if driver else fit(title, room)
             return (*spans, (name, TITLE_STYLES[row.kind]), (f"  {clean(driver)}" if driver else "", TONES[tone]))
@@ -163,8 +165,7 @@ class DeviceTable(ChoiceView):
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
         spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))
         for column, text, tone in cells[empty:]:
-            shown = fit(self.glyphs.encode(text), column.width, column.align)
-            spans.append((" " + shown, TONES[tone]))
+            spans.append((" " + fit(self.glyphs.encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
+from nictop.model.text.words import Tone
 from nictop.tui.widgets.base.line_view import Span
 
 MARKS = {
@@ -21,7 +22,14 @@ MARKS = {
     "failed": "✖",
 }
 """Status of the connection → mark."""
-STYLES = {"connecting": "dim", "live": "good", "silent": "warn", "overloaded": "warn", "lost": "warn", "failed": "bad"}
+STYLES: dict[str, Tone] = {
+    "connecting": "dim",
+    "live": "good",
+    "silent": "warn",
+    "overloaded": "warn",
+    "lost": "warn",
+    "failed": "bad",
+}
 LONGEST_NAME = 24
 """Cells of a name in the line; the hosts screen has all of it."""
 MORE = 5

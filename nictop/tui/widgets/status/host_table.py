@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from textual.message import Message
 
-from nictop.hosts.session import HostSession
+from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.hosts.specification import Host
+from nictop.model.columns.column import Cell, Column, fit_columns
 from nictop.model.devices.rights import is_root, rights_words
-from nictop.model.facts import fit, platform_words, wrap
+from nictop.model.facts import platform_words, wrap
 from nictop.model.time_axis import LocalClock, clock_words
-from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark
 
-COLUMNS = (("HOST", 18), ("STATE", 22), ("RIGHTS", 10), ("ADDRESS", 24), ("CLOCK", 44))
-"""Titles and cells; those at the end go first where room is short."""
 MORE_RIGHTS = "its probe runs as root with: nictop --sudo, or sudo = true for the host in config.toml"
 LABEL = 9
 """Cells of a label in the facts of a host."""
@@ -38,6 +39,37 @@ class DrawTime:
 
     here: LocalClock
     interval: float
+
+
+class HostRow(NamedTuple):
+    """A host at the time of drawing."""
+
+    host: HostSession
+    moment: DrawTime
+
+    @property
+    def status(self) -> ConnectionStatus:
+        return self.host.status(self.moment.here.monotonic, self.moment.interval)
+
+
+def _state(row: HostRow) -> Cell:
+    return row.host.status_text(row.moment.here.monotonic, row.moment.interval), STYLES[row.status]
+
+
+def _rights(row: HostRow) -> Cell:
+    root, hello = is_root(row.host.snapshot), row.host.snapshot.hello
+    if root:
+        return "root", "normal"
+    return "–" if root is None or hello is None else f"user {hello.euid}", "dim"
+
+
+COLUMNS: tuple[Column[HostRow], ...] = (
+    Column("host", "HOST", "", 18, 1, "left", lambda row: (row.host.name, "title")),
+    Column("state", "STATE", "", 22, 2, "left", _state),
+    Column("rights", "RIGHTS", "", 10, 3, "left", _rights),
+    Column("address", "ADDRESS", "", 24, 4, "left", lambda row: (address_words(row.host.host), "dim")),
+    Column("clock", "CLOCK", "", 44, 5, "left", lambda row: (clock_words(row.host.snapshot, row.moment.here), "dim")),
+)
 
 
 class HostTable(ChoiceView):
@@ -75,44 +107,22 @@ class HostTable(ChoiceView):
     def redraw(self) -> None:
         moment = self._moment
         if moment is not None:
-            columns = _columns(self.scrollable_content_region.width)
-            header = "   " + " ".join(fit(title, cells) for title, cells in columns)
+            columns = _visible_columns(self.scrollable_content_region.width - 2)
+            rows = [HostRow(host, moment) for host in self._hosts]
             self.show_drawn(
-                len(self._hosts), lambda index: self._line_for(index, columns, moment), ((header, ""),), self.index
+                len(rows),
+                lambda index: self._line_for(rows[index], columns),
+                (("  " + headings(columns), ""),),
+                self.index,
             )
 
-    def _line_for(self, index: int, columns: Sequence[tuple[str, int]], moment: DrawTime) -> SpanLine:
-        host, now = self._hosts[index], moment.here.monotonic
-        status = host.status(now, moment.interval)
-        root = is_root(host.snapshot)
-        words = {
-            "HOST": (host.name, "title"),
-            "STATE": (host.status_text(now, moment.interval), STYLES[status]),
-            "RIGHTS": ("–" if root is None else "root" if root else _user(host), "" if root else "dim"),
-            "ADDRESS": (address_words(host.host), "dim"),
-            "CLOCK": (clock_words(host.snapshot, moment.here), "dim"),
-        }
-        mark, style = host_mark(status, glyphs=self.glyphs)
-        spans: list[Span] = [(" ", ""), (mark, style)]
-        for title, cells in columns:
-            text, tone = words[title]
-            spans.append((" " + fit(self.glyphs.encode(text), cells), tone))
-        return tuple(spans)
+    def _line_for(self, row: HostRow, columns: Sequence[Column[HostRow]]) -> SpanLine:
+        return (" ", ""), host_mark(row.status, glyphs=self.glyphs), *cell_spans(columns, row, self.glyphs)
 
 
-def _user(host: HostSession) -> str:
-    return f"user {host.snapshot.hello.euid}" if host.snapshot.hello is not None else "–"
-
-
-def _columns(cells: int) -> list[tuple[str, int]]:
-    kept: list[tuple[str, int]] = []
-    room = cells - 2
-    for title, wanted in COLUMNS:
-        if kept and wanted + 1 > room:
-            break
-        kept.append((title, max(1, min(wanted, room - 1))))
-        room -= wanted + 1
-    return kept
+def _visible_columns(room: int) -> tuple[Column[HostRow], ...]:
+    """The name is shown at any width, cut if need be."""
+    return fit_columns(COLUMNS, room) or (replace(COLUMNS[0], width=max(1, room - 1)),)
 
 
 def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]:

@@ -11,27 +11,29 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
+from nictop.model.columns.column import REST, Column, sized_columns
 from nictop.model.devices.subnets import speed
-from nictop.model.facts import clean, fit, width, wrap
+from nictop.model.facts import wrap
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
-from nictop.tui.widgets.base.line_view import Span, SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 
-TITLES = ("CLIENT", "NIC", "SERVER", "NIC", "NETWORK", "SPEED", "DIFFERS")
-LONGEST = 22
-"""Cells of a column but the last."""
+MAX_CELLS = 22
+"""Width of a column but the last."""
 UNKNOWN = "–"
 
 
 @dataclass(frozen=True)
 class OfferRow:
-    """An offer in words, as the machines give them."""
+    """An offer in words, as the hosts report them."""
 
     offer: EndpointPair
-    cells: tuple[str, ...]
-    """As `TITLES`."""
+    client_nic: str
+    server_nic: str
+    speed: str
+    differs: str
 
     @property
     def key(self) -> str:
@@ -40,13 +42,25 @@ class OfferRow:
 
     def accepts(self, words: Sequence[str]) -> bool:
         """Every word is somewhere in it."""
-        text = " ".join((*self.cells, self.offer.client.address, self.offer.server.address)).casefold()
+        texts = (column.cell(self)[0] for column in COLUMNS)
+        text = " ".join((*texts, self.offer.client.address, self.offer.server.address)).casefold()
         return all(word in text for word in words)
+
+
+COLUMNS: tuple[Column[OfferRow], ...] = (
+    Column("client", "CLIENT", "", MAX_CELLS, 1, "left", lambda row: (row.offer.client.host, "title")),
+    Column("client_nic", "NIC", "", MAX_CELLS, 1, "left", lambda row: row.client_nic),
+    Column("server", "SERVER", "", MAX_CELLS, 1, "left", lambda row: (row.offer.server.host, "title")),
+    Column("server_nic", "NIC", "", MAX_CELLS, 1, "left", lambda row: row.server_nic),
+    Column("network", "NETWORK", "", MAX_CELLS, 1, "left", lambda row: row.offer.network),
+    Column("speed", "SPEED", "", MAX_CELLS, 1, "left", lambda row: row.speed),
+    Column("differs", "DIFFERS", "", REST, 1, "left", lambda row: (row.differs, "warn")),
+)
 
 
 def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
     """In their order."""
-    return tuple(OfferRow(offer, _cells(offer, snapshots)) for offer in offers)
+    return tuple(_row(offer, snapshots) for offer in offers)
 
 
 def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
@@ -55,15 +69,13 @@ def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
     return snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
 
 
-def _cells(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> tuple[str, ...]:
+def _row(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> OfferRow:
     client, server = (link_of(place, snapshots) for place in (offer.client, offer.server))
     speeds = dict.fromkeys(speed(link) or UNKNOWN for link in (client, server) if link is not None)
-    return (
-        offer.client.host,
+    return OfferRow(
+        offer,
         client.name if client is not None else UNKNOWN,
-        offer.server.host,
         server.name if server is not None else UNKNOWN,
-        offer.network,
         "/".join(speeds),
         ", ".join(f"{one.what} {' / '.join(value for value, _ in one.sides)}" for one in offer.disagreements),
     )
@@ -104,27 +116,11 @@ class OfferTable(ChoiceView):
             said = [part for line in self._empty for part in wrap(self.glyphs.encode(line), cells)]
             self.show_lines([((f" {part}", ""),) for part in said], ((" ", ""),))
             return
-        sizes = self._sizes()
-        header = "".join(f" {fit(title, cells)}" for title, cells in zip(TITLES, sizes, strict=True))
-        self.show_drawn(len(self._rows), lambda index: self._row_line(index, sizes), ((header, ""),), self.index)
-
-    def _sizes(self) -> list[int]:
-        """What the texts need, as far as there is room; the first columns are cut last."""
-        wanted = [width(title) for title in TITLES]
-        for row in self._rows:
-            wanted = [max(size, width(clean(cell))) for size, cell in zip(wanted, row.cells, strict=True)]
-        wanted = [*(min(size, LONGEST) for size in wanted[:-1]), wanted[-1]]
-        room = self.scrollable_content_region.width - len(wanted)
-        sizes = []
-        for size in wanted:
-            sizes.append(max(0, min(size, room)))
-            room -= sizes[-1]
-        return sizes
-
-    def _row_line(self, index: int, sizes: Sequence[int]) -> SpanLine:
-        spans: list[Span] = []
-        for number, (cell, size) in enumerate(zip(self._rows[index].cells, sizes, strict=True)):
-            text = self.glyphs.text(cell)
-            style = "warn" if number == len(TITLES) - 1 else "title" if number in (0, 2) else ""
-            spans.append((" " + fit(text, size), style))
-        return tuple(spans)
+        rows = self._rows
+        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width)
+        self.show_drawn(
+            len(rows),
+            lambda index: tuple(cell_spans(columns, rows[index], self.glyphs)),
+            ((headings(columns), ""),),
+            self.index,
+        )

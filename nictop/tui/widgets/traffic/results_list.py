@@ -7,22 +7,21 @@ B 2026-11-21 08:01  vm1 → vm2              5  9.41 Gb/s  compare queues 4
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nictop.model.facts import clean, fit, width
+from nictop.model.columns.column import REST, Cell, Column, sized_columns
 from nictop.model.text import units
 from nictop.report.runs.points import SetUpPoint, points
 from nictop.report.runs.sentences import moment_words
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.widgets.base.line_view import Span, SpanLine
+from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
+from nictop.tui.widgets.base.table_line import cell_spans, headings
 
-TITLES = ("WHEN", "ENDS", "RUNS", "GOODPUT", "WHAT")
-RIGHT = ("RUNS", "GOODPUT")
 MINUTES = len("2026-11-21 08:01")
-LONGEST = 40
-"""Cells of a column but the last."""
+MAX_CELLS = 40
+"""Width of a column but the last."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +44,36 @@ class ResultGroup:
         varied = f"{kept.variable} {kept.value}" if kept.value else ""
         return " ".join(part for part in (kept.label, varied) if part) or f"run {kept.identity}"
 
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """As `TITLES`, as the machines give them."""
-        kept, found = self.first, self.point
-        plan = kept.result.plan
-        varied = f"{kept.variable} {kept.value}" if kept.value else ""
-        words = (kept.label, kept.kind if kept.kind != "run" else "", varied, plan.protocol.upper(), plan.generator)
-        runs = f"{len(found.runs) - found.failed}/{len(found.runs)}" if found.failed else str(len(found.runs))
-        arrived = units.bits_per_second(found.goodput.median) if found.goodput is not None else "failed"
-        return (
-            moment_words(kept.result.wall)[:MINUTES],
-            f"{plan.client.host} → {plan.server.host}",
-            runs,
-            arrived,
-            " ".join(word for word in words if word),
-        )
+
+def _runs(row: ResultGroup) -> str:
+    found = row.point
+    return f"{len(found.runs) - found.failed}/{len(found.runs)}" if found.failed else str(len(found.runs))
+
+
+def _goodput(row: ResultGroup) -> Cell:
+    goodput = row.point.goodput
+    return (units.bits_per_second(goodput.median), "title") if goodput is not None else ("failed", "bad")
+
+
+def _ends(row: ResultGroup) -> str:
+    plan = row.first.result.plan
+    return f"{plan.client.host} → {plan.server.host}"
+
+
+def _what(row: ResultGroup) -> str:
+    kept, plan = row.first, row.first.result.plan
+    varied = f"{kept.variable} {kept.value}" if kept.value else ""
+    words = (kept.label, kept.kind if kept.kind != "run" else "", varied, plan.protocol.upper(), plan.generator)
+    return " ".join(word for word in words if word)
+
+
+COLUMNS: tuple[Column[ResultGroup], ...] = (
+    Column("when", "WHEN", "", MAX_CELLS, 1, "left", lambda row: moment_words(row.first.result.wall)[:MINUTES]),
+    Column("ends", "ENDS", "", MAX_CELLS, 1, "left", _ends),
+    Column("runs", "RUNS", "", MAX_CELLS, 1, "right", _runs),
+    Column("goodput", "GOODPUT", "", MAX_CELLS, 1, "right", _goodput),
+    Column("what", "WHAT", "", REST, 1, "left", _what),
+)
 
 
 def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
@@ -114,37 +127,11 @@ class SetUpList(ChoiceView):
         if not self._rows:
             self.show_lines([((f" {line}", ""),) for line in self._empty], ((" ", ""),))
             return
-        drawn = [row.cells for row in self._rows]
-        sizes = self._sizes(drawn)
-        header = "".join(f" {_fitted(title, title, size)}" for title, size in zip(TITLES, sizes, strict=True))
-        letters = {key: letter for letter, key in self.marks.items()}
-        self.show_drawn(
-            len(drawn),
-            lambda index: self._line_of_row(drawn[index], letters, self._rows[index].key, sizes),
-            (("  " + header, ""),),
-            self.index,
-        )
+        rows, letters = self._rows, {key: letter for letter, key in self.marks.items()}
+        columns = sized_columns(COLUMNS, rows, self.scrollable_content_region.width - 2)
 
-    def _sizes(self, drawn: Sequence[Sequence[str]]) -> list[int]:
-        wanted = [max(width(title), *(width(clean(cells[n])) for cells in drawn)) for n, title in enumerate(TITLES)]
-        wanted = [*(min(size, LONGEST) for size in wanted[:-1]), wanted[-1]]
-        room = self.scrollable_content_region.width - len(wanted) - 2
-        sizes = []
-        for size in wanted:
-            sizes.append(max(0, min(size, room)))
-            room -= sizes[-1]
-        return sizes
+        def line(index: int) -> SpanLine:
+            mark = (f" {letters.get(rows[index].key, ' ')}", "accent")
+            return (mark, *cell_spans(columns, rows[index], self.glyphs))
 
-    def _line_of_row(
-        self, cells: Sequence[str], letters: Mapping[str, str], key: str, sizes: Sequence[int]
-    ) -> SpanLine:
-        spans: list[Span] = [(f" {letters.get(key, ' ')}", "accent")]
-        for title, cell, size in zip(TITLES, cells, sizes, strict=True):
-            text = self.glyphs.text(cell)
-            style = "bad" if cell == "failed" else "title" if title == "GOODPUT" else ""
-            spans.append((f" {_fitted(title, text, size)}", style))
-        return tuple(spans)
-
-
-def _fitted(title: str, text: str, size: int) -> str:
-    return fit(text, size, "right" if title in RIGHT else "left")
+        self.show_drawn(len(rows), line, (("  " + headings(columns), ""),), self.index)

@@ -1,0 +1,124 @@
+"""A column of a table, and which columns of a table fit.
+
+Reads nothing. Text is raw: `Column.cell` gives it as the host reported it, `Column.text` cleaned and cut to its width.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+from nictop.model.text import units
+from nictop.model.text.terminal import clean, fit, width
+from nictop.model.text.words import Tone
+
+Cell = tuple[str, Tone]
+Value = float | int | str | Cell | None
+"""A number in the unit of its column; text; text with its tone; None: not known; "": the row has no such thing."""
+SortKey = tuple[object, ...]
+RowT = TypeVar("RowT")
+
+REST = 1000
+"""Width of a last column that takes all that is left."""
+
+
+def _normal(row: object, value: Value) -> Tone:
+    return "normal"
+
+
+@dataclass(frozen=True, eq=False)
+class Column(Generic[RowT]):
+    """One column of a table whose rows are of type `RowT`."""
+
+    key: str
+    title: str
+    unit: str
+    """Of the number; "" for text."""
+    width: int
+    """Cells; what is wider is cut. In a table whose texts decide (`sized_columns`), the largest width."""
+    priority: int
+    """1 stays longest; equal ones are shown together or not at all."""
+    align: Literal["left", "right"]
+    value: Callable[[RowT], Value]
+    tone: Callable[[RowT, Value], Tone] = _normal
+    """Of a value that has none of its own."""
+    moves: bool = False
+    """It changes by itself: the order by it is that of the time at which it was requested."""
+    rank: Callable[[RowT], SortKey | None] | None = None
+    """What it is sorted by instead of its value; None as a result: last, whatever the direction."""
+
+    @property
+    def is_rate(self) -> bool:
+        """Its numbers are per second: three significant digits and an SI prefix."""
+        return self.unit.endswith("/s")
+
+    @property
+    def heading(self) -> str:
+        """The title in the width of the column."""
+        return fit(self.title, self.width, self.align)
+
+    def cell(self, row: RowT) -> Cell:
+        """Raw text and its tone; "" where the row has no such thing."""
+        value = self.value(row)
+        if isinstance(value, tuple):
+            return value
+        tone = self.tone(row, value)
+        if isinstance(value, str):
+            return value, tone
+        if self.is_rate:
+            return units.scaled(value), tone
+        return units.UNKNOWN if value is None else str(value), tone
+
+    def text(self, row: RowT) -> str:
+        """The text of the cell, cleaned, in the width of the column."""
+        return fit(self.cell(row)[0], self.width, self.align)
+
+    def sort_key(self, row: RowT) -> SortKey | None:
+        """Comparable with that of any other row; None: the row has no such value."""
+        if self.rank is not None:
+            return self.rank(row)
+        value = self.value(row)
+        if value is None or value == "":
+            return None
+        return natural(value) if isinstance(value, str) else (value,)
+
+
+def natural(text: str) -> SortKey:
+    """``ens9`` before ``ens10``, capitals among the others."""
+    parts = re.split(r"([0-9]{1,18})", text.casefold())
+    return (*((1, int(part), "") if number % 2 else (0, 0, part) for number, part in enumerate(parts)), (0, 0, text))
+
+
+def _own_priority(column: Column[RowT]) -> int:
+    return column.priority
+
+
+def fit_columns(
+    columns: Sequence[Column[RowT]], room: int, priority: Callable[[Column[RowT]], int] = _own_priority
+) -> tuple[Column[RowT], ...]:
+    """The columns that fit into `room` cells, each with a blank before it, in their own order: by priority (1 first),
+    those of equal priority together or not at all."""
+    groups: dict[int, list[Column[RowT]]] = {}
+    for column in columns:
+        groups.setdefault(priority(column), []).append(column)
+    chosen: list[Column[RowT]] = []
+    for _, group in sorted(groups.items()):
+        room -= sum(column.width + 1 for column in group)
+        if room < 0:
+            break  # a less important one must not take the place of a more important one
+        chosen += group
+    return tuple(column for column in columns if column in chosen)
+
+
+def sized_columns(columns: Sequence[Column[RowT]], rows: Sequence[RowT], room: int) -> tuple[Column[RowT], ...]:
+    """All columns, each as wide as its texts in `rows` and no wider than its `width`; `room` cells, with a blank before
+    each, are given to the first ones first."""
+    room -= len(columns)
+    found: list[Column[RowT]] = []
+    for column in columns:
+        needed = max(width(clean(text)) for text in (column.title, *(column.cell(row)[0] for row in rows)))
+        found.append(replace(column, width=max(0, min(needed, column.width, room))))
+        room -= found[-1].width
+    return tuple(found)

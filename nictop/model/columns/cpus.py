@@ -1,0 +1,87 @@
+"""The table of CPUs: where the time of each goes, and what its network softirqs do.
+
+Reads nothing. Times are per cent of one CPU; packets … limited are softnet_stat of the CPU, per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from nictop.model.columns.column import Cell, Column
+from nictop.model.rates.cpus import CpuShares
+from nictop.model.rates.links import Rates
+from nictop.model.rates.load import SoftirqRates, SoftnetRates
+from nictop.model.text import units
+from nictop.model.text.words import Tone
+
+HOT = 0.85
+"""Share of softirq time from which a CPU counts as the bottleneck: beyond it packets wait in the ring."""
+MAX_STEAL = 0.05
+"""Share of time stolen by the hypervisor from which it is marked."""
+
+
+class CpuRow(NamedTuple):
+    """One online CPU."""
+
+    cpu: int
+    shares: CpuShares
+    softirqs: SoftirqRates | None
+    softnet: SoftnetRates | None
+
+
+def cpu_rows(rates: Rates) -> tuple[CpuRow, ...]:
+    """By number."""
+    return tuple(
+        CpuRow(cpu, shares, rates.softirqs.get(cpu), rates.softnet.get(cpu))
+        for cpu, shares in sorted(rates.cpus.items())
+    )
+
+
+def _percent(share: float) -> Cell:
+    return f"{100 * share:.0f} %", "normal" if share >= 0.005 else "dim"
+
+
+def _time(kind: str) -> Callable[[CpuRow], Cell]:
+    return lambda row: _percent(getattr(row.shares, kind))
+
+
+def _softirq(row: CpuRow) -> Cell:
+    text, tone = _percent(row.shares.softirq)
+    return (f"{text} ✖", "bad") if row.shares.softirq > HOT else (f"{text}  ", tone)
+
+
+def _steal(row: CpuRow) -> Cell:
+    text, tone = _percent(row.shares.steal)
+    return text, "warn" if row.shares.steal > MAX_STEAL else tone
+
+
+def _rate(read: Callable[[CpuRow], float | None], tone: Tone = "normal") -> Callable[[CpuRow], Cell]:
+    def cell(row: CpuRow) -> Cell:
+        value = read(row)
+        return units.quantity(value, ""), tone if value else "dim"
+
+    return cell
+
+
+def _softnet(name: str, tone: Tone = "normal") -> Callable[[CpuRow], Cell]:
+    return _rate(lambda row: getattr(row.softnet, name, None), tone)
+
+
+COLUMNS: tuple[Column[CpuRow], ...] = (
+    Column("cpu", "CPU", "", 4, 1, "right", lambda row: (str(row.cpu), "title")),
+    Column("busy", "busy", "%", 5, 2, "right", _time("busy")),
+    Column("user", "user", "%", 5, 3, "right", _time("user")),
+    Column("system", "system", "%", 6, 4, "right", _time("system")),
+    Column("irq", "irq", "%", 5, 5, "right", _time("irq")),
+    Column("softirq", "softirq", "%", 8, 6, "right", _softirq),
+    Column("steal", "steal", "%", 5, 7, "right", _steal),
+    Column("guest", "guest", "%", 5, 8, "right", _time("guest")),
+    Column("net_rx", "NET_RX", "1/s", 7, 9, "right", _rate(lambda row: row.softirqs.net_rx if row.softirqs else None)),
+    Column("net_tx", "NET_TX", "1/s", 7, 10, "right", _rate(lambda row: row.softirqs.net_tx if row.softirqs else None)),
+    Column("packets", "packets", "packets/s", 7, 11, "right", _softnet("processed")),
+    Column("dropped", "dropped", "packets/s", 7, 12, "right", _softnet("dropped", "bad")),
+    Column("squeezed", "squeezed", "1/s", 8, 13, "right", _softnet("time_squeeze", "warn")),
+    Column("rps", "RPS", "1/s", 6, 14, "right", _softnet("received_rps")),
+    Column("limited", "limited", "1/s", 7, 15, "right", _softnet("flow_limit", "warn")),
+)
