@@ -9,13 +9,14 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
+
+from nictop.model.text.terminal import width
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -33,7 +34,7 @@ class KeyHint(NamedTuple):
     @property
     def width(self) -> int:
         """In cells, with the blanks around both parts."""
-        return cell_len(self.display) + cell_len(self.label) + 3
+        return width(self.display) + width(self.label) + 3
 
 
 class KeyFooter(Widget, can_focus=False):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.dom import DOMNode
@@ -186,8 +185,7 @@ class LineView(WithGlyphs, ScrollView):
         if self.glyphs.is_ascii:
             line = tuple((self.glyphs.encode(text), name) for text, name in line)
         segments = [Segment(text, base + self._style(name) if name else base) for text, name in line]
-        used = sum(cell_len(text) for text, _ in line)
-        return Strip(segments, used).adjust_cell_length(width, base)
+        return Strip(segments).adjust_cell_length(width, base)
 
     def _style(self, name: str) -> Style:
         """That of a class of the style sheet, or ("") of the widget itself; looked up once, as a look-up walks up the
