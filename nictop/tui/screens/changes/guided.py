@@ -28,11 +28,11 @@ from nictop.rules import HostFacts
 from nictop.tui.keys.changes import SET_UP_KEYS
 from nictop.tui.screens.changes.fix import open_change, open_errand
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
-from nictop.tui.widgets.base.line_view import LineView, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, SpanLine, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, set_up_of
 from nictop.tui.widgets.changes.guided_form import SetUpForm
-from nictop.tui.widgets.changes.page import draw_fix, rule_line
+from nictop.tui.widgets.changes.page import draw_fix
 
 if TYPE_CHECKING:
     from nictop.tui.app import NictopApp
@@ -112,10 +112,10 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
             return [
                 ((f" {part}", tone),) for text, tone in said if text for part in wrap(self.glyphs.text(text), cells - 2)
             ]
-        lines: list[SpanLine] = [rule_line("What would be typed", cells)]
+        lines: list[SpanLine] = [section_line("What would be typed", cells)]
         lines += draw_fix(job.fix, cells, glyphs=self.glyphs)
         if job.lasting:
-            lines.append(rule_line("Gone after the next reboot; to make it last afterwards", cells))
+            lines.append(section_line("Gone after the next reboot; to make it last afterwards", cells))
             for fix in job.lasting:
                 lines += [((f" {part}", "dim"),) for part in wrap(self.glyphs.text(fix.title), cells - 2)]
         return lines

@@ -5,9 +5,9 @@ from __future__ import annotations
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
 
-WIDEST, FRAME = 104, 6
+MAX_DIALOG_CELLS, FRAME_CELLS = 104, 6
 """Cells of the widest dialog, and of what stands beside the words in its frame."""
-BETWEEN = " · "
+KEY_SEPARATOR = " · "
 
 
 def box_title(text: str, screen: int, glyphs: Glyphs) -> str:
@@ -19,10 +19,10 @@ def box_title(text: str, screen: int, glyphs: Glyphs) -> str:
 def box_keys(text: str, screen: int, glyphs: Glyphs) -> str:
     """For `border_subtitle`: keys with what they do, the most important first; those without room are left out."""
     room = _room(screen)
-    parts = text.split(BETWEEN)
-    while len(parts) > 1 and width(BETWEEN.join(parts)) > room:
+    parts = text.split(KEY_SEPARATOR)
+    while len(parts) > 1 and width(KEY_SEPARATOR.join(parts)) > room:
         parts.pop()
-    return _unmarked(glyphs.text(BETWEEN.join(parts)), screen, glyphs)
+    return _unmarked(glyphs.text(KEY_SEPARATOR.join(parts)), screen, glyphs)
 
 
 def _unmarked(shown: str, screen: int, glyphs: Glyphs) -> str:
@@ -34,4 +34,4 @@ def _unmarked(shown: str, screen: int, glyphs: Glyphs) -> str:
 
 
 def _room(screen: int) -> int:
-    return max(1, min(WIDEST, screen) - FRAME)
+    return max(1, min(MAX_DIALOG_CELLS, screen) - FRAME_CELLS)

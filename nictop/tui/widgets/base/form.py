@@ -21,9 +21,9 @@ from nictop.model.facts import clean, fit, width
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
-LABEL, VALUE = 14, 18
+LABEL_CELLS, VALUE_CELLS = 14, 18
 """Cells of a label, and of a short value."""
-LONGEST = 200
+MAX_VALUE_CHARS = 200
 """Characters of a value."""
 
 
@@ -122,10 +122,10 @@ class Form(ChoiceView):
                 value, style = field.empty, "dim"
         problem = self.problems.get(field.name, "")
         beside, tone = (problem, "bad") if problem else (field.example, "dim")
-        room = max(1, cells - LABEL - 3)
-        wanted = min(max(VALUE, width(value) + 1), max(1, room))
+        room = max(1, cells - LABEL_CELLS - 3)
+        wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
         return (
-            (f" {fit(field.label, LABEL)} ", ""),
+            (f" {fit(field.label, LABEL_CELLS)} ", ""),
             (fit(self.glyphs.encode(value), wanted), style),
             (" " + fit(self.glyphs.text(beside), max(0, room - wanted)), tone),
         )
@@ -164,7 +164,7 @@ class Form(ChoiceView):
         name = self.chosen.name
         before = "" if self._fresh else self.words[name]
         self._fresh = False
-        self.set_word(name, (before + text)[:LONGEST])
+        self.set_word(name, (before + text)[:MAX_VALUE_CHARS])
         self.redraw()
 
     def action_change(self, step: int) -> None:

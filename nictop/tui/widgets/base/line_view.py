@@ -7,7 +7,7 @@ what is on the screen, and only the regions of those that differ are refreshed. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -19,6 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
+from nictop.model.text.terminal import fit, width
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
 Span = tuple[str, str]
@@ -49,6 +50,22 @@ TONES = {"normal": "", "dim": "dim", "good": "good", "warn": "warn", "bad": "bad
 
 LINE_STYLES = ("header", "cursor", "cursor-blurred")
 """Styles of whole lines, with a background of their own."""
+
+
+def section_line(title: str, cells: int) -> SpanLine:
+    """The heading of a section, followed by a line."""
+    text = fit(f" ── {title} ", min(cells, width(title) + 5))
+    return (text, "accent"), ("─" * max(0, cells - width(text) - 1), "dim")
+
+
+def cut_spans(spans: Iterable[Span], cells: int) -> list[Span]:
+    """The spans in at most `cells` cells; what does not fit ends with an ellipsis."""
+    found: list[Span] = []
+    for text, style in spans:
+        shown = text if width(text) <= cells else fit(text, max(0, cells))
+        cells -= width(shown)
+        found.append((shown, style))
+    return found
 
 
 class PlainScrollBar(ScrollBarRender):
@@ -162,17 +179,17 @@ class LineView(WithGlyphs, ScrollView):
     # ------------------------------------------------------------------------------------------------ drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
+        cells = self.size.width
         if self._header is not None and y == 0:
-            return self._strip(self._header, width, self._style("header"))
+            return self._strip(self._header, cells, self._style("header"))
         index = y - self._header_height + self.scroll_offset.y
         if not 0 <= index < self._count:
-            return Strip.blank(width, self._style(""))
+            return Strip.blank(cells, self._style(""))
         line = self._line(index)
         if index != self._cursor:
-            return self._strip(line, width, self._style(""))
+            return self._strip(line, cells, self._style(""))
         marked = self._with_cursor(line)
-        return self._strip(marked, width, self._style("cursor" if self.has_focus else "cursor-blurred"))
+        return self._strip(marked, cells, self._style("cursor" if self.has_focus else "cursor-blurred"))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the cursor too."""
@@ -181,11 +198,11 @@ class LineView(WithGlyphs, ScrollView):
         (first, style), *rest = line
         return ((self.glyphs.cursor + first[1:], style), *rest)
 
-    def _strip(self, line: SpanLine, width: int, base: Style) -> Strip:
+    def _strip(self, line: SpanLine, cells: int, base: Style) -> Strip:
         if self.glyphs.is_ascii:
             line = tuple((self.glyphs.encode(text), name) for text, name in line)
         segments = [Segment(text, base + self._style(name) if name else base) for text, name in line]
-        return Strip(segments).adjust_cell_length(width, base)
+        return Strip(segments).adjust_cell_length(cells, base)
 
     def _style(self, name: str) -> Style:
         """That of a class of the style sheet, or ("") of the widget itself; looked up once, as a look-up walks up the

@@ -20,7 +20,7 @@ STATIC, DHCP = "static", "DHCP"
 NO, YES = "no", "yes"
 ITS_OWN, NEW = "the one it has", "a new one"
 
-OF_JOB = {
+JOB_FIELDS = {
     ADDRESS: ("method", "address", "default_route", "gateway", "profile"),
     QUEUES: ("queues",),
     VFS: ("vfs",),
@@ -66,7 +66,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
 
 def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
     """Of the fields of the chosen job; those that mean nothing with what else stands there are left out."""
-    names = ("job", *OF_JOB[words["job"]])
+    names = ("job", *JOB_FIELDS[words["job"]])
     if words["method"] == DHCP:
         names = tuple(name for name in names if name not in ("address", "gateway"))
     elif words["default_route"] == NO:

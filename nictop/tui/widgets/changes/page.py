@@ -21,19 +21,19 @@ from nictop.changes.job import ChangeJob
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.wording import SENTENCES, plan_lines
 from nictop.hosts.session import whole_seconds
-from nictop.model.facts import fit, width, wrap
+from nictop.model.facts import width, wrap
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.rules import Fix
 from nictop.rules.wording import CONTINUED, command_lines
-from nictop.tui.widgets.base.line_view import Span, SpanLine
-from nictop.tui.widgets.findings.page import INDENT
+from nictop.tui.widgets.base.line_view import Span, SpanLine, section_line
+from nictop.tui.widgets.findings.page import COMMAND_INDENT
 
-LONGEST_BAR = 40
-URGENT = 10.0
+MAX_COUNTDOWN_CELLS = 40
+URGENT_SECONDS = 10.0
 """Seconds left below which the countdown is a warning."""
-ENDS = {
+OUTCOME_STYLES = {
     "kept": "good",
     "undone": "good",
     "cancelled": "dim",
@@ -43,7 +43,7 @@ ENDS = {
     "failed": "bad",
 }
 """How a change has ended → style."""
-MINDED = "     mind"
+MIND_PREFIX = "     mind"
 
 
 class ChangePage:
@@ -122,8 +122,8 @@ class ChangePage:
         left = max(0.0, deadline - now)
         words = f"{self._errand.host} takes it back by itself in {math.ceil(left)} s"
         text = f" {self._glyphs.text(words)}  "
-        length = min(LONGEST_BAR, self._cells - width(text) - 1)
-        style = "warn" if left < URGENT else ""
+        length = min(MAX_COUNTDOWN_CELLS, self._cells - width(text) - 1)
+        style = "warn" if left < URGENT_SECONDS else ""
         if length < 8:
             yield from self._text(words, style)
             return
@@ -181,7 +181,9 @@ class ChangePage:
     def _ending(self) -> Iterator[SpanLine]:
         progress, errand = self._progress, self._errand
         outcome = progress.outcome or "unknown"
-        yield from self._said(ENDS[outcome], f"{SENTENCES[outcome]}{f': {progress.text}' if progress.text else ''}")
+        yield from self._said(
+            OUTCOME_STYLES[outcome], f"{SENTENCES[outcome]}{f': {progress.text}' if progress.text else ''}"
+        )
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")
@@ -190,7 +192,7 @@ class ChangePage:
         if outcome not in NOTHING_CHANGED:
             yield from self._text("It is in the log: nictop changes", "dim", "   ")
         if outcome == "kept" and errand.lasting:
-            yield self._rule("Gone after the next reboot; to make it last")
+            yield section_line("Gone after the next reboot; to make it last", self._cells)
             for fix in errand.lasting:
                 yield from draw_fix(fix, self._cells, glyphs=self._glyphs)
 
@@ -199,13 +201,13 @@ class ChangePage:
     def _plan(self, title: str) -> list[SpanLine]:
         if not self._progress.plan:
             return []
-        lines: list[SpanLine] = [self._rule(title)]
+        lines: list[SpanLine] = [section_line(title, self._cells)]
         is_there = self._progress.stage == "applied" or self._progress.outcome == "kept"
         goes_on = False
         for text in plan_lines(self._progress.plan, max(24, self._cells - 2), done=is_there):
             is_command = text[:1].isdigit() or goes_on
             goes_on = is_command and text.endswith(CONTINUED)
-            style = "accent" if is_command else "warn" if text.startswith(MINDED) else ""
+            style = "accent" if is_command else "warn" if text.startswith(MIND_PREFIX) else ""
             lines.append(((f" {self._glyphs.text(text)}", style),))
         return lines
 
@@ -220,9 +222,6 @@ class ChangePage:
         for part in wrap(self._glyphs.text(text), max(10, self._cells - len(indent) - 1)):
             yield ((f"{indent}{part}", style),)
 
-    def _rule(self, title: str) -> SpanLine:
-        return rule_line(title, self._cells)
-
 
 def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "prepared":
@@ -230,18 +229,13 @@ def _plan_title(progress: ChangeProgress) -> str:
     return "What was done" if progress.stage == "applied" or progress.outcome == "kept" else "What was to be done"
 
 
-def rule_line(title: str, cells: int) -> SpanLine:
-    text = fit(f" ── {title} ", min(cells, width(title) + 5))
-    return (text, "accent"), ("─" * max(0, cells - width(text) - 1), "dim")
-
-
 def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:
     """What it does, and its commands."""
     for part in wrap(glyphs.text(fix.title), max(10, cells - 2)):
         yield ((f" {part}", "title"),)
     for one in fix.commands:
-        for part in command_lines(one, max(10, cells - len(INDENT) - 1), where=fix.where, shown=glyphs.text):
-            yield ((INDENT + part, "accent"),)
+        for part in command_lines(one, max(10, cells - len(COMMAND_INDENT) - 1), where=fix.where, shown=glyphs.text):
+            yield ((COMMAND_INDENT + part, "accent"),)
     if fix.note:
         for part in wrap(glyphs.text(fix.note), max(10, cells - 4)):
             yield ((f"   {part}", ""),)

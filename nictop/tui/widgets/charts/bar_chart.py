@@ -26,13 +26,13 @@ from nictop.tui.widgets.charts.plot import Canvas, value_ticks
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.traffic.legend import cut
 from nictop.tui.widgets.traffic.legend import shown as drawn
-from nictop.tui.widgets.traffic.viewport import HIGHEST, SMALLEST_SHARE, Scale
+from nictop.tui.widgets.traffic.viewport import MAX_SCALE_BITS_PER_SECOND, MIN_CEILING_SHARE, Scale
 
 EIGHTHS = "▏▎▍▌▋▊▉█"
 GOODPUT_STYLE, COST_STYLE = "in", "warn"
-WITH_VALUES, WITH_HOSTS = 36, 90
+MIN_VALUE_CELLS, MIN_HOST_CELLS = 36, 90
 """Cells from which on numbers stand beside the bars, and with them the host that paid."""
-SHORTEST_BAR = 8
+MIN_BAR_CELLS = 8
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def draw_points(
     most = max((known.highest for known in (point.goodput for point in points) if known is not None), default=0.0)
     ceilings = [_ceiling(point) for point in points]
     highest = max((one for one in ceilings if one is not None), default=0.0)
-    shown = highest > 0 and (most <= 0 or most >= SMALLEST_SHARE * highest)
-    top = nice_ceiling(min(HIGHEST, max(1.0, most, highest if shown else 0.0)))
+    shown = highest > 0 and (most <= 0 or most >= MIN_CEILING_SHARE * highest)
+    top = nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most, highest if shown else 0.0)))
     costs = _highest_costs(points)
     frame = _frame(called, points, width, top, glyphs=glyphs)
     payers = sorted(costs, key=lambda one: -costs[one])[: max(0, (rows - 2) // len(points) - 1)]
@@ -75,7 +75,7 @@ def draw_points(
         for role, host, known in point.costs:
             if (role, host) not in payers:
                 continue
-            words = f"{role} {clean(host)}" if width >= WITH_HOSTS else role
+            words = f"{role} {clean(host)}" if width >= MIN_HOST_CELLS else role
             lines.append(_cost_line(words, known, frame, nice_ceiling(max(costs.values(), default=0.0))))
     lines.append(_axis(frame, width))
     return [cut(line, width) for line in lines]
@@ -99,9 +99,9 @@ def _ceiling(point: SetUpPoint) -> float | None:
 def _frame(names: Sequence[str], points: Sequence[SetUpPoint], width: int, top: float, *, glyphs: Glyphs) -> BarLayout:
     name = min(max(cells(glyphs.text(one)) for one in names), max(3, width // 4))
     hosts = max((cells(f"{role} {clean(host)}") for point in points for role, host, _ in point.costs), default=0)
-    words = 0 if width < WITH_VALUES else 20 if width < WITH_HOSTS else max(27, min(14 + hosts, width // 3))
+    words = 0 if width < MIN_VALUE_CELLS else 20 if width < MIN_HOST_CELLS else max(27, min(14 + hosts, width // 3))
     bar = width - name - words - 3
-    if bar < SHORTEST_BAR:
+    if bar < MIN_BAR_CELLS:
         words, bar = 0, max(1, width - name - 3)
     return BarLayout(name, bar, words, top, glyphs)
 

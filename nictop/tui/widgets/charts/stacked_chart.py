@@ -14,14 +14,14 @@ from nictop.tui.widgets.base.line_view import Span
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 from nictop.tui.widgets.cpu.strip import KINDS
-from nictop.tui.widgets.traffic.viewport import LONGEST_GAP, USUAL_WINDOW, VisibleRange
+from nictop.tui.widgets.traffic.viewport import CPU_WINDOW_SECONDS, MAX_WINDOW_GAP_SECONDS, VisibleRange
 
 Shares = tuple[float, ...]
 """Of all cores, in the order of `KINDS`: shares of 1."""
 
-GUTTER = 6
+SCALE_CELLS = 6
 """Cells at the left for the scale."""
-SMALLEST_TOP = 0.1
+MIN_TOP_SHARE = 0.1
 """Share of all cores that the chart reaches up to at least: an idle host looks idle."""
 
 
@@ -40,11 +40,11 @@ def shares(busy: Busy) -> Shares:
 def columns(series: Sequence[Busy], sight: VisibleRange, width: int) -> list[Shares | None]:
     """The mean of each column, or the window in which it lies where windows are longer; None: nothing is known."""
     step = sight.span / width
-    if step < USUAL_WINDOW:
+    if step < CPU_WINDOW_SECONDS:
         times = [busy.time for busy in series]
         return [_covering(series, times, sight.begin + (number + 0.5) * step) for number in range(width)]
     found: list[Shares | None] = []
-    times = [busy.time - USUAL_WINDOW / 2 for busy in series]
+    times = [busy.time - CPU_WINDOW_SECONDS / 2 for busy in series]
     low = bisect_left(times, sight.begin)
     for number in range(width):
         high = bisect_left(times, sight.begin + (number + 1) * step, low)
@@ -64,25 +64,25 @@ def _covering(series: Sequence[Busy], times: Sequence[float], time: float) -> Sh
     index = bisect_left(times, time)
     if index == len(times):
         return None
-    before = times[index - 1] if index else times[index] - USUAL_WINDOW
-    begin = before if times[index] - before <= LONGEST_GAP else times[index] - USUAL_WINDOW
+    before = times[index - 1] if index else times[index] - CPU_WINDOW_SECONDS
+    begin = before if times[index] - before <= MAX_WINDOW_GAP_SECONDS else times[index] - CPU_WINDOW_SECONDS
     return shares(series[index]) if time > begin else None
 
 
 def draw_split(canvas: Canvas, box: Box, series: Sequence[Busy], sight: VisibleRange, *, glyphs: Glyphs) -> None:
     """The chart with its scale in the cells of `box`."""
-    width = box.columns - GUTTER
+    width = box.columns - SCALE_CELLS
     if width < 1 or box.rows < 1:
         return
     stacks = columns(series, sight, width)
     most = max((sum(one) for one in stacks if one is not None), default=0.0)
-    top = min(1.0, nice_ceiling(max(most, SMALLEST_TOP)))
+    top = min(1.0, nice_ceiling(max(most, MIN_TOP_SHARE)))
     for row in range(box.rows):
         label, line = (f"{100 * top:g} %", glyphs.left_tick) if row == 0 else ("", glyphs.axis)
-        canvas.write(box.left, box.top + row, f"{label:>{GUTTER - 1}}{line}", "dim")
+        canvas.write(box.left, box.top + row, f"{label:>{SCALE_CELLS - 1}}{line}", "dim")
     for number, stack in enumerate(stacks):
         for row, (text, style) in enumerate(stack_cells(stack, box.rows, top, glyphs=glyphs)):
-            canvas.put(box.left + GUTTER + number, box.top + box.rows - 1 - row, text, style)
+            canvas.put(box.left + SCALE_CELLS + number, box.top + box.rows - 1 - row, text, style)
 
 
 def stack_cells(stack: Shares | None, rows: int, top: float, *, glyphs: Glyphs) -> list[Span]:

@@ -24,7 +24,7 @@ from nictop.probe.records import Link
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.table_line import cell_spans, headings
 
-UNFOLDED = 8
+MAX_UNFOLDED_QUEUES = 8
 """Up to so many queues all are shown, idle or not; beyond, idle ones become one line."""
 
 
@@ -36,7 +36,7 @@ def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = Fa
         return [*lines, (("  this link has no queues of its own", "dim"),), *_rest(plan, width)]
     columns = fit_columns(COLUMNS, width - 1)
     lines.append(((headings(columns), "dim"),))
-    folded = () if unfold or len(plan.rows) <= UNFOLDED else plan.idle
+    folded = () if unfold or len(plan.rows) <= MAX_UNFOLDED_QUEUES else plan.idle
     lines += [_row(row, columns, row.queue == plan.busiest) for row in plan.rows if row.queue not in folded]
     lines.append(_row(plan.total, columns, False))
     if folded:

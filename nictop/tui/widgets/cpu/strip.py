@@ -19,15 +19,15 @@ from nictop.tui.widgets.charts.sparkline import stacked
 KINDS = ("user", "system", "softirq", "irq", "steal", "guest")
 """Order in the bar and in the legend; the names are fields of `CpuShares` and styles of `LineView`."""
 
-SMALLEST_BAR = 8
-WIDEST_BAR = 40
-AROUND_BAR = 9
+MIN_CPU_BAR_CELLS = 8
+MAX_CPU_BAR_CELLS = 40
+CPU_BAR_EXTRA_CELLS = 9
 """Cells of a bar's own: blanks, per cent and the gap to the next."""
-COMFORTABLE = 96
+SPACED_LEGEND_CELLS = 96
 """Cells from which on the legend has blanks between mark and word."""
 SATURATED = 0.85
 """Share of a CPU's time in interrupts and softirqs: packets wait for this one, however idle the others are."""
-MOST_ROWS = {"-short": 1, "-medium": 2, "-tall": 4}
+MAX_STRIP_ROWS = {"-short": 1, "-medium": 2, "-tall": 4}
 """Height class of the screen → rows that the strip may take."""
 
 
@@ -42,13 +42,13 @@ def draw_processors(
     if rows < 1:
         return lines
     label = max(2, len(str(max(cpus))))
-    smallest = label + SMALLEST_BAR + AROUND_BAR
+    smallest = label + MIN_CPU_BAR_CELLS + CPU_BAR_EXTRA_CELLS
     per_row = max(1, min(len(cpus), width // smallest))
     if -(-len(cpus) // per_row) <= rows:
         while (
             per_row > 1
             and -(-len(cpus) // (per_row - 1)) <= rows
-            and width // per_row - label - AROUND_BAR < WIDEST_BAR
+            and width // per_row - label - CPU_BAR_EXTRA_CELLS < MAX_CPU_BAR_CELLS
         ):
             per_row -= 1
         return lines + _bars(cpus, width // per_row, per_row, label, glyphs)
@@ -57,7 +57,7 @@ def draw_processors(
 
 def _legend(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> SpanLine:
     """Means over all CPUs, each in a place that does not move, then the CPU that has no more to give, if any."""
-    tight = width < COMFORTABLE
+    tight = width < SPACED_LEGEND_CELLS
     gap, digits = ("", 2) if tight else (" ", 3)
     spans: list[Span] = [(f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''}", "title")]
     for kind in KINDS:
@@ -92,7 +92,7 @@ def _interrupted(shares: CpuShares) -> float:
 
 
 def _bars(cpus: Mapping[int, CpuShares], cell: int, per_row: int, label: int, glyphs: Glyphs) -> list[SpanLine]:
-    bar = min(WIDEST_BAR, cell - label - AROUND_BAR)
+    bar = min(MAX_CPU_BAR_CELLS, cell - label - CPU_BAR_EXTRA_CELLS)
     marks = dict(zip(KINDS, glyphs.work, strict=True))
     lines: list[SpanLine] = []
     row: list[Span] = []
@@ -137,7 +137,7 @@ class ProcessorStrip(LineView):
     def show(self, snapshot: Snapshot) -> None:
         """Draw the newest shares in as many rows as they need and the screen can spare."""
         cpus = snapshot.rates.cpus if snapshot.rates is not None else {}
-        most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
+        most = next((rows for name, rows in MAX_STRIP_ROWS.items() if self.screen.has_class(name)), 2)
         lines = draw_processors(cpus, self.size.width, most, glyphs=self.glyphs)
         self.take_rows(max(len(lines), min(2, most)))
         self.show_lines(lines)

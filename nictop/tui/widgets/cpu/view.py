@@ -25,22 +25,16 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Link
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, section_line
 from nictop.tui.widgets.base.table_line import cell_spans, headings
 
 NAME_WIDTH = 30
-LEAD = 1 + NAME_WIDTH + 1 + units.SCALED_WIDTH + 1
+LEAD_CELLS = 1 + NAME_WIDTH + 1 + units.SCALED_WIDTH + 1
 """Cells before the first CPU: what the interrupt serves, and its rate over all CPUs."""
 NUMBER_WIDTH = 7
 MARK_WIDTH = 4
 """Cells per CPU: with the number while all CPUs fit so, else with a mark."""
-MOST_SPENDERS = 12
-
-
-def rule(title: str, width: int) -> SpanLine:
-    """The heading of a section."""
-    lead = f" ── {title} "
-    return ((lead, "accent"), ("─" * max(0, width - len(lead) - 1), "dim"))
+MAX_CONSUMER_ROWS = 12
 
 
 def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
@@ -49,7 +43,7 @@ def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
     if rates is None or not rates.cpus:
         return [((" no rates yet", "dim"),)]
     columns = fit_columns(COLUMNS, width)
-    lines: list[SpanLine] = [rule("Processors", width), ((headings(columns), "dim"),)]
+    lines: list[SpanLine] = [section_line("Processors", width), ((headings(columns), "dim"),)]
     return lines + [tuple(cell_spans(columns, row)) for row in cpu_rows(rates)]
 
 
@@ -66,14 +60,14 @@ def draw_heat(
     loads = _loads(plan)
     title = f"Interrupts of {clean(link.name)} per second: vector × CPU"
     if not loads:
-        return [rule(title, width), ((" no interrupts of its own", "dim"),)], None
+        return [section_line(title, width), ((" no interrupts of its own", "dim"),)], None
     cpus = sorted(snapshot.rates.cpus) if snapshot.rates is not None else []
     rates = [load.cpus for _, load in loads]
-    room = max(1, width - LEAD)
+    room = max(1, width - LEAD_CELLS)
     numbers = len(cpus) * NUMBER_WIDTH <= room
     heat = fold(cpus, rates, room // (NUMBER_WIDTH if numbers else MARK_WIDTH), before)
     cells = NUMBER_WIDTH if numbers else MARK_WIDTH
-    lines: list[SpanLine] = [rule(title, width), *_heat_head(heat, cells, numbers)]
+    lines: list[SpanLine] = [section_line(title, width), *_heat_head(heat, cells, numbers)]
     for (name, load), row in zip(loads, heat.cells, strict=True):
         spans: list[Span] = [(f" {fit(name, NAME_WIDTH)} ", ""), (f"{units.scaled(load.per_second)} ", "title")]
         spans += [_heat_cell(value, heat.peak, cells, glyphs.heat, numbers) for value in row]
@@ -98,7 +92,7 @@ def _heat_head(heat: Heat, cells: int, numbers: bool) -> list[SpanLine]:
     """CPU ids over the columns, over the digits of numbers; a range has its first CPU above its last."""
     behind = "  " if numbers else ""
     cells -= len(behind)
-    margin = (" " * LEAD, "")
+    margin = (" " * LEAD_CELLS, "")
     first = "".join(f"{column.cpus[0]:>{cells}}{behind}" for column in heat.columns)
     if all(len(column.cpus) == 1 for column in heat.columns):
         return [(margin, (first, "title"))]
@@ -122,15 +116,15 @@ def _heat_cell(value: float, peak: float, cells: int, marks: str, numbers: bool)
 
 def draw_spenders(snapshot: Snapshot, width: int) -> list[SpanLine]:
     """Virtual machines and kernel threads that work on packets, the busiest first."""
-    lines: list[SpanLine] = [rule("Who spends it", width)]
+    lines: list[SpanLine] = [section_line("Who spends it", width)]
     all_of_them = spenders(snapshot)
     busy = [one for one in all_of_them if one.total]
     if not busy:
         words = f"none of {len(all_of_them)} threads did anything" if all_of_them else "no packet threads seen"
         return [*lines, ((f" {words}", "dim"),)]
-    lines += [_spender(one, snapshot) for one in busy[:MOST_SPENDERS]]
-    if len(busy) > MOST_SPENDERS:
-        lines.append(((f" and {len(busy) - MOST_SPENDERS} more", "dim"),))
+    lines += [_spender(one, snapshot) for one in busy[:MAX_CONSUMER_ROWS]]
+    if len(busy) > MAX_CONSUMER_ROWS:
+        lines.append(((f" and {len(busy) - MAX_CONSUMER_ROWS} more", "dim"),))
     return lines
 
 
@@ -154,7 +148,7 @@ def _spender(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
 
 def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[SpanLine]:
     """Every line of /proc/interrupts that moved, the busiest first."""
-    lines: list[SpanLine] = [rule("All interrupts of the machine", width)]
+    lines: list[SpanLine] = [section_line("All interrupts of the machine", width)]
     moving = sorted((one for one in rates if one.total), key=lambda one: -one.total)
     if not moving:
         return [*lines, ((" none moved" if rates else " no rates yet", "dim"),)]

@@ -27,7 +27,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
+from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
 
@@ -42,8 +42,7 @@ def draw_facts(sections: Sequence[Section], width: int) -> list[SpanLine]:
     lines: list[SpanLine] = []
     for section in sections:
         if section.title != SUMMARY:
-            title = f" ── {section.title} "
-            lines.append(((title, "accent"), ("─" * max(0, width - len(title) - 1), "dim")))
+            lines.append(section_line(section.title, width))
         for fact in section.facts:
             room = max(10, width - LABEL_WIDTH - 3)
             for number, part in enumerate(wrap(fact.text, room)):

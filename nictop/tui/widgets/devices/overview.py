@@ -25,7 +25,7 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 
 HINT = "filter: ens3  driver:virtio  drops>0  !host:pve  address:192.0.2.0/24"
-MOST_FACTS = 6
+MAX_FACT_ROWS = 6
 """Rows for what belongs to the chosen NIC."""
 
 
@@ -129,7 +129,7 @@ class OverviewView(WhileOpen, Container):
             ]
             if not lines:
                 lines = [((f" {clean(_title(row))}: nothing on the other hosts is known to belong to it", "dim"),)]
-        lines = lines[:MOST_FACTS]
+        lines = lines[:MAX_FACT_ROWS]
         view.take_rows(max(1, len(lines)) + view.gutter.height)
         view.show_lines(lines)
 

@@ -18,9 +18,9 @@ from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, headings
 
-TEXTS = ("host", "name", "profile", "address", "peer")
+STRETCHED_COLUMNS = ("host", "name", "profile", "address", "peer")
 """Columns that share the cells that are left, as far as their text needs them."""
-NOTHING = " no NIC passes the filter"
+NO_NIC_TEXT = " no NIC passes the filter"
 
 
 class OverviewTable(ChoiceView):
@@ -64,7 +64,7 @@ class OverviewTable(ChoiceView):
         if self._rows:
             self.show_drawn(len(self._rows), self._row_line, self._header_line(), self.index)
         else:
-            self.show_lines([((NOTHING, "dim"),)], self._header_line())
+            self.show_lines([((NO_NIC_TEXT, "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[NicRow], ...]:
         """The columns that fit; what is left over goes to texts that are cut without it."""
@@ -74,7 +74,7 @@ class OverviewTable(ChoiceView):
         result = []
         for column in columns:
             wanted = column.width
-            if column.key in TEXTS and room > 0:
+            if column.key in STRETCHED_COLUMNS and room > 0:
                 longest = max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
                 wanted += max(0, min(room, longest - column.width))
                 room -= wanted - column.width

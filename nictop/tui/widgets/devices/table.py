@@ -23,9 +23,9 @@ from nictop.tui.widgets.charts.sparkline import nice_ceiling, spark
 
 TITLE_STYLES = {"host": "title", "pci": "", "link": "title", "vf": "", "group": "dim"}
 DRIVER = next(column for column in COLUMNS if column.key == "driver")
-SMALLEST_NAME = 16
-COMFORTABLE_NAME = 20
-GRAPH_WIDTHS = (24, 16, 10, 6)
+MIN_NAME_CELLS = 16
+PREFERRED_NAME_CELLS = 20
+GRAPH_CELLS = (24, 16, 10, 6)
 """Cells of the history graph: the widest that leaves the name comfortable, else the narrowest."""
 
 
@@ -40,15 +40,15 @@ class TableLayout:
 
 def layout(width: int, *, packets: bool) -> TableLayout:
     """The smallest graph and name first, then columns by priority; what remains widens the graph and the name."""
-    columns = visible_columns(width - SMALLEST_NAME - GRAPH_WIDTHS[-1] - 2, packets=packets)
-    without_graph = visible_columns(width - SMALLEST_NAME - 1, packets=packets)
+    columns = visible_columns(width - MIN_NAME_CELLS - GRAPH_CELLS[-1] - 2, packets=packets)
+    without_graph = visible_columns(width - MIN_NAME_CELLS - 1, packets=packets)
     now = ("in_packets", "out_packets") if packets else ("in", "out")
     if any(column.key in now and column not in columns for column in without_graph):  # what is, before what was
         room = width - 1 - sum(column.width + 1 for column in without_graph)
         return TableLayout(name=max(1, room), columns=without_graph, graph=0)
     room = width - 1 - sum(column.width + 1 for column in columns)
-    graph = next((cells for cells in GRAPH_WIDTHS if room - cells - 1 >= COMFORTABLE_NAME), GRAPH_WIDTHS[-1])
-    if room - graph - 1 < SMALLEST_NAME:
+    graph = next((cells for cells in GRAPH_CELLS if room - cells - 1 >= PREFERRED_NAME_CELLS), GRAPH_CELLS[-1])
+    if room - graph - 1 < MIN_NAME_CELLS:
         graph = 0
     return TableLayout(name=max(1, room - (graph + 1 if graph else 0)), columns=columns, graph=graph)
 

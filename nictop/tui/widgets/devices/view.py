@@ -12,14 +12,14 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.devices.detail import LinkPanel
 from nictop.tui.widgets.devices.table import DeviceTable
 
-SMALLEST_PANEL = 8
+MIN_PANEL_ROWS = 8
 """Rows of the panel below the table: title, in, out, and the summary of the chosen device."""
 
 
 def table_rows(needed: int, room: int, *, short: bool) -> int:
     """Rows of the table above the panel, header included: what it needs, as long as the panel keeps two fifths of the
-    `room` and at least `SMALLEST_PANEL`. On a `short` screen the panel takes what is left."""
-    return needed if short else max(1, min(needed, room - max(SMALLEST_PANEL, room * 2 // 5)))
+    `room` and at least `MIN_PANEL_ROWS`. On a `short` screen the panel takes what is left."""
+    return needed if short else max(1, min(needed, room - max(MIN_PANEL_ROWS, room * 2 // 5)))
 
 
 class DevicesView(WhileOpen, Container):
@@ -51,7 +51,7 @@ class DevicesView(WhileOpen, Container):
         """Give the panel below the table the rows that the table does not need; without enough of them, no panel."""
         table, room = self.query_one(DeviceTable), self.size.height
         wide, short, detail = (self.screen.has_class(name) for name in ("-wide", "-short", "-detail"))
-        panel = wide or not short or detail or room - table.needed_rows >= SMALLEST_PANEL - 2
+        panel = wide or not short or detail or room - table.needed_rows >= MIN_PANEL_ROWS - 2
         if self.query_one(LinkPanel).display != panel:
             self.query_one(LinkPanel).display = panel
         table.take_rows(None if wide or not panel else table_rows(table.needed_rows, room, short=short))

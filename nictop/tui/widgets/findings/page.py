@@ -25,10 +25,10 @@ from nictop.rules.wording import (
     severity_mark,
     subject_words,
 )
-from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
+from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
 
-INDENT = "      "
-WIDEST_LABEL = 24
+COMMAND_INDENT = "      "
+MAX_LABEL_CELLS = 24
 
 
 def draw_finding(
@@ -43,11 +43,11 @@ def draw_finding(
     for number, part in enumerate(wrap(title, cells - len(mark) - 1)):
         lines.append(((mark if number == 0 else " " * len(mark), tone), (part, "title")))
     if finding.evidence:
-        lines += [_rule("Seen", cells), *_evidence(finding.evidence, cells, glyphs)]
+        lines += [section_line("Seen", cells), *_evidence(finding.evidence, cells, glyphs)]
     if finding.why:
-        lines += [_rule("Why", cells), *_text(finding.why, cells, glyphs)]
+        lines += [section_line("Why", cells), *_text(finding.why, cells, glyphs)]
     if finding.fixes:
-        lines += [_rule("What to type" if fixes_to_type(finding) else "What to do", cells)]
+        lines += [section_line("What to type" if fixes_to_type(finding) else "What to do", cells)]
         commands = fixes_to_type(finding)
         chosen = commands[marked] if marked < len(commands) else None
         for fix in finding.fixes:
@@ -62,13 +62,8 @@ def draw_skipped(
     subject = subject_words(skipped, several_hosts=several_hosts) if skipped.subject or several_hosts else ""
     title = glyphs.text(f"{skipped.rule} {subject}".rstrip())
     lines: list[SpanLine] = [((f" {glyphs.skipped} {SKIPPED}  ", "dim"), (fit(title, cells - 20), "title"))]
-    lines += [_rule("Reason", cells), *_text(skipped.reason, cells, glyphs)]
+    lines += [section_line("Reason", cells), *_text(skipped.reason, cells, glyphs)]
     return lines + _explanation(skipped.rule, cells, glyphs)
-
-
-def _rule(title: str, cells: int) -> SpanLine:
-    text = f" ── {title} "
-    return (text, "accent"), ("─" * max(0, cells - len(text) - 1), "dim")
 
 
 def _text(text: str, cells: int, glyphs: Glyphs, indent: str = " ", style: str = "") -> list[SpanLine]:
@@ -77,7 +72,7 @@ def _text(text: str, cells: int, glyphs: Glyphs, indent: str = " ", style: str =
 
 def _evidence(evidence: tuple[Evidence, ...], cells: int, glyphs: Glyphs) -> list[SpanLine]:
     """What, its value, and where it was read."""
-    label = min(WIDEST_LABEL, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
+    label = min(MAX_LABEL_CELLS, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
     lines: list[SpanLine] = []
     for one in evidence:
         value, source = glyphs.text(one.value), glyphs.text(one.source)
@@ -109,15 +104,15 @@ def _fix(finding: Finding, fix: Fix, cells: int, chosen: bool, glyphs: Glyphs) -
 
 
 def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, glyphs: Glyphs, style: str) -> list[SpanLine]:
-    room = cells - len(INDENT) - 1
+    room = cells - len(COMMAND_INDENT) - 1
     parts = [part for one in commands for part in command_lines(one, room, where=fix.where, shown=glyphs.text)]
-    return [((INDENT + part, style),) for part in parts]
+    return [((COMMAND_INDENT + part, style),) for part in parts]
 
 
 def _explanation(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
     """How the rule knows: its own page, which follows last."""
     rule = RULES.get(name)
-    lines: list[SpanLine] = [_rule(f"The rule {name}", cells)]
+    lines: list[SpanLine] = [section_line(f"The rule {name}", cells)]
     if rule is None:
         return lines
     for paragraph in rule.explanation.split("\n\n"):

@@ -24,9 +24,9 @@ from nictop.rules.wording import (
     subject_words,
     verdict_words,
 )
-from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import TONES, LineView, Span, SpanLine, cut_spans
 
-MOST_ROWS = {"-tall": 6, "-medium": 4, "-short": 2}
+MAX_PANEL_ROWS = {"-tall": 6, "-medium": 4, "-short": 2}
 """Rows of text, by the class that the screen has for its height."""
 WAITING = " waiting for the inventory: nothing checked yet"
 INDENT = "    "
@@ -108,11 +108,8 @@ def _with_more(line: SpanLine, hidden: int, cells: int) -> SpanLine:
     room = cells - len(said)
     if room < len(said):
         return line
-    spans: list[Span] = []
-    for text, style in line:
-        shown = text if width(text) <= room else fit(text, room)
-        room -= width(shown)
-        spans.append((shown, style))
+    spans = cut_spans(line, room)
+    room -= sum(width(text) for text, _ in spans)
     return (*spans, (" " * room, ""), (said, "accent"))
 
 
@@ -138,7 +135,7 @@ class FindingsPanel(LineView):
         """All findings are asked for."""
 
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
-        most = next((rows for name, rows in MOST_ROWS.items() if self.screen.has_class(name)), 2)
+        most = next((rows for name, rows in MAX_PANEL_ROWS.items() if self.screen.has_class(name)), 2)
         cells = self.scrollable_content_region.width
         lines = draw_findings(diagnosis, cells, most, several_hosts=several_hosts, glyphs=self.glyphs)
         self.take_rows(len(lines) + self.gutter.height)

@@ -18,7 +18,7 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.findings.page import FindingPage, draw_finding, draw_skipped
 from nictop.tui.widgets.findings.panel import WAITING, finding_line
 
-NARROW = 60
+MIN_WORD_CELLS = 60
 """Cells below which a line has the mark of the severity, but not its word."""
 
 
@@ -65,7 +65,7 @@ class FindingList(ChoiceView):
         entry, cells = self.entries[index], self.scrollable_content_region.width
         if isinstance(entry, Finding):
             return finding_line(
-                entry, cells, several_hosts=self.several_hosts, glyphs=self.glyphs, word=cells >= NARROW
+                entry, cells, several_hosts=self.several_hosts, glyphs=self.glyphs, word=cells >= MIN_WORD_CELLS
             )
         about = subject_words(entry, several_hosts=self.several_hosts) if entry.subject or self.several_hosts else ""
         text = self.glyphs.text(f"{entry.rule} {about}".rstrip() + f": {entry.reason}")

@@ -11,7 +11,7 @@ from nictop.hosts.session import ConnectionStatus, HostSession
 from nictop.model.facts import fit, width
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.words import Tone
-from nictop.tui.widgets.base.line_view import Span
+from nictop.tui.widgets.base.line_view import Span, cut_spans
 
 MARKS = {
     "connecting": "◌",
@@ -30,9 +30,9 @@ STYLES: dict[str, Tone] = {
     "lost": "warn",
     "failed": "bad",
 }
-LONGEST_NAME = 24
+MAX_HOST_NAME_CELLS = 24
 """Cells of a name in the line; the hosts screen has all of it."""
-MORE = 5
+HIDDEN_COUNT_CELLS = 5
 """Cells for the number of hosts that have no room at one side."""
 
 
@@ -52,7 +52,7 @@ def draw_hosts(
         return [span for item in items for span in item]
     here = next((index for index, host in enumerate(hosts) if host.name == chosen), 0)
     first, last = here, here + 1
-    room = cells - 2 * MORE - sizes[here]
+    room = cells - 2 * HIDDEN_COUNT_CELLS - sizes[here]
     while last < len(items) and sizes[last] <= room:
         room -= sizes[last]
         last += 1
@@ -62,24 +62,15 @@ def draw_hosts(
     spans = [span for item in items[first:last] for span in item]
     before = [(f" +{first}", "dim")] if first else []
     after = [(f" +{len(items) - last} ", "dim")] if last < len(items) else []
-    return _cut([*before, *spans, *after], cells)
+    return cut_spans([*before, *spans, *after], cells)
 
 
 def _item(host: HostSession, is_chosen: bool, now: float, interval: float, glyphs: Glyphs) -> list[Span]:
     status = host.status(now, interval)
     mark, style = host_mark(status, glyphs=glyphs)
     name = glyphs.text(host.name)
-    name = fit(name, min(width(name), LONGEST_NAME))
+    name = fit(name, min(width(name), MAX_HOST_NAME_CELLS))
     words = "" if status == "live" else f" {host.status_text(now, interval)}"
     left, right = ("[", "]") if is_chosen else (" ", " ")
     return [(f" {left}", "title"), (mark, style), (f" {name}", "title" if is_chosen else ""), (words, style),
             (right, "title")]  # fmt: skip
-
-
-def _cut(spans: Sequence[Span], cells: int) -> list[Span]:
-    kept: list[Span] = []
-    for text, style in spans:
-        shown = text if width(text) <= cells else fit(text, cells)
-        cells -= width(shown)
-        kept.append((shown, style))
-    return kept

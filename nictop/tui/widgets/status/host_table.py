@@ -20,7 +20,7 @@ from nictop.tui.widgets.base.table_line import cell_spans, headings
 from nictop.tui.widgets.status.host_strip import STYLES, host_mark
 
 MORE_RIGHTS = "its probe runs as root with: nictop --sudo, or sudo = true for the host in config.toml"
-LABEL = 9
+FACT_LABEL_CELLS = 9
 """Cells of a label in the facts of a host."""
 
 
@@ -150,5 +150,5 @@ def draw_host(host: HostSession, moment: DrawTime, cells: int) -> list[SpanLine]
 
 
 def _fact(label: str, text: str, cells: int, style: str = "") -> Iterable[SpanLine]:
-    for number, part in enumerate(wrap(text, cells - LABEL - 1)):
-        yield ((f" {label if number == 0 else '':<{LABEL}}", "dim"), (part, style))
+    for number, part in enumerate(wrap(text, cells - FACT_LABEL_CELLS - 1)):
+        yield ((f" {label if number == 0 else '':<{FACT_LABEL_CELLS}}", "dim"), (part, style))

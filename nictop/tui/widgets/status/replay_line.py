@@ -8,19 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from nictop.model.facts import clean, fit, wrap
+from nictop.model.facts import clean, wrap
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.replay.position import PlaybackPosition, wall_words
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 
-WORDS = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
-SHORTEST_BAR, LONGEST_BAR = 8, 200
-LONG_DAY = 86400.0
+STATE_TEXT = {"playing": "", "paused": "paused", "end": "at the end", "newest": "newest"}
+MIN_TIMELINE_CELLS, MAX_TIMELINE_CELLS = 8, 200
+DATED_SECONDS = 86400.0
 """Seconds from which on the edges are told with their dates."""
-MOST_ROWS = 2
+MAX_NOTICE_ROWS = 2
 """Of what there is to say."""
-NARROW = 60
+MIN_FILE_NAME_CELLS = 60
 """Cells below which there is no room for the name of the file."""
 
 
@@ -28,21 +28,22 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
     """One line of at most `width` cells; what matters least is left out first."""
     marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
     left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_words(place.wall + place.now), "title")]
-    if WORDS[place.state]:
-        left.append((f" {WORDS[place.state]}", "warn" if place.state == "paused" else "dim"))
+    if STATE_TEXT[place.state]:
+        left.append((f" {STATE_TEXT[place.state]}", "warn" if place.state == "paused" else "dim"))
     right = f" {glyphs.encode('×')}{place.speed:g} "
-    date = place.end - place.begin >= LONG_DAY
+    date = place.end - place.begin >= DATED_SECONDS
     first, last = (wall_words(place.wall + edge, date=date) for edge in (place.begin, place.end))
-    name = f" {clean(os.path.basename(place.path))} " if width >= NARROW else ""
+    name = f" {clean(os.path.basename(place.path))} " if width >= MIN_FILE_NAME_CELLS else ""
     used = sum(cells(text) for text, _ in left) + cells(right)
     room = width - used - len(first) - len(last) - 4
-    if room - cells(name) >= 2 * SHORTEST_BAR:
+    if room - cells(name) >= 2 * MIN_TIMELINE_CELLS:
         room -= cells(name)
         right = f"{right}{name}"
-    if room < SHORTEST_BAR:
-        return _fitted((*left, (right, "dim")), width)
-    bar = draw_bar(place, min(room, LONGEST_BAR), glyphs=glyphs)
-    return _fitted((*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim")), width)
+    if room < MIN_TIMELINE_CELLS:
+        return tuple(cut_spans((*left, (right, "dim")), width))
+    bar = draw_bar(place, min(room, MAX_TIMELINE_CELLS), glyphs=glyphs)
+    spans = (*left, (f"  {first} ", "dim"), *bar, (f" {last}", "dim"), (right, "dim"))
+    return tuple(cut_spans(spans, width))
 
 
 def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
@@ -66,15 +67,6 @@ def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -
     return tuple(spans)
 
 
-def _fitted(spans: SpanLine, width: int) -> SpanLine:
-    room, shown = width, []
-    for text, style in spans:
-        part = text if cells(text) <= room else fit(text, max(0, room))
-        shown.append((part, style))
-        room -= cells(part)
-    return tuple(shown)
-
-
 class ReplayLine(LineView):
     """Not there while the hosts are live."""
 
@@ -95,6 +87,6 @@ class ReplayLine(LineView):
         place, width = self._place(), self.size.width
         lines: list[SpanLine] = [draw_place(place, width, glyphs=self.glyphs)]
         said = self.glyphs.text(place.says)
-        lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MOST_ROWS]] if said else []
+        lines += [((f" {part}", "warn"),) for part in wrap(said, max(10, width - 2))[:MAX_NOTICE_ROWS]] if said else []
         self.take_rows(len(lines))
         self.show_lines(lines)

@@ -8,11 +8,11 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.hosts.session import HostSession, is_silent, whole_seconds
-from nictop.model.facts import clean, fit, platform_words
+from nictop.model.facts import clean, platform_words
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
-from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine
+from nictop.tui.widgets.base.line_view import LineView, Span, SpanLine, cut_spans
 from nictop.tui.widgets.status.host_strip import MARKS, STYLES, draw_hosts
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NAME = (" nictop ", "accent")
 FROZEN = " FROZEN "
-NARROW = 36
+MIN_INTERVAL_CELLS = 36
 """Cells below which the line has the host only."""
 
 
@@ -115,11 +115,8 @@ def _line(
     wanted = sum(cells(text) for text, _ in left) + len(badge) + len(going)
     right = _right(width, wanted, interval, cost, glyphs.encode("·"))
     room = max(0, width - len(right) - len(badge) - len(going))
-    spans: list[Span] = []
-    for text, style in left:
-        shown = text if cells(text) <= room else fit(text, room)
-        room -= cells(shown)
-        spans.append((shown, style))
+    spans = cut_spans(left, room)
+    room -= sum(cells(text) for text, _ in spans)
     rest = max(0, width - len(right))
     shown = going[:rest]
     return (*spans, (" " * room, ""), (shown, "accent"), (badge[: rest - len(shown)], "warn"), (right, "dim"))
@@ -134,7 +131,7 @@ def _right(width: int, left: int, interval: float, cost: tuple[float, int] | Non
         for text in (long, short):
             if len(text) <= width - left:
                 return text
-    return every if width >= NARROW else ""
+    return every if width >= MIN_INTERVAL_CELLS else ""
 
 
 class StatusLine(LineView):

@@ -42,15 +42,15 @@ from nictop.tui.widgets.traffic.legend import (
 )
 from nictop.tui.widgets.traffic.viewport import Scale, View, VisibleRange, chosen_host, cpu_line, scale_of, sight_of
 
-LEFT_AXIS, RIGHT_AXIS = 6, 5
+LEFT_AXIS_CELLS, RIGHT_AXIS_CELLS = 6, 5
 """Cells that the axes take."""
-WITH_AXIS, WITH_BOTH_AXES = 40, 56
+MIN_AXIS_CELLS, MIN_BOTH_AXES_CELLS = 40, 56
 """Cells from which on there is room for them."""
-WITH_LINES = 3
+MIN_LINE_ROWS = 3
 """Rows of a plot from which on lines leave something of the area to be seen."""
-SECONDS_ALONE = 180
+MAX_SECONDS_SCALE = 180
 """Seconds in sight up to which times are told in seconds."""
-TWO_HEADS = 9
+MIN_CEILING_LINE_ROWS = 9
 """Rows from which on the ceiling has a line of its own above the plot."""
 
 
@@ -73,11 +73,11 @@ class ChartLayout:
 
 def layout_of(flows: int, width: int, height: int) -> ChartLayout:
     """The plots get what the words leave; as soon as there are too few rows for two of them there is one."""
-    heads = 0 if height < 2 else 2 if height >= TWO_HEADS else 1
+    heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
-    left = LEFT_AXIS if width >= WITH_AXIS else 0
-    right = RIGHT_AXIS if width >= WITH_BOTH_AXES else 0
+    left = LEFT_AXIS_CELLS if width >= MIN_AXIS_CELLS else 0
+    right = RIGHT_AXIS_CELLS if width >= MIN_BOTH_AXES_CELLS else 0
     count = flows if flows and rows >= 2 * flows else 1
     plots, row = [], heads
     for number in range(count):
@@ -154,10 +154,10 @@ class Drawing:
         own = FLOW_STYLES[number % len(FLOW_STYLES)]
         styles = [own if sight.begin + (column + 0.5) * step > 0 else "dim" for column in range(box.columns)]
         draw_area(self.canvas, values, box, self.scale.top, styles, glyphs=self.glyphs)
-        if self.scale.ceiling is not None and box.rows >= WITH_LINES:
+        if self.scale.ceiling is not None and box.rows >= MIN_LINE_ROWS:
             self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
         host = chosen_host(self.picture, self.view)
-        if host is not None and box.rows >= WITH_LINES:
+        if host is not None and box.rows >= MIN_LINE_ROWS:
             count = line_values(box.columns, glyphs=self.glyphs)
             line = along(cpu_line(host.series, self.view.hottest), sight.begin, sight.span / count, count)
             draw_line(self.canvas, line, box, 1.0, CPU_STYLE, glyphs=self.glyphs)
@@ -200,7 +200,7 @@ class Drawing:
         ticks = time_ticks(sight.begin, sight.end, layout.columns)
         free = 0
         for time in ticks:
-            unit = " s" if sight.span <= SECONDS_ALONE and time == ticks[-1] else ""
+            unit = " s" if sight.span <= MAX_SECONDS_SCALE and time == ticks[-1] else ""
             words = time_words(time, sight.span) + unit
             x = layout.left + min(layout.columns - 1, int((time - sight.begin) / sight.span * layout.columns))
             x = min(x, self.canvas.width - len(words))

@@ -23,9 +23,9 @@ from nictop.tui.widgets.cpu.strip import KINDS, SATURATED, kind_label
 Part = Sequence[Span]
 
 ROLE_STYLES = {"client": "accent", "server": "accent", "observer": "title"}
-MOST_CPUS = 4
+MAX_NAMED_CPUS = 4
 """CPUs that are named of those that take the interrupts of a queue."""
-FULL = 0.95
+FULL_CORE_SHARE = 0.95
 """Share of its time from which a core has no more to give."""
 
 
@@ -59,7 +59,7 @@ def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
     """The busiest core; marked when it has no more to give, and how much of that are interrupts."""
     if busy is None:
         return ()
-    tone = "bad" if busy.hottest_softirq >= SATURATED else "warn" if busy.hottest_busy >= FULL else ""
+    tone = "bad" if busy.hottest_softirq >= SATURATED else "warn" if busy.hottest_busy >= FULL_CORE_SHARE else ""
     core: Span = (f"CPU{busy.hottest} {100 * busy.hottest_busy:3.0f} %{' ▲' if tone else '  '}", tone)
     if brief:
         return (core,)
@@ -136,7 +136,7 @@ def carrying_words(one: Carrying | None) -> Part:
         if one.share is not None and one.queues > 1:
             spans += [(" has ", "dim"), (f"{100 * one.share:.0f} %", "")]
         if one.cpus:
-            spans += [(" on CPU ", "dim"), (format_cpu_list(one.cpus[:MOST_CPUS]), "")]
+            spans += [(" on CPU ", "dim"), (format_cpu_list(one.cpus[:MAX_NAMED_CPUS]), "")]
     if one.vhost is not None:
         spans += [("  vhost " if spans else "vhost ", "dim"), (f"{100 * one.vhost:.0f} % of a core", "")]
     return spans

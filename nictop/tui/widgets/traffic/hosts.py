@@ -36,12 +36,12 @@ from nictop.tui.widgets.traffic.host_text import (
 from nictop.tui.widgets.traffic.legend import cut, shown
 from nictop.tui.widgets.traffic.viewport import View, sight_of
 
-CHART_ROWS, MOST_ROWS = 3, 6
+MIN_HOST_CHART_ROWS, MAX_HOST_ROWS = 3, 6
 """Rows for each host from which on it has a chart, and that it takes at most."""
-WITH_CHART, CHART_SHARE = 64, 0.4
+MIN_HOST_CHART_CELLS, CHART_SHARE = 64, 0.4
 """Cells from which on there is room for one, and the part of them that it takes."""
-SMALLEST_SPARK, WIDEST_SPARK = 6, 24
-LONG_WORDS = 100
+MIN_SPARK_CELLS, MAX_SPARK_CELLS = 6, 24
+LONG_TEXT_CELLS = 100
 """Cells from which on a single line says more of the busiest core than its number."""
 
 
@@ -50,11 +50,11 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: G
     if width < 1 or not picture.hosts:
         return []
     values = values_of(picture, view.cursor)
-    each = min(MOST_ROWS, rows // len(picture.hosts))
+    each = min(MAX_HOST_ROWS, rows // len(picture.hosts))
     label = min(max(cells(host_label(one)) for one in values.hosts), max(8, width // 3))
     lines: list[SpanLine] = []
     for one in values.hosts:
-        if each >= CHART_ROWS and width >= WITH_CHART:
+        if each >= MIN_HOST_CHART_ROWS and width >= MIN_HOST_CHART_CELLS:
             lines += _block(picture, view, one, values, (label, width, each), glyphs=glyphs)
             continue
         lines.append(_line(picture, view, one, values, (label, width), glyphs=glyphs))
@@ -83,7 +83,7 @@ def _line(
     """The few numbers that tell most, and the CPU over time in what is left. `size`: cells of the label, and of all."""
     label, width = size
     lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
-    hottest = hottest_words(one.busy, brief=width < LONG_WORDS)
+    hottest = hottest_words(one.busy, brief=width < LONG_TEXT_CELLS)
     parts = [
         cpu_words(one.busy),
         hottest,
@@ -91,10 +91,10 @@ def _line(
         steal_words(one.busy),
         *network_parts(one, values)[:1],
     ]
-    line = _fitting(lead, parts, width - SMALLEST_SPARK - 1, glyphs)
+    line = _fitting(lead, parts, width - MIN_SPARK_CELLS - 1, glyphs)
     used = _cells(line)
-    room = min(WIDEST_SPARK, width - used - 1)
-    if room < SMALLEST_SPARK or not parts[0]:
+    room = min(MAX_SPARK_CELLS, width - used - 1)
+    if room < MIN_SPARK_CELLS or not parts[0]:
         return cut(line, width)
     busy = [
         sum(stack) if stack is not None else None for stack in columns(one.host.series, sight_of(picture, view), room)
@@ -113,14 +113,14 @@ def _block(
     parts = [cpu_words(one.busy), hottest_words(one.busy), steal_words(one.busy)]
     head = _fitting(lead, parts, width, glyphs)
     longer = _fitting(lead, [*parts, *network[:1]], width, glyphs)
-    if rows == CHART_ROWS and _cells(longer) > _cells(head):
+    if rows == MIN_HOST_CHART_ROWS and _cells(longer) > _cells(head):
         head, network = longer, network[1:]
     chart = int(width * CHART_SHARE)
     canvas = Canvas(chart, rows - 1)
     draw_split(canvas, Box(1, 0, chart - 1, rows - 1), one.host.series, sight_of(picture, view), glyphs=glyphs)
     split = _split(one.busy, width - chart - 2, glyphs)
-    texts = [[split], network] if rows == CHART_ROWS else [[split], network[:-1], network[-1:]]
-    if rows > CHART_ROWS + 1:
+    texts = [[split], network] if rows == MIN_HOST_CHART_ROWS else [[split], network[:-1], network[-1:]]
+    if rows > MIN_HOST_CHART_ROWS + 1:
         texts = [[split], *([part] for part in network)]
     lines = [head]
     for row in range(rows - 1):

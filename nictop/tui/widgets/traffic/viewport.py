@@ -16,14 +16,14 @@ from nictop.traffic.live.run_view import RunView
 from nictop.tui.widgets.charts.plot import Vertex
 from nictop.tui.widgets.charts.sparkline import nice_ceiling
 
-LONGEST_GAP = 2.5
+MAX_WINDOW_GAP_SECONDS = 2.5
 """Seconds between two readings of the CPUs beyond which nothing is known of the time between them."""
-USUAL_WINDOW = 1.0
-SMALLEST_SHARE = 0.05
+CPU_WINDOW_SECONDS = 1.0
+MIN_CEILING_SHARE = 0.05
 """A run below this share of its ceiling is drawn on a scale of its own, or nothing of it would be seen."""
-HIGHEST = 1e30
+MAX_SCALE_BITS_PER_SECOND = 1e30
 """Bits per second that an axis reaches up to at most, whatever a generator writes."""
-SHORTEST_SIGHT, LONGEST_SIGHT = 2.0, 2 * 86400.0
+MIN_SPAN_SECONDS, MAX_SPAN_SECONDS = 2.0, 2 * 86400.0
 """Seconds, when the chart is enlarged as far as it goes, and whatever times a generator writes."""
 
 
@@ -56,7 +56,7 @@ class VisibleRange:
 def sight_of(picture: RunView, view: View) -> VisibleRange:
     """The whole run as it is planned; or the newest part of it, or the part around the cursor."""
     begin = picture.begins
-    end = min(max(picture.ends, begin + 1.0), begin + LONGEST_SIGHT)
+    end = min(max(picture.ends, begin + 1.0), begin + MAX_SPAN_SECONDS)
     if view.span is None or view.span >= end - begin:
         return VisibleRange(begin, end - begin)
     newest = max((flow.arrivals[-1].time for flow in picture.flows if flow.arrivals), default=begin)
@@ -72,7 +72,7 @@ def enlarged(picture: RunView, view: View, steps: int) -> float | None:
     everything = sight_of(picture, View()).span
     now = math.log2(everything / view.span) if view.span else 0.0
     wanted = everything / 2 ** max(0, min(20, round(now) + steps))
-    return max(SHORTEST_SIGHT, wanted) if wanted < everything > SHORTEST_SIGHT else None
+    return max(MIN_SPAN_SECONDS, wanted) if wanted < everything > MIN_SPAN_SECONDS else None
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ def scale_of(picture: RunView, columns: Sequence[Sequence[float | None]]) -> Sca
     """The ceiling is on it, unless the run is far below. `columns`: what is in sight of each direction."""
     most = max((value for one in columns for value in one if value is not None), default=0.0)
     ceiling = picture.ceiling.goodput if picture.ceiling is not None else None
-    if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < SMALLEST_SHARE * ceiling:
-        return Scale(nice_ceiling(min(HIGHEST, max(1.0, most))) if most > 0 else 1e9, None)
-    return Scale(nice_ceiling(min(HIGHEST, max(most, ceiling))), ceiling)
+    if ceiling is None or not 1 <= ceiling < math.inf or 0 < most < MIN_CEILING_SHARE * ceiling:
+        return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))) if most > 0 else 1e9, None)
+    return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(most, ceiling))), ceiling)
 
 
 def chosen_host(picture: RunView, view: View) -> HostLoadView | None:
@@ -125,12 +125,12 @@ def cpu_line(series: Sequence[Busy], hottest: bool) -> list[Vertex]:
     line: list[Vertex] = []
     before: float | None = None
     for number, busy in enumerate(series):
-        if before is None or busy.time - before > LONGEST_GAP:
+        if before is None or busy.time - before > MAX_WINDOW_GAP_SECONDS:
             line += [None] if before is not None else []
-            before = busy.time - USUAL_WINDOW
+            before = busy.time - CPU_WINDOW_SECONDS
             line.append((before, cpu_share(busy, hottest)))
         line.append(((before + busy.time) / 2, cpu_share(busy, hottest)))
         before = busy.time
-        if number + 1 == len(series) or series[number + 1].time - busy.time > LONGEST_GAP:
+        if number + 1 == len(series) or series[number + 1].time - busy.time > MAX_WINDOW_GAP_SECONDS:
             line.append((busy.time, cpu_share(busy, hottest)))
     return line

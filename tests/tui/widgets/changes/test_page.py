@@ -32,7 +32,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import PlannedAction
 from nictop.rules import Fix
 from nictop.tui.screens.changes.status import change_status, end_words
-from nictop.tui.widgets.changes.page import ENDS, ChangePage
+from nictop.tui.widgets.changes.page import OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
 
 ACTION: Action = ("ip", "link", "set", "dev", "ens4", "mtu", "9000")
@@ -62,7 +62,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(StepFailed, text),
     st.builds(Undoing, text),
     st.builds(ConnectionLost, text),
-    st.builds(ChangeEnded, st.sampled_from(sorted(ENDS)), text),
+    st.builds(ChangeEnded, st.sampled_from(sorted(OUTCOME_STYLES)), text),
 )
 told: st.SearchStrategy[PendingQuestion] = st.sampled_from(["", "apply", "keep", "undo"])
 
@@ -134,7 +134,7 @@ def test_whether_it_has_helped() -> None:
     assert "▲  ens4 has MTU 1500" in words(replace(applied, proof=GoalCheck(False, "ens4 has MTU 1500")), errand=JOB)
 
 
-@pytest.mark.parametrize("outcome", sorted(ENDS))
+@pytest.mark.parametrize("outcome", sorted(OUTCOME_STYLES))
 def test_its_end_is_said(outcome: Outcome) -> None:
     said = words(after(Prepared(PLAN, False), ChangeEnded(outcome, "for this reason")))
     assert "for this reason" in said
