@@ -11,13 +11,13 @@ KEY_SEPARATOR = " · "
 
 
 def box_title(text: str, screen: int, glyphs: Glyphs) -> str:
-    """For `border_title`, cut to a dialog on a screen of so many cells."""
+    """Text for `border_title`, cut to the width of a dialog on a screen of `screen` cells."""
     shown = glyphs.text(text)
     return _unmarked(shown, screen, glyphs)
 
 
 def box_keys(text: str, screen: int, glyphs: Glyphs) -> str:
-    """For `border_subtitle`: keys with what they do, the most important first; those without room are left out."""
+    """For `border_subtitle`: keys and their actions, the most important first; those that do not fit are left out."""
     room = _room(screen)
     parts = text.split(KEY_SEPARATOR)
     while len(parts) > 1 and width(KEY_SEPARATOR.join(parts)) > room:
@@ -26,7 +26,7 @@ def box_keys(text: str, screen: int, glyphs: Glyphs) -> str:
 
 
 def _unmarked(shown: str, screen: int, glyphs: Glyphs) -> str:
-    """Cut and ASCII, as Textual would cut it with an ellipsis; and none of it markup."""
+    """Cut to the dialog, and escaped: Textual parses the titles of borders as markup."""
     room = _room(screen)
     if width(shown) > room:
         shown = glyphs.text(fit(shown, room))

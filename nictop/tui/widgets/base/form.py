@@ -29,38 +29,38 @@ MAX_VALUE_CHARS = 200
 
 @dataclass(frozen=True)
 class Field:
-    """One option."""
+    """One field of a form."""
 
     name: str
-    """Under which its words are kept."""
+    """Key of its value."""
     label: str
     example: str
-    """What can be typed, beside the field; of a choice, what it is about."""
+    """Shown beside the field: what can be typed, or what the choice is about."""
     parse: Callable[[str], object] | None = None
-    """For whoever makes a value of its words. NictopError for those that make no sense. None: the words themselves."""
+    """Makes a value of its text; raises NictopError for an invalid one. None: the text is the value."""
     choices: tuple[str, ...] = ()
-    """The first one is the default; (): it is typed."""
+    """The first one is the default; (): text is typed."""
     preset: str = ""
-    """What stands in it at first."""
+    """Initial text."""
     common: bool = False
-    """In sight without being asked for."""
+    """Shown in the short form, too."""
     empty: str = "default"
-    """What it means when nothing stands in it."""
+    """Shown instead of an empty text: what it means."""
 
 
 def presets(fields: Iterable[Field]) -> dict[str, str]:
-    """What stands in them at first."""
+    """Initial value of each field."""
     return {field.name: field.choices[0] if field.choices else field.preset for field in fields}
 
 
 def next_choice(field: Field, word: str, step: int) -> str:
-    """Round and round."""
+    """The next choice, or the one before (`step` -1); after the last comes the first."""
     place = field.choices.index(word) if word in field.choices else 0
     return field.choices[(place + step) % len(field.choices)]
 
 
 class Form(ChoiceView):
-    """Posts `Changed` whenever a value is another one."""
+    """Posts `Changed` whenever a value has changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="a form: the choice before"),
@@ -70,35 +70,35 @@ class Form(ChoiceView):
     ]
 
     class Changed(Message):
-        """A value is another one."""
+        """A value has changed."""
 
     def __init__(self, fields: Sequence[Field], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._by_name = {field.name: field for field in fields}
         self.words = presets(fields)
-        """Name of a field → what stands in it."""
+        """Name of a field → its text."""
         self.problems: Mapping[str, str] = {}
         self._fresh = True
-        """The next character replaces what stands there."""
+        """The next character that is typed replaces the text."""
 
     @property
     def shown(self) -> Sequence[Field]:
-        """Those that are in sight."""
+        """The fields that are shown."""
         return tuple(self._by_name.values())
 
     @property
     def chosen(self) -> Field:
-        """That the cursor stands on."""
+        """The field at the cursor."""
         index = self.index
         return self._by_name[self._keys[index]] if index is not None else next(iter(self._by_name.values()))
 
     @property
     def types(self) -> bool:
-        """Characters are typed into the chosen field; they are no keys."""
+        """Characters are typed into the chosen field; they are not key commands."""
         return self.has_focus and not self.chosen.choices
 
     def show(self, problems: Mapping[str, str]) -> None:
-        """Draw it with what is wrong beside the fields."""
+        """Draw the form. `problems`: name of a field → what is wrong with its text."""
         self.problems = problems
         self.set_keys([field.name for field in self.shown])
         self.redraw()
@@ -133,14 +133,14 @@ class Form(ChoiceView):
     # -------------------------------------------------------------------------------------------------- keys
 
     def set_word(self, name: str, word: str) -> None:
-        """As if it were typed."""
+        """Replace the text of a field."""
         if self.words[name] != word:
             self.words[name] = word
             self.redraw()
             self.post_message(self.Changed())
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """What is typed is no key."""
+        """A character that is typed is not a key command."""
         return self.types and character is not None and character.isprintable()
 
     async def _on_key(self, event: events.Key) -> None:

@@ -83,7 +83,7 @@ class LineView(WithGlyphs, ScrollView):
     """Lines of spans, with a fixed header (optional), scrolling, and a cursor line (optional)."""
 
     class Resized(Message):
-        """There is another number of cells to draw into."""
+        """The number of cells to draw into has changed."""
 
         bubble = True
 

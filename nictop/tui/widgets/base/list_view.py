@@ -13,7 +13,7 @@ from nictop.tui.widgets.base.line_view import LineView
 
 
 class ChoiceView(LineView):
-    """Posts `Opened` on a second click; a subclass says what is chosen (`choice_changed`) and draws."""
+    """Posts `Opened` on a second click; a subclass draws (`redraw`) and reacts to another choice (`choice_changed`)."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="choice.up", tooltip="the line above"),
@@ -25,7 +25,7 @@ class ChoiceView(LineView):
     ]
 
     class Opened(Message):
-        """The chosen line was asked for in full."""
+        """Details of the chosen line were requested."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -33,25 +33,25 @@ class ChoiceView(LineView):
         self._key: str | None = None
         self._wanted: str | None = None
         self._moved = False
-        """Somebody has chosen; until then the widget does."""
+        """The user has chosen a line; until then it is `first_choice`."""
 
     @property
     def index(self) -> int | None:
-        """Of the chosen line; None while there is none."""
+        """Index of the chosen line; None while there is none."""
         return next((index for index, key in enumerate(self._keys) if key == self._key), None)
 
     @property
     def key(self) -> str | None:
-        """Of the chosen line, when somebody has chosen it; None: the widget did."""
+        """Key of the line that the user has chosen; None: the widget chose it."""
         return self._key if self._moved else None
 
     def begin(self, key: str | None) -> None:
-        """The next lines are others altogether: choose the one with this key there, or (None) begin anew."""
+        """Before other content is shown: choose the line with this key there; None: `first_choice`."""
         self._keys, self._key, self._moved = (), None, key is not None
         self._wanted = key
 
     def set_keys(self, keys: Sequence[str]) -> None:
-        """These are the lines now. The cursor stays with its line, or with its place when the line is gone."""
+        """Set the keys of all lines. The cursor stays on its line, or at its index when the line is gone."""
         before = self.index or 0
         self._keys = keys
         if self._wanted in keys:
@@ -61,17 +61,17 @@ class ChoiceView(LineView):
             self._choose(self.first_choice() if not self._moved else min(before, len(keys) - 1))
 
     def first_choice(self) -> int:
-        """What is chosen until somebody moves."""
+        """Index of the line that is chosen until the user chooses one."""
         return 0
 
     def choice_changed(self, index: int) -> None:
-        """Another line is chosen."""
+        """Called when another line has been chosen."""
 
     def redraw(self) -> None:
-        """The cursor has moved."""
+        """Called when the cursor has moved."""
 
     def choose_index(self, index: int) -> None:
-        """Choose a line as a key would; beyond the ends, the nearest one."""
+        """Choose a line for the user; an index beyond the ends means the nearest line."""
         if self._keys:
             self._moved = True
             self._choose(max(0, min(len(self._keys) - 1, index)))

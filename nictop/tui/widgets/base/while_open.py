@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class WhileOpen(WithGlyphs):
-    """Stands before Textual's class among the bases."""
+    """Must precede the Textual class among the bases."""
 
     @property
     def is_open(self) -> bool:
-        """Its widgets are there."""
+        """Its widgets are mounted, and it is not being closed."""
         return len(self.children) > 0 and not (self._pruning or self._closing or self._closed)
 
     def _if_open(self, callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,6 +47,6 @@ class WhileOpen(WithGlyphs):
         return super().set_interval(interval, None if callback is None else self._if_open(callback), **named)
 
     async def _on_message(self, message: Message) -> None:
-        """Messages of the program's own widgets are left out unless it is open; Textual's own end it, too."""
+        """Drop messages of nictop's own widgets unless it is open; Textual's own messages also close it."""
         if self.is_open or not type(message).__module__.startswith("nictop."):
             await super()._on_message(message)

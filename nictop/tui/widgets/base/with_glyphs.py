@@ -16,11 +16,11 @@ else:
 
 
 class WithGlyphs(Base):
-    """Stands before Textual's class among the bases."""
+    """Must precede the Textual class among the bases."""
 
     @cached_property
     def glyphs(self) -> Glyphs:
-        """Those of the application; Unicode in one that has none."""
+        """The character set of the application; Unicode if it has none."""
         found = getattr(self.app, "glyphs", UNICODE)
         assert isinstance(found, Glyphs)
         return found

@@ -31,12 +31,12 @@ JOB_FIELDS = {
 
 @dataclass(frozen=True)
 class NicRef:
-    """What is set up: a NIC of a host that has told its inventory."""
+    """The NIC to set up; the inventory of its host is known."""
 
     host: HostFacts
     link: Link
     function: PciFunction | None
-    """Its PCI function; None: it has none, or is on another bus."""
+    """Its PCI function; None: it is not on the PCI bus."""
 
     @classmethod
     def of(cls, host: HostFacts, link: Link) -> NicRef:
@@ -45,11 +45,11 @@ class NicRef:
 
 
 class Missing(NictopError):
-    """Something has not been typed yet."""
+    """A required field is empty."""
 
 
 def fields_of(place: NicRef) -> Sequence[Field]:
-    """All fields; what the NIC has now stands beside them."""
+    """All fields, with the present settings of the NIC as examples."""
     online = place.host.inventory.platform.online_cpus or ""
     return (
         Field("job", "what to do", "", None, JOBS),
@@ -65,7 +65,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
 
 
 def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
-    """Of the fields of the chosen job; those that mean nothing with what else stands there are left out."""
+    """Names of the fields of the chosen job that apply to the present values of the others."""
     names = ("job", *JOB_FIELDS[words["job"]])
     if words["method"] == DHCP:
         names = tuple(name for name in names if name not in ("address", "gateway"))
@@ -75,7 +75,7 @@ def names_shown(words: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def set_up_of(words: Mapping[str, str], place: NicRef) -> GuidedChange:
-    """The job that the words make. NictopError when they make none: `Missing` while something is to be typed."""
+    """The change described by the values. Raises NictopError for invalid ones, `Missing` for an empty one."""
     job = words["job"]
     if job == ADDRESS:
         return give_address(place.host, place.link, _address_wish(words))

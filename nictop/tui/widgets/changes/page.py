@@ -105,7 +105,7 @@ class ChangePage:
             yield from self._text(self._errand.fix.note, "dim")
 
     def _disturbed(self) -> tuple[str, ...]:
-        """What it may interrupt, each once."""
+        """What the change may interrupt, each once."""
         return tuple(dict.fromkeys(text for action in self._progress.plan for text in action.disturbs))
 
     def _second_question(self) -> Iterator[SpanLine]:
@@ -134,7 +134,7 @@ class ChangePage:
     # ------------------------------------------------------------------------------------------------ what is seen
 
     def _seen(self, snapshot: Snapshot) -> Iterator[SpanLine]:
-        """Whether it has helped, and what the links carry meanwhile."""
+        """Whether the change has helped, and the present traffic of its links."""
         progress = self._progress
         if progress.stage == "applied":
             if progress.still_heard:
@@ -212,7 +212,7 @@ class ChangePage:
         return lines
 
     def _said(self, style: str, text: str) -> Iterator[SpanLine]:
-        """A sentence behind the mark of its style."""
+        """A sentence after the mark of its style."""
         glyphs = self._glyphs
         mark = {"good": glyphs.passed, "warn": glyphs.warning, "bad": glyphs.critical, "dim": glyphs.note}[style]
         for number, part in enumerate(wrap(self._glyphs.text(text), max(10, self._cells - 4))):
@@ -230,7 +230,7 @@ def _plan_title(progress: ChangeProgress) -> str:
 
 
 def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:
-    """What it does, and its commands."""
+    """Title, commands and note of a fix."""
     for part in wrap(glyphs.text(fix.title), max(10, cells - 2)):
         yield ((f" {part}", "title"),)
     for one in fix.commands:
@@ -247,5 +247,5 @@ def _sum(*values: float | None) -> float | None:
 
 
 def commands_of(progress: ChangeProgress) -> tuple[str, ...]:
-    """The actions as shell lines, for copying."""
+    """The actions as shell commands."""
     return tuple(str(command_of(one)) for one in progress.wish.actions)

@@ -37,19 +37,19 @@ MIN_BAR_CELLS = 8
 
 @dataclass(frozen=True)
 class BarLayout:
-    """What all lines have in common."""
+    """Columns of the chart."""
 
     name: int
     bar: int
     words: int
-    """Cells of these three."""
+    """Cells of name, bar and text."""
     top: float
     """Bits per second where the bars end."""
     glyphs: Glyphs
 
     @property
     def margin(self) -> Span:
-        """Before a bar without a name."""
+        """Blanks before a bar without a name."""
         return " " * (self.name + 2), ""
 
 
@@ -82,7 +82,7 @@ def draw_points(
 
 
 def _highest_costs(points: Sequence[SetUpPoint]) -> dict[tuple[str, str], float]:
-    """(role, host) → the most that it paid anywhere."""
+    """(role, host) → its highest CPU cost, cores per Gb/s."""
     found: dict[tuple[str, str], float] = {}
     for point in points:
         for role, host, known in point.costs:
@@ -91,7 +91,7 @@ def _highest_costs(points: Sequence[SetUpPoint]) -> dict[tuple[str, str], float]
 
 
 def _ceiling(point: SetUpPoint) -> float | None:
-    """Of its first run: all of them went the same way."""
+    """Ceiling of the first run, bits per second: all runs of a point use the same path."""
     known = [run.result.ceiling.goodput for run in point.runs if run.result.ceiling is not None]
     return next((one for one in known if one is not None and 0 < one < math.inf), None)
 
@@ -132,7 +132,7 @@ def _goodput_line(name: str, point: SetUpPoint, frame: BarLayout, ceiling: float
 
 
 def _with_ceiling(marks: str, ceiling: float | None, frame: BarLayout) -> list[Span]:
-    """A bar with the ceiling in the cell in which it lies."""
+    """A bar with the mark of the ceiling at its place."""
     if ceiling is None:
         return [(marks, GOODPUT_STYLE)]
     place = min(len(marks) - 1, int(ceiling / frame.top * len(marks)))

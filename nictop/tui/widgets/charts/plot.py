@@ -37,7 +37,7 @@ class Box(NamedTuple):
 
 
 class Canvas:
-    """Cells of a chart. Row 0 is the top; what lies outside is left out."""
+    """Cells of a chart. Row 0 is the top; whatever is put outside is ignored."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
@@ -45,13 +45,13 @@ class Canvas:
         self._styles = [[""] * width for _ in range(height)]
 
     def put(self, x: int, y: int, mark: str, style: str) -> None:
-        """One cell; `mark` is one cell wide."""
+        """Set one cell; `mark` is one cell wide."""
         if 0 <= x < self.width and 0 <= y < self.height:
             self._marks[y][x] = mark
             self._styles[y][x] = style
 
     def write(self, x: int, y: int, text: str, style: str) -> None:
-        """Characters that are one cell wide each."""
+        """A text whose characters are one cell wide each."""
         for index, mark in enumerate(text):
             self.put(x + index, y, mark, style)
 
@@ -60,7 +60,7 @@ class Canvas:
         return self._marks[y][x] if 0 <= x < self.width and 0 <= y < self.height else ""
 
     def row(self, y: int) -> SpanLine:
-        """Cells of the same style together."""
+        """One row, with neighbouring cells of the same style joined."""
         spans: list[Span] = []
         marks, styles = self._marks[y], self._styles[y]
         start = 0

@@ -100,7 +100,7 @@ def stack_cells(stack: Shares | None, rows: int, top: float, *, glyphs: Glyphs) 
 
 
 def _kind_at(stack: Shares, level: float) -> str:
-    """The kind at this height of a stack."""
+    """The kind of work at this height of a stack."""
     height = 0.0
     for kind, share in zip(KINDS, stack, strict=True):
         height += share

@@ -47,7 +47,7 @@ def draw_queues(link: Link, snapshot: Snapshot, width: int, *, unfold: bool = Fa
 
 
 def _settings(link: Link, plan: QueueMap, width: int) -> list[SpanLine]:
-    """What one changes when queues are the trouble, and how even they are."""
+    """Channels, rings, and the share of the busiest queue."""
     ethtool, driver = link.ethtool, driver_name(link)
     channels = channel_words(ethtool.channels) if ethtool.channels is not None else None
     rings = ring_words(ethtool.rings) if ethtool.rings is not None else None
@@ -94,7 +94,7 @@ def _wrapped(text: str, width: int, style: str) -> list[SpanLine]:
 
 
 class QueueView(LineView):
-    """`draw_queues` of the chosen link; scrolls with the usual keys."""
+    """`draw_queues` of the chosen link."""
 
     unfold = False
     """Whether idle queues are shown one by one."""

@@ -56,7 +56,7 @@ def draw_processors(
 
 
 def _legend(cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs) -> SpanLine:
-    """Means over all CPUs, each in a place that does not move, then the CPU that has no more to give, if any."""
+    """Means over all CPUs, each at a fixed position, then the saturated CPU, if any."""
     tight = width < SPACED_LEGEND_CELLS
     gap, digits = ("", 2) if tight else (" ", 3)
     spans: list[Span] = [(f" {len(cpus)} CPU{'s' if len(cpus) > 1 else ''}", "title")]
@@ -82,7 +82,7 @@ def kind_label(kind: str, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def saturated(cpus: Mapping[int, CpuShares]) -> int | None:
-    """The CPU that interrupts and softirqs keep busiest, when they leave it hardly any time; else None."""
+    """The CPU with the largest share of interrupts and softirqs, if that is at least `SATURATED`; else None."""
     hottest = max(cpus, key=lambda cpu: _interrupted(cpus[cpu]))
     return hottest if _interrupted(cpus[hottest]) >= SATURATED else None
 

@@ -53,7 +53,7 @@ def draw_cpu_table(snapshot: Snapshot, width: int) -> list[SpanLine]:
 def draw_heat(
     link: Link | None, snapshot: Snapshot, width: int, before: Heat | None, *, glyphs: Glyphs = UNICODE
 ) -> tuple[list[SpanLine], Heat | None]:
-    """Interrupts of the link per second, vector × CPU, and the picture itself, which keeps its columns next time."""
+    """Interrupts of the link per second, vector × CPU, and the heat map for the next call, which keeps its columns."""
     if link is None:
         return [], None
     plan = queue_map(link, snapshot)
@@ -147,7 +147,7 @@ def _spender(one: CpuConsumer, snapshot: Snapshot) -> SpanLine:
 
 
 def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[SpanLine]:
-    """Every line of /proc/interrupts that moved, the busiest first."""
+    """Every line of /proc/interrupts that has counted, the busiest first."""
     lines: list[SpanLine] = [section_line("All interrupts of the machine", width)]
     moving = sorted((one for one in rates if one.total), key=lambda one: -one.total)
     if not moving:
@@ -161,7 +161,7 @@ def draw_machine(rates: Sequence[MachineInterruptRate], width: int) -> list[Span
 
 
 class ProcessorView(LineView):
-    """Heat picture of the chosen link, processors, spenders and, when asked for, all interrupts of the machine."""
+    """Heat map of the chosen link, CPUs, CPU consumers and, on request, all interrupts of the machine."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

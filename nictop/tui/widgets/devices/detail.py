@@ -62,7 +62,7 @@ class Direction:
     packets: float | None
 
     def labels(self, rows: int, top: float, speed: int | None) -> list[str]:
-        """What stands at the left, as far as there are rows; with a single one, bits and packets stand side by side."""
+        """Labels at the left, as many as there are rows; in a single row, bits and packets side by side."""
         bits, packets = units.bits_per_second(self.bits), units.packets_per_second(self.packets)
         if rows == 1:
             return [f" {self.name:<4}{bits:>10} {packets:>10} "]
@@ -117,7 +117,7 @@ class TrafficChart(LineView):
 
 
 class FactsView(LineView):
-    """The facts of the chosen row; scrolls with the usual keys."""
+    """The facts of the chosen row."""
 
 
 class LinkPanel(WhileOpen, Vertical):

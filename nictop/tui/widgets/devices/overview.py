@@ -49,7 +49,7 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
 
 
 class OverviewView(WhileOpen, Container):
-    """Draws when it is told to; derives pairs only when links have changed."""
+    """Derives the pairs of NICs only when links have changed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
@@ -70,7 +70,7 @@ class OverviewView(WhileOpen, Container):
         self._pairs = Pairs()
         self._names: dict[End, str] = {}
         self.virtual = False
-        """Whether netdevs without a device are listed, too."""
+        """Netdevs without a device are listed, too."""
 
     def compose(self) -> ComposeResult:
         yield OverviewTable(id="nics")
@@ -88,7 +88,7 @@ class OverviewView(WhileOpen, Container):
     def show(
         self, hosts: Sequence[HostSession], pictures: Sequence[Snapshot], diagnosis: Diagnosis | None, now: float
     ) -> None:
-        """Draw the hosts as they are in `pictures`, one of each."""
+        """Draw the hosts from `pictures`, one snapshot of each."""
         links = tuple(part for one in pictures for part in (one.host, one.links, one.inventory))
         if len(links) != len(self._links) or any(
             one is not other for one, other in zip(links, self._links, strict=True)
@@ -113,7 +113,7 @@ class OverviewView(WhileOpen, Container):
         self._draw_facts()
 
     def _draw_facts(self) -> None:
-        """Complaints about the filter come first: without them an empty table is a riddle."""
+        """Errors of the filter come first: they explain an empty table."""
         view, row = self.query_one("#nic-facts", LineView), self.chosen
         cells = max(10, view.scrollable_content_region.width - 2)
         complaints = row_filter(self.query_one(TextInput).value).complaints
@@ -152,7 +152,7 @@ class OverviewView(WhileOpen, Container):
         return action != "filter" or not self.is_open or not self.query_one(TextInput).has_focus
 
     def end_filter(self) -> bool:
-        """Take the filter away; whether there was one."""
+        """Clear and hide the filter; returns whether it was shown."""
         entry = self.query_one(TextInput)
         there = entry.display
         entry.value, entry.display = "", False
@@ -164,7 +164,7 @@ class OverviewView(WhileOpen, Container):
         self._draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The filter stays; an empty one goes."""
+        """Keep the filter; an empty one is hidden."""
         event.stop()
         self.query_one(TextInput).display = bool(event.value.strip())
         self.screen.set_focus(self.query_one(OverviewTable))

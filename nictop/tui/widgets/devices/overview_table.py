@@ -24,7 +24,7 @@ NO_NIC_TEXT = " no NIC passes the filter"
 
 
 class OverviewTable(ChoiceView):
-    """Posts `Chosen` when the cursor stands on another line, `Opened` on a second click."""
+    """Posts `Chosen` when the cursor is on another line, `Opened` on a second click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
@@ -32,7 +32,7 @@ class OverviewTable(ChoiceView):
     ]
 
     class Chosen(Message):
-        """Another line."""
+        """The cursor is on another line."""
 
     class Opened(ChoiceView.Opened):
         """The chosen NIC is to be shown on its host."""
@@ -50,7 +50,7 @@ class OverviewTable(ChoiceView):
         return None if index is None else self._rows[index]
 
     def show(self, rows: Sequence[NicRow]) -> None:
-        """Draw these, in the present order; the cursor stays with its NIC."""
+        """Draw `rows` in the present order; the cursor stays on its NIC."""
         self._all = rows
         self._rows = arranged(rows, self.order)
         self.set_keys([f"{row.end.ifindex} {row.end.host}" for row in self._rows])
@@ -67,7 +67,7 @@ class OverviewTable(ChoiceView):
             self.show_lines([((NO_NIC_TEXT, "dim"),)], self._header_line())
 
     def _layout(self) -> tuple[Column[NicRow], ...]:
-        """The columns that fit; what is left over goes to texts that are cut without it."""
+        """The columns that fit; spare cells widen the texts that would be cut."""
         cells = self.scrollable_content_region.width
         columns = fit_columns(COLUMNS, cells)
         room = cells - sum(column.width + 1 for column in columns)
@@ -95,7 +95,7 @@ class OverviewTable(ChoiceView):
     # --------------------------------------------------------------------------------------------------- order
 
     def sort_by(self, column: str, *, descending: bool) -> None:
-        """As the values are now; "": by host."""
+        """Sort by the present values of a column; "": by host."""
         self.order = ordered_by(self._all, column, descending=descending)
         self.show(self._all)
 

@@ -58,12 +58,12 @@ class DeviceTable(ChoiceView):
 
     @dataclass
     class Chosen(Message):
-        """The cursor stands on another row."""
+        """The cursor is on another row."""
 
         row: Row
 
     class Opened(ChoiceView.Opened):
-        """The chosen row was asked for in full."""
+        """Details of the chosen row were requested."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -88,7 +88,7 @@ class DeviceTable(ChoiceView):
         return len(self._rows) + 1
 
     def show(self, snapshot: Snapshot, history: History) -> None:
-        """Draw `snapshot`; the cursor stays with its device, or with its place when the device is gone."""
+        """Draw `snapshot`; the cursor stays on its device, or at its index when the device is gone."""
         self._snapshot, self._history = snapshot, history
         self._plant(snapshot)
         self.redraw()
@@ -110,7 +110,7 @@ class DeviceTable(ChoiceView):
         self.set_keys([row.key for row in rows])
 
     def first_choice(self) -> int:
-        """Until somebody moves: the first netdev with a device, else the first one that is up, else the first row."""
+        """The first netdev with a device, else the first one that is up, else the first row."""
 
         def rank(index: int) -> tuple[int, int]:
             link = self._rows[index].link
@@ -181,7 +181,7 @@ class DeviceTable(ChoiceView):
     # --------------------------------------------------------------------------------------------------- keys
 
     def step_to_link(self, direction: int) -> None:
-        """Choose the next netdev above (-1) or below (1), past rows that are none; also while the table is hidden."""
+        """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table is hidden."""
         here = self.index or 0
         rows = range(here + direction, len(self._rows) if direction > 0 else -1, direction)
         following = next((index for index in rows if self._rows[index].kind == "link"), None)

@@ -71,7 +71,7 @@ def _text(text: str, cells: int, glyphs: Glyphs, indent: str = " ", style: str =
 
 
 def _evidence(evidence: tuple[Evidence, ...], cells: int, glyphs: Glyphs) -> list[SpanLine]:
-    """What, its value, and where it was read."""
+    """Name, value and source of each piece of evidence."""
     label = min(MAX_LABEL_CELLS, max(width(glyphs.text(one.what)) for one in evidence), max(4, cells // 3))
     lines: list[SpanLine] = []
     for one in evidence:
@@ -110,7 +110,7 @@ def _shell(commands: tuple[Step, ...], fix: Fix, cells: int, glyphs: Glyphs, sty
 
 
 def _explanation(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
-    """How the rule knows: its own page, which follows last."""
+    """The explanation of the rule, as the last section."""
     rule = RULES.get(name)
     lines: list[SpanLine] = [section_line(f"The rule {name}", cells)]
     if rule is None:
@@ -121,10 +121,10 @@ def _explanation(name: str, cells: int, glyphs: Glyphs) -> list[SpanLine]:
 
 
 class FindingPage(LineView):
-    """`draw_finding` of the chosen finding; scrolls with the usual keys."""
+    """`draw_finding` of the chosen finding."""
 
     def scroll_to_mark(self) -> None:
-        """Bring the fix that the key y copies into sight."""
+        """Scroll to the fix that the key y copies."""
         mark = f" {self.glyphs.cursor} "
         index = next((index for index, line in enumerate(self.lines) if line and line[0][0] == mark), None)
         if index is not None and not self.scroll_offset.y <= index < self.scroll_offset.y + self.size.height - 2:

@@ -55,7 +55,7 @@ def draw_findings(
 
 
 def finding_line(finding: Finding, cells: int, *, several_hosts: bool, glyphs: Glyphs, word: bool = False) -> SpanLine:
-    """One finding on one line; `word`: with its severity in letters."""
+    """One finding on one line; `word`: with the name of its severity."""
     mark = _mark(finding, glyphs)
     spans: list[Span] = [mark]
     if word:
@@ -114,7 +114,7 @@ def _with_more(line: SpanLine, hidden: int, cells: int) -> SpanLine:
 
 
 def worst_fix(diagnosis: Diagnosis | None) -> tuple[Finding, Fix] | None:
-    """The finding that the panel shows in full, and the fix whose command stands there."""
+    """The finding that the panel shows in full, and the fix whose command it shows."""
     worst = diagnosis.findings[0] if diagnosis is not None and diagnosis.findings else None
     fix = next(iter(fixes_to_type(worst)), None) if worst is not None else None
     return (worst, fix) if worst is not None and fix is not None else None
@@ -132,7 +132,7 @@ class FindingsPanel(LineView):
     can_focus = False
 
     class Opened(Message):
-        """All findings are asked for."""
+        """The list of all findings was requested."""
 
     def show(self, diagnosis: Diagnosis | None, *, several_hosts: bool) -> None:
         most = next((rows for name, rows in MAX_PANEL_ROWS.items() if self.screen.has_class(name)), 2)

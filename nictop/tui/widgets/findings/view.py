@@ -23,7 +23,7 @@ MIN_WORD_CELLS = 60
 
 
 def entry_key(entry: Finding | Skipped) -> str:
-    """What stays the same while numbers in the text change."""
+    """Key of an entry: independent of the numbers in its text."""
     return f"{type(entry).__name__}:{entry.rule}:{entry.host}:{entry.subject}"
 
 
@@ -31,10 +31,10 @@ class FindingList(ChoiceView):
     """One line per finding."""
 
     class Chosen(Message):
-        """The cursor stands on another finding."""
+        """The cursor is on another finding."""
 
     class Opened(ChoiceView.Opened):
-        """The chosen finding was asked for in full."""
+        """Details of the chosen finding were requested."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -47,7 +47,7 @@ class FindingList(ChoiceView):
         return None if index is None else self.entries[index]
 
     def show(self, entries: tuple[Finding | Skipped, ...], *, several_hosts: bool) -> None:
-        """Draw these; the cursor stays with its finding."""
+        """Draw `entries`; the cursor stays on its finding."""
         self.entries, self.several_hosts = entries, several_hosts
         self.set_keys([entry_key(one) for one in entries])
         self.redraw()
@@ -146,13 +146,13 @@ class FindingsView(WhileOpen, Container):
         page.show_lines(lines)
 
     def on_finding_list_chosen(self) -> None:
-        """Another finding: its page begins at its top, with its best fix."""
+        """Show the page of the newly chosen finding from its top, with the first fix marked."""
         self._marked = 0
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
 
     def action_mark(self, step: int) -> None:
-        """Mark the fix before or after, and bring it into sight."""
+        """Mark the previous or next fix, and scroll to it."""
         entry = self.query_one(FindingList).chosen
         fixes = fixes_to_type(entry) if isinstance(entry, Finding) else ()
         if not fixes:

@@ -37,7 +37,7 @@ HIDDEN_COUNT_CELLS = 5
 
 
 def host_mark(status: ConnectionStatus, *, glyphs: Glyphs) -> Span:
-    """The mark of a host, in its colour."""
+    """Mark and style of a connection status."""
     return glyphs.encode(MARKS[status]), STYLES[status]
 
 

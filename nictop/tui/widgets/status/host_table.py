@@ -25,7 +25,7 @@ FACT_LABEL_CELLS = 9
 
 
 def address_words(host: Host) -> str:
-    """``root@pve.example:2222``; what is not said comes from ~/.ssh/config."""
+    """``root@pve.example:2222``; ~/.ssh/config may add what is missing."""
     if host.is_local:
         return "this machine"
     address = f"[{host.address}]" if ":" in host.address and host.port is not None else host.address
@@ -35,7 +35,7 @@ def address_words(host: Host) -> str:
 
 @dataclass(frozen=True)
 class DrawTime:
-    """When it is drawn: this machine's clocks, and how often hosts speak."""
+    """Time of drawing: the clocks of this machine, and the interval of the readings in seconds."""
 
     here: LocalClock
     interval: float
@@ -73,10 +73,10 @@ COLUMNS: tuple[Column[HostRow], ...] = (
 
 
 class HostTable(ChoiceView):
-    """Posts `Chosen` when the cursor stands on another host, `Opened` on a second click."""
+    """Posts `Chosen` when the cursor is on another host, `Opened` on a second click."""
 
     class Chosen(Message):
-        """Another host."""
+        """The cursor is on another host."""
 
     class Opened(ChoiceView.Opened):
         """The chosen host is to be shown."""
@@ -93,7 +93,7 @@ class HostTable(ChoiceView):
         return None if index is None else self._hosts[index]
 
     def show(self, hosts: Sequence[HostSession], shown: str, moment: DrawTime) -> None:
-        """Draw these; `shown` is the one whose devices the live screen has."""
+        """Draw `hosts`; `shown` is the name of the one on the live screen."""
         self._hosts, self._shown, self._moment = hosts, shown, moment
         self.set_keys([host.name for host in hosts])
         self.redraw()
@@ -121,7 +121,7 @@ class HostTable(ChoiceView):
 
 
 def _visible_columns(room: int) -> tuple[Column[HostRow], ...]:
-    """The name is shown at any width, cut if need be."""
+    """The columns that fit; the name at any width, cut if necessary."""
     return fit_columns(COLUMNS, room) or (replace(COLUMNS[0], width=max(1, room - 1)),)
 
 

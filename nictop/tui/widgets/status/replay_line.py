@@ -25,7 +25,7 @@ MIN_FILE_NAME_CELLS = 60
 
 
 def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
-    """One line of at most `width` cells; what matters least is left out first."""
+    """One line of at most `width` cells; the least important parts are left out first."""
     marks = {"playing": glyphs.playing, "paused": glyphs.paused, "end": glyphs.end, "newest": glyphs.newest}
     left: list[Span] = [(f" {marks[place.state]} ", "accent"), (wall_words(place.wall + place.now), "title")]
     if STATE_TEXT[place.state]:
@@ -47,7 +47,7 @@ def draw_place(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE)
 
 
 def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -> SpanLine:
-    """The whole recording in `width` cells: what has been, what is to come, runs, and here."""
+    """The whole recording in `width` cells: before the position, after it, runs, and the position."""
     past, future, run_past, run_future, here = glyphs.timeline
     span = max(place.end - place.begin, 1e-9)
 
@@ -68,7 +68,7 @@ def draw_bar(place: PlaybackPosition, width: int, *, glyphs: Glyphs = UNICODE) -
 
 
 class ReplayLine(LineView):
-    """Not there while the hosts are live."""
+    """Hidden while the hosts are live."""
 
     can_focus = False
 
@@ -81,7 +81,7 @@ class ReplayLine(LineView):
         self.display = self._place is not None
 
     def redraw(self) -> None:
-        """Look where it is."""
+        """Draw the present position."""
         if self._place is None or not self.size.width:
             return
         place, width = self._place(), self.size.width

@@ -90,7 +90,7 @@ def draw_several(
     glyphs: Glyphs,
     run: str = "",
 ) -> SpanLine:
-    """The same for several hosts: how each of them is; `now` is CLOCK_MONOTONIC."""
+    """The same for several hosts, with the status of each; `now` is CLOCK_MONOTONIC."""
     least = len(_right(width, width, interval, None, "")) + len(_run_badge(run)) + (len(FROZEN) if frozen else 0)
     room = max(0, width - len(NAME[0]) - least)
     left = [NAME, *draw_hosts(hosts, chosen, room, now, interval, glyphs=glyphs)]
@@ -123,7 +123,7 @@ def _line(
 
 
 def _right(width: int, left: int, interval: float, cost: tuple[float, int] | None, dot: str) -> str:
-    """How often the host is read, and the price of it, as far as the `left` cells about the host leave room."""
+    """Interval and own cost, as far as `left`, the cells about the hosts, leave room."""
     every = f" every {interval:g} s "
     if cost is not None:
         long = f" every {interval:g} s {dot} nictop {cost[0]:.1f} % CPU {cost[1] / 1e6:.0f} MB "
@@ -159,7 +159,7 @@ class StatusLine(LineView):
         self.set_interval(self.COST_EVERY, self.refresh_cost)
 
     def refresh_cost(self) -> None:
-        """Read the cost and draw anew; a host that has fallen silent shows here, as nothing else draws then."""
+        """Read the cost and draw again; without new readings of a host, only this shows its silence."""
         self._cost = self._own_cost.read(self.pids)
         self._draw()
 
@@ -168,24 +168,24 @@ class StatusLine(LineView):
         self._draw()
 
     def show_run(self, words: str) -> None:
-        """About the run that goes on; "": none does."""
+        """Text about the active run; "": there is none."""
         if words != self._run:
             self._run = words
             self._draw()
 
     def show_recording(self, words: str) -> None:
-        """About the recording that is being made; "": none is."""
+        """Text about the active recording; "": there is none."""
         if words != self._recording:
             self._recording = words
             self._draw()
 
     @property
     def _going(self) -> str:
-        """What goes on, whichever host is shown."""
+        """Active recording and run, whichever host is shown."""
         return "  ".join(part for part in (self._recording, self._run) if part)
 
     def show_hosts(self, hosts: tuple[HostSession, ...], chosen: str) -> None:
-        """These are watched, and the screen is about one of them; a single one is drawn from its snapshot."""
+        """Set the watched hosts and the one on the screen; a single host is drawn from its snapshot."""
         others = hosts != self._hosts
         self._hosts, self._chosen = hosts, chosen
         if others or len(hosts) > 1:

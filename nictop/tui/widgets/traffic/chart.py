@@ -18,7 +18,7 @@ __all__ = ["RunChart", "View"]
 
 
 class RunChart(LineView):
-    """`draw_run` of a run that goes on or is over, in as many cells as it has; with a cursor, and frozen if wished."""
+    """`draw_run` of an active or finished run, with a cursor; can be frozen."""
 
     can_focus = False
 
@@ -37,12 +37,12 @@ class RunChart(LineView):
 
     @property
     def shown(self) -> RunView | None:
-        """The picture that is drawn: the newest one, or that of the moment when it was frozen."""
+        """The view that is drawn: the newest one, or the one at which the chart was frozen."""
         return self._frozen if self._frozen is not None else self._newest
 
     @property
     def time(self) -> float | None:
-        """Under the cursor, on the axis of the run; None: there is no cursor."""
+        """Time at the cursor, on the axis of the run; None: there is no cursor."""
         return self.view.cursor
 
     @property
@@ -50,7 +50,7 @@ class RunChart(LineView):
         return self._frozen is not None
 
     def show(self, picture: RunView | None) -> None:
-        """Draw this run; another one than before is seen whole, without a cursor."""
+        """Draw this run; another run than before is shown whole, without a cursor."""
         before = self._newest.result if self._newest is not None else None
         if picture is None or (before is not None and picture.result is not before):
             self._frozen, self.view = None, replace(self.view, cursor=None, span=None)
@@ -59,12 +59,12 @@ class RunChart(LineView):
             self._draw()
 
     def freeze(self, frozen: bool) -> None:
-        """Keep the picture as it is, or go on with the newest one."""
+        """Stop at the present view, or continue with the newest one."""
         self._frozen = self._newest if frozen else None
         self._look(self.view)
 
     def move(self, columns: int) -> None:
-        """The cursor by so many columns, from the newest value when there is none yet."""
+        """Move the cursor by so many columns; without a cursor, set it to the newest value."""
         picture = self.shown
         arrivals = [flow.arrivals for flow in picture.flows if flow.arrivals] if picture is not None else []
         if picture is None or not arrivals:
@@ -77,16 +77,16 @@ class RunChart(LineView):
         self._look(replace(self.view, cursor=max(first + step / 2, min(last - step / 2, moved))))
 
     def leave(self) -> None:
-        """No cursor: the newest is in sight again."""
+        """Remove the cursor: the newest values are shown again."""
         self._look(replace(self.view, cursor=None))
 
     def enlarge(self, steps: int) -> None:
-        """Half as much of the run in sight for each step, or (below 0) twice as much."""
+        """Show half of the present time span for each step, or (below 0) twice as much."""
         if self.shown is not None:
             self._look(replace(self.view, span=enlarged(self.shown, self.view, steps)))
 
     def next_cpu(self) -> None:
-        """The CPU line goes round the hosts: all cores of each, then its hottest one."""
+        """Next subject of the CPU line: all cores of a host, its busiest core, then the next host."""
         picture = self.shown
         host = chosen_host(picture, self.view) if picture is not None else None
         if picture is None or host is None:

@@ -56,7 +56,7 @@ MIN_CEILING_LINE_ROWS = 9
 
 @dataclass(frozen=True)
 class ChartLayout:
-    """Where everything stands in so many cells."""
+    """Positions of the parts of a chart."""
 
     heads: int
     left: int
@@ -72,7 +72,7 @@ class ChartLayout:
 
 
 def layout_of(flows: int, width: int, height: int) -> ChartLayout:
-    """The plots get what the words leave; as soon as there are too few rows for two of them there is one."""
+    """The plots get the rows that the text leaves; with too few rows for two plots there is one."""
     heads = 0 if height < 2 else 2 if height >= MIN_CEILING_LINE_ROWS else 1
     foot = height - heads >= 3
     rows = max(0, height - heads - foot)
@@ -106,7 +106,7 @@ def draw_run(picture: RunView, view: View, width: int, height: int, *, glyphs: G
 
 
 def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
-    """All that the drawing depends on: while it is the same there is nothing to draw anew."""
+    """Everything that the drawing depends on: unless it changes, the chart need not be drawn again."""
     host = chosen_host(picture, view)
     return (
         view,
@@ -137,7 +137,7 @@ def columns_of(picture: RunView, sight: VisibleRange, layout: ChartLayout) -> li
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """One picture while it is drawn."""
+    """A chart that is being drawn."""
 
     picture: RunView
     view: View
@@ -222,7 +222,7 @@ class Drawing:
         return lines
 
     def draw_waiting(self) -> None:
-        """What the run waits for, or why it failed, in the middle of the plots while nothing has arrived."""
+        """Before the first value: what the run waits for, or why it failed, in the middle of the plots."""
         result, layout = self.picture.result, self.layout
         failure = result.failure if result is not None else None
         words = failure.sentence if failure is not None else self.picture.stage or "nothing arrived"
@@ -238,7 +238,7 @@ def _row_of(share: float, box: Box) -> int:
 
 
 def values_of(picture: RunView, time: float | None) -> RunMoment:
-    """Under the cursor; without one what counts of a run that is over, and the newest of one that goes on."""
+    """Values at `time`; without one, the results of a finished run or the newest values of an active one."""
     if time is None:
         over = whole(picture)
         if over is not None:

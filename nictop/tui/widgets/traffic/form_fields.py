@@ -62,7 +62,7 @@ PLAN_NAMES = {
 
 
 def presets() -> dict[str, str]:
-    """What stands in the fields at first."""
+    """Initial value of each field."""
     return presets_of(FIELDS)
 
 
@@ -91,7 +91,7 @@ def wish_of(
 
 
 def field_of(sentence: str) -> str | None:
-    """Name of the field that a sentence about a plan is about, by how it begins; None: of no one in particular."""
+    """Name of the field that a sentence about a plan refers to, by its beginning; None: no particular one."""
     for words, name in PLAN_NAMES.items():
         if sentence.startswith(words):
             return name

@@ -49,14 +49,14 @@ def softirq_words(busy: Busy | None) -> Part:
 
 
 def steal_words(busy: Busy | None) -> Part:
-    """When it spoils the run."""
+    """Steal time, if it is so high that the run does not count."""
     if busy is None or busy.steal_share <= MOST_STEAL:
         return ()
     return (("steal ", "dim"), (f"{100 * busy.steal_share:.0f} %", "warn"))
 
 
 def hottest_words(busy: Busy | None, *, brief: bool = False) -> Part:
-    """The busiest core; marked when it has no more to give, and how much of that are interrupts."""
+    """The busiest core, marked when it is saturated, and its share of interrupts."""
     if busy is None:
         return ()
     tone = "bad" if busy.hottest_softirq >= SATURATED else "warn" if busy.hottest_busy >= FULL_CORE_SHARE else ""
@@ -82,7 +82,7 @@ def split_words(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Pa
 
 
 def network_parts(one: HostMoment, values: RunMoment) -> list[Part]:
-    """Connections that it sends by, its NIC, and what carries the packets: the most telling first."""
+    """Sending connections, NIC, and queue or vhost threads: the most informative first."""
     sending = [flow.sending for flow in values.flows if flow.flow.sender == one.host.host]
     arrived = [flow.arrival for flow in values.flows if flow.flow.receiver == one.host.host]
     parts: list[Part] = [sending_words(known) for known in sending if known is not None]
@@ -103,7 +103,7 @@ def sending_words(one: SenderState) -> Part:
 
 
 def datagram_words(one: Arrival) -> Part:
-    """UDP, as the receiver counted it."""
+    """Lost datagrams and jitter of UDP, as the receiver counted them."""
     if one.lost is None:
         return ()
     of = f" of {units.count(one.packets)}" if one.packets is not None else ""
@@ -114,7 +114,7 @@ def datagram_words(one: Arrival) -> Part:
 
 
 def packet_words(one: Packets | None) -> Part:
-    """Of the chosen NIC."""
+    """Packet rates and drops of the chosen NIC."""
     if one is None:
         return ()
     spans: list[Span] = []

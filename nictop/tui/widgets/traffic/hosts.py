@@ -66,7 +66,7 @@ def draw_hosts(picture: RunView, view: View, width: int, rows: int, *, glyphs: G
 
 
 def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
-    """All that the drawing depends on: while it is the same there is nothing to draw anew."""
+    """Everything that the drawing depends on: unless it changes, the hosts need not be drawn again."""
     datagrams = picture.plan.protocol == "udp"
     return (
         view,
@@ -80,7 +80,7 @@ def ingredients(picture: RunView, view: View) -> tuple[object, ...]:
 def _line(
     picture: RunView, view: View, one: HostMoment, values: RunMoment, size: tuple[int, int], *, glyphs: Glyphs
 ) -> SpanLine:
-    """The few numbers that tell most, and the CPU over time in what is left. `size`: cells of the label, and of all."""
+    """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of label and line."""
     label, width = size
     lead: Span = (f" {shown(host_label(one), label, glyphs)} ", ROLE_STYLES[one.host.role])
     hottest = hottest_words(one.busy, brief=width < LONG_TEXT_CELLS)
@@ -134,7 +134,7 @@ def _cells(line: SpanLine) -> int:
 
 
 def _split(busy: Busy | None, width: int, glyphs: Glyphs) -> Part:
-    """All kinds of work, or only those that are there when all do not fit."""
+    """All kinds of work; if they do not fit, only those with a share."""
     words = split_words(busy, glyphs)
     return words if _cells(tuple(words)) <= width else split_words(busy, glyphs, brief=True)
 

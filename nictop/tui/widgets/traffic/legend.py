@@ -91,12 +91,12 @@ def draw_ceiling_words(picture: RunView, scale: Scale, width: int, *, margin: in
 
 
 def shown(text: str, width: int, glyphs: Glyphs, align: Literal["left", "right"] = "left") -> str:
-    """As it will be drawn, in exactly `width` cells."""
+    """Text as it is drawn, in exactly `width` cells."""
     return glyphs.text(fit(glyphs.text(text), width, align))
 
 
 def cut(line: SpanLine, width: int) -> SpanLine:
-    """The part of a line that fits; a wide character that would stick out is left out."""
+    """The part of a line that fits; a wide character that does not fit is left out."""
     found: list[Span] = []
     for text, style in line:
         if cells(text) > width:

@@ -27,7 +27,7 @@ UNKNOWN = "–"
 
 @dataclass(frozen=True)
 class OfferRow:
-    """An offer in words, as the hosts report them."""
+    """An offer as text, as the hosts report it."""
 
     offer: EndpointPair
     client_nic: str
@@ -41,7 +41,7 @@ class OfferRow:
         return f"{offer.client.host} {offer.client.address} {offer.server.host} {offer.server.address}"
 
     def accepts(self, words: Sequence[str]) -> bool:
-        """Every word is somewhere in it."""
+        """Whether the row contains every word."""
         texts = (column.cell(self)[0] for column in COLUMNS)
         text = " ".join((*texts, self.offer.client.address, self.offer.server.address)).casefold()
         return all(word in text for word in words)
@@ -59,12 +59,12 @@ COLUMNS: tuple[Column[OfferRow], ...] = (
 
 
 def offer_rows(offers: Sequence[EndpointPair], snapshots: Mapping[str, Snapshot]) -> tuple[OfferRow, ...]:
-    """In their order."""
+    """One row for each offer, in the same order."""
     return tuple(_row(offer, snapshots) for offer in offers)
 
 
 def link_of(place: Endpoint, snapshots: Mapping[str, Snapshot]) -> Link | None:
-    """The netdev of a place."""
+    """The netdev of an endpoint."""
     snapshot = snapshots.get(place.host)
     return snapshot.links.get(place.ifindex or 0) if snapshot is not None else None
 
@@ -82,10 +82,10 @@ def _row(offer: EndpointPair, snapshots: Mapping[str, Snapshot]) -> OfferRow:
 
 
 class OfferTable(ChoiceView):
-    """Posts `Chosen` when the cursor stands on another pair."""
+    """Posts `Chosen` when the cursor is on another pair."""
 
     class Chosen(Message):
-        """Another pair."""
+        """The cursor is on another pair."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -102,7 +102,7 @@ class OfferTable(ChoiceView):
         return len(self._rows)
 
     def show(self, rows: Sequence[OfferRow], empty: Sequence[str]) -> None:
-        """Draw these; the cursor stays with its pair. `empty`: what is said when there are none, a line each."""
+        """Draw `rows`; the cursor stays on its pair. `empty`: lines to show when there are none."""
         self._rows, self._empty = tuple(rows), empty
         self.set_keys([row.key for row in self._rows])
         self.redraw()

@@ -39,7 +39,7 @@ class ResultGroup:
 
     @property
     def name(self) -> str:
-        """As a comparison calls it: its label, what was varied, or when it was."""
+        """Its name in a comparison: label and varied value, or the number of its run."""
         kept = self.first
         varied = f"{kept.variable} {kept.value}" if kept.value else ""
         return " ".join(part for part in (kept.label, varied) if part) or f"run {kept.identity}"
@@ -77,7 +77,7 @@ COLUMNS: tuple[Column[ResultGroup], ...] = (
 
 
 def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
-    """Newest experiment first; within one, as they first came."""
+    """Newest experiment first; within one, in the order of their first runs."""
     experiments: dict[str, list[StoredRun]] = {}
     for one in runs:
         experiments.setdefault(one.experiment, []).append(one)
@@ -89,7 +89,7 @@ def set_ups(runs: Sequence[StoredRun]) -> tuple[ResultGroup, ...]:
 
 
 class SetUpList(ChoiceView):
-    """Marks say which one is A and which one B."""
+    """Two of the lines may be marked: A and B."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -107,7 +107,7 @@ class SetUpList(ChoiceView):
         return next((row for row in self._rows if row.key == self.marks.get(letter)), None)
 
     def mark(self, letter: str) -> None:
-        """The chosen line is that one now; a second time, it is not any more."""
+        """Mark the chosen line with `letter`; marking it again removes the mark."""
         row = self.chosen
         if row is None:
             return
@@ -118,7 +118,7 @@ class SetUpList(ChoiceView):
         self.redraw()
 
     def show(self, rows: Sequence[ResultGroup], empty: Sequence[str]) -> None:
-        """Draw these; `empty`: what is said when there are none."""
+        """Draw `rows`; `empty`: lines to show when there are none."""
         self._rows, self._empty = tuple(rows), empty
         self.set_keys([row.key for row in self._rows])
         self.redraw()

@@ -29,21 +29,21 @@ MIN_SPAN_SECONDS, MAX_SPAN_SECONDS = 2.0, 2 * 86400.0
 
 @dataclass(frozen=True)
 class View:
-    """How somebody wants to see a run."""
+    """How a run is shown."""
 
     host: str | None = None
     """The host whose CPU is drawn; None: the receiver of the first direction."""
     hottest: bool = False
     """Its busiest core; False: all of its cores."""
     span: float | None = None
-    """Seconds in sight; None: the whole run."""
+    """Visible seconds; None: the whole run."""
     cursor: float | None = None
-    """Time on the axis of the run; None: there is none, and the newest is in sight."""
+    """Time on the axis of the run; None: no cursor, the newest values are shown."""
 
 
 @dataclass(frozen=True)
 class VisibleRange:
-    """The part of the axis that is in sight."""
+    """The visible part of the time axis."""
 
     begin: float
     span: float
@@ -86,7 +86,7 @@ class Scale:
 
     @property
     def power(self) -> int:
-        """1000 to this is what the labels are told in."""
+        """Exponent of 1000 of the unit of the labels."""
         return max(0, min(len(SI_PREFIXES) - 1, math.floor(math.log10(self.top) / 3 + 1e-9)))
 
     @property
