@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Generic, Literal, TypeVar
 
 from nictop.model.text import units
@@ -49,7 +50,7 @@ class Column(Generic[RowT]):
     rank: Callable[[RowT], SortKey | None] | None = None
     """What it is sorted by instead of its value; None as a result: last, whatever the direction."""
 
-    @property
+    @cached_property
     def is_rate(self) -> bool:
         """Its numbers are per second: three significant digits and an SI prefix."""
         return self.unit.endswith("/s")

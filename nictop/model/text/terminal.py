@@ -75,6 +75,13 @@ def _cells(character: str) -> int:
 def fit(text: str, cells: int, align: str = "left") -> str:
     """`text`, cleaned, in exactly `cells` cells: padded on the side that `align` ("left", "right") leaves free, or cut
     with ``…`` at the end."""
+    if text.isascii() and text.isprintable() and len(text) <= cells:
+        return text.rjust(cells) if align == "right" else text.ljust(cells)
+    return _fit(text, cells, align)
+
+
+@lru_cache(maxsize=1024)  # the same marks and names are in a table at every reading
+def _fit(text: str, cells: int, align: str) -> str:
     text = clean(text)
     free = cells - width(text)
     if free >= 0:

@@ -164,8 +164,9 @@ class DeviceTable(ChoiceView):
         empty = next(number for number, (_, text, _) in enumerate(cells) if text.strip())
         overflow = sum(column.width + 1 for column, _, _ in cells[:empty])  # the name may use the cells beside it
         spans.append((fit(title, max(1, shape.name + overflow - len(lead))), TITLE_STYLES[row.kind]))
+        encode = self.glyphs.encode
         for column, text, tone in cells[empty:]:
-            spans.append((" " + fit(self.glyphs.encode(text), column.width, column.align), TONES[tone]))
+            spans.append((" " + fit(encode(text), column.width, column.align), TONES[tone]))
         if shape.graph and row.kind == "link" and row.link is not None:
             spans.append((" " + self._graph(row.link.ifindex, shape.graph, history), "in"))
         return tuple(spans)
