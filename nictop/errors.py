@@ -1,10 +1,10 @@
-"""What nictop says when it cannot do what was asked: one tree, caught once by the command line."""
+"""The exceptions of nictop: one tree, caught in one place by the command line."""
 
 from __future__ import annotations
 
 
 class NictopError(Exception):
-    """A sentence for the user, and what to do next."""
+    """`message`: one sentence for the user. `hint`: what to do next."""
 
     exit_code = 2
 
@@ -15,6 +15,6 @@ class NictopError(Exception):
 
 
 class HostUnreachable(NictopError):
-    """A host gave no answer, or stopped giving one."""
+    """A host did not answer, or stopped answering."""
 
     exit_code = 3

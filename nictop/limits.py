@@ -1,121 +1,123 @@
-"""How much a host may say: the largest line, and the most that each collection and each text of a record may hold.
+"""Limits on what a host may send: the size of a line, and the size of each collection and text of a record.
 
-Taken from the kernel's own limits, or from those of the probe, which never says more. What is beyond them comes from a
-host that is broken or hostile, and would cost memory and time here. Applied where lines are read (`wire.codec`).
+They are the kernel's own limits, or those of the probe, which never sends more. More than that comes from a host that
+is broken or hostile, and would cost memory and time here. Applied where lines are decoded (`wire.codec`).
 """
 
 from __future__ import annotations
 
 from nictop.probe.records import MAX_LINE
 
-MOST_CPUS = 8192
+MAX_CPUS = 8192
 """NR_CPUS of the largest configuration (arch/x86/Kconfig, MAXSMP)."""
-MOST_NODES = 1024
-"""MAX_NUMNODES, 1 << CONFIG_NODES_SHIFT, which is 10 there."""
-MOST_LINKS = 2048
-"""The kernel has no limit. Half of the VLANs that a NIC can have (VLAN_N_VID): so many are drawn and judged while keys
-are answered."""
-MOST_QUEUES = 8192
+MAX_NODES = 1024
+"""MAX_NUMNODES = 1 << CONFIG_NODES_SHIFT, which is at most 10 on x86."""
+MAX_LINKS = 2048
+"""The kernel has no limit. Half of the VLANs that a NIC can have (VLAN_N_VID): this many can be drawn and checked while
+the screen still responds to keys."""
+MAX_QUEUES = 8192
 """4096 in each direction: `rtnl_create_link` (net/core/rtnetlink.c) refuses more."""
-MOST_VFS = 256
-"""Of one physical function: as many as there are functions on a PCI bus."""
-MOST_PCI_FUNCTIONS = 4096
+MAX_VFS = 256
+"""VFs of one physical function: as many as there are functions on a PCI bus."""
+MAX_PCI_FUNCTIONS = 4096
 """Network functions: 16 physical ones with all their VFs."""
-MOST_INTERRUPTS = 16384
+MAX_INTERRUPTS = 16384
 """8 functions with 2048 vectors each, the most that an MSI-X table holds (PCI_MSIX_FLAGS_QSIZE)."""
-MOST_THREADS = 8192
-"""`probe.threads.MOST_THREADS`."""
-MOST_ADDRESSES = 4096
-"""IP addresses and routes of one link; IPv6 has 16 of them (net.ipv6.conf.*.max_addresses) unless told otherwise."""
-MOST_MESSAGES = 200
+MAX_THREADS = 8192
+"""As in the probe."""
+MAX_ADDRESSES = 4096
+"""IP addresses and routes of one link; the default for IPv6 is 16 (net.ipv6.conf.*.max_addresses)."""
+MAX_MESSAGES = 200
 """See `KernelMessage`."""
-MOST_ENTRIES = 4096
-"""Of forwarding tables: `probe.forwarding.MOST_ENTRIES`."""
-MOST_PROFILES = 2000
-"""`probe.profiles.MOST_PROFILES`."""
-MOST_STANZAS = 2000
-"""`probe.link_configuration.MOST_ENTRIES`."""
-MOST_QDISCS = 64
-"""`probe.qdiscs.MOST_PER_LINK`."""
-MOST_STATISTICS = 65536
+MAX_FORWARDING_ENTRIES = 4096
+"""Entries of forwarding tables: as in the probe."""
+MAX_PROFILES = 2000
+"""As in the probe."""
+MAX_STANZAS = 2000
+"""Entries of configuration files of links: as in the probe."""
+MAX_QDISCS = 64
+"""Per link: as in the probe."""
+MAX_STATISTICS = 65536
 """Driver counters of one link: 4096 queues with 16 each."""
-MOST_INDIRECTIONS = 65536
+MAX_INDIRECTION_SLOTS = 65536
 """Slots of an RSS table; ethtool_rxfh has 32 bits for them, NICs have 2048 at most."""
-MOST_SETTINGS = 4 * MOST_LINKS + 64
-"""Four per link, and those of the machine."""
-MOST_OF_ALL = 1024
+MAX_SETTINGS = 4 * MAX_LINKS + 64
+"""Four per link, and those of the whole machine."""
+MAX_OTHER_ENTRIES = 1024
 """Entries of every other collection: names of a link, modes, features, members of a group."""
 
-LONGEST_CPU_LIST = 6 * MOST_CPUS
+MAX_CPU_LIST_CHARS = 6 * MAX_CPUS
 """Characters: four digits and a comma for every CPU."""
-LONGEST_TEXT = 4096
+MAX_TEXT_CHARS = 4096
 """Characters of every other text: PATH_MAX, and a page, which is what a file of sysfs holds."""
 
-COLLECTIONS = {
-    "Counters.links": MOST_LINKS,
-    "Counters.cpus": MOST_CPUS,
-    "Counters.queues": MOST_LINKS,
-    "Counters.driver": MOST_LINKS,
-    "Counters.interrupts": MOST_INTERRUPTS,
-    "Counters.softirqs": MOST_CPUS,
-    "Counters.softnet": MOST_CPUS,
-    "Counters.threads": MOST_THREADS,
-    "Counters.channels": MOST_LINKS,
-    "Counters.machine": MOST_INTERRUPTS,
-    "Counters.vfs": MOST_LINKS,
-    "Inventory.links": MOST_LINKS,
-    "Inventory.pci": MOST_PCI_FUNCTIONS,
-    "Inventory.interrupts": MOST_INTERRUPTS,
-    "Inventory.threads": MOST_THREADS,
-    "Inventory.networkd": MOST_LINKS,
-    "Inventory.configuration": MOST_STANZAS,
-    "Inventory.iommu": MOST_PCI_FUNCTIONS,
-    "Inventory.forwarding": MOST_ENTRIES,
-    "Inventory.messages": MOST_MESSAGES,
-    "Ethtool.driver_counter_names": MOST_STATISTICS,
-    "Ethtool.driver_counters": MOST_STATISTICS,
-    "Rss.indirection": MOST_INDIRECTIONS,
-    "Link.addresses": MOST_ADDRESSES,
-    "Link.default_routes": MOST_ADDRESSES,
-    "Link.subnet_routes": MOST_ADDRESSES,
-    "Link.virtual_functions": MOST_VFS,
-    "Link.queues": MOST_QUEUES,
-    "Link.napis": MOST_QUEUES,
-    "Link.channels": MOST_CPUS,
-    "Link.traffic_control": MOST_QDISCS,
-    "NetworkManager.devices": MOST_LINKS,
-    "NetworkManager.profiles": MOST_PROFILES,
-    "ManagedDevice.available_profiles": MOST_PROFILES,
-    "StoppedManager.profiles": MOST_PROFILES,
-    "Platform.node_cpus": MOST_NODES,
-    "Settings.sysctl": MOST_SETTINGS,
-    "Settings.governors": MOST_CPUS,
-    "Settings.frequencies": MOST_CPUS,
-    "Sriov.virtual_functions": MOST_VFS,
-    "Thread.links": MOST_LINKS,
-    "TrafficTools.cpus": MOST_CPUS,
+MAX_ENTRIES = {
+    "Counters.links": MAX_LINKS,
+    "Counters.cpus": MAX_CPUS,
+    "Counters.queues": MAX_LINKS,
+    "Counters.driver": MAX_LINKS,
+    "Counters.interrupts": MAX_INTERRUPTS,
+    "Counters.softirqs": MAX_CPUS,
+    "Counters.softnet": MAX_CPUS,
+    "Counters.threads": MAX_THREADS,
+    "Counters.channels": MAX_LINKS,
+    "Counters.machine": MAX_INTERRUPTS,
+    "Counters.vfs": MAX_LINKS,
+    "Inventory.links": MAX_LINKS,
+    "Inventory.pci": MAX_PCI_FUNCTIONS,
+    "Inventory.interrupts": MAX_INTERRUPTS,
+    "Inventory.threads": MAX_THREADS,
+    "Inventory.networkd": MAX_LINKS,
+    "Inventory.configuration": MAX_STANZAS,
+    "Inventory.iommu": MAX_PCI_FUNCTIONS,
+    "Inventory.forwarding": MAX_FORWARDING_ENTRIES,
+    "Inventory.messages": MAX_MESSAGES,
+    "Ethtool.driver_counter_names": MAX_STATISTICS,
+    "Ethtool.driver_counters": MAX_STATISTICS,
+    "Rss.indirection": MAX_INDIRECTION_SLOTS,
+    "Link.addresses": MAX_ADDRESSES,
+    "Link.default_routes": MAX_ADDRESSES,
+    "Link.subnet_routes": MAX_ADDRESSES,
+    "Link.virtual_functions": MAX_VFS,
+    "Link.queues": MAX_QUEUES,
+    "Link.napis": MAX_QUEUES,
+    "Link.channels": MAX_CPUS,
+    "Link.traffic_control": MAX_QDISCS,
+    "NetworkManager.devices": MAX_LINKS,
+    "NetworkManager.profiles": MAX_PROFILES,
+    "ManagedDevice.available_profiles": MAX_PROFILES,
+    "StoppedManager.profiles": MAX_PROFILES,
+    "Platform.node_cpus": MAX_NODES,
+    "Settings.sysctl": MAX_SETTINGS,
+    "Settings.governors": MAX_CPUS,
+    "Settings.frequencies": MAX_CPUS,
+    "Sriov.virtual_functions": MAX_VFS,
+    "Thread.links": MAX_LINKS,
+    "TrafficTools.cpus": MAX_CPUS,
 }
-"""Record and field → most entries; `MOST_OF_ALL` in every other."""
+"""Record and field → most entries; `MAX_OTHER_ENTRIES` in every other."""
 
-TEXTS = {
-    "Interrupt.allowed_cpus": LONGEST_CPU_LIST,
-    "Interrupt.effective_cpus": LONGEST_CPU_LIST,
-    "Platform.online_cpus": LONGEST_CPU_LIST,
-    "Platform.possible_cpus": LONGEST_CPU_LIST,
-    "Platform.node_cpus": LONGEST_CPU_LIST,
-    "Platform.numa_nodes": LONGEST_CPU_LIST,
-    "Settings.command_line": 4 * LONGEST_TEXT,
+MAX_CHARS = {
+    "Interrupt.allowed_cpus": MAX_CPU_LIST_CHARS,
+    "Interrupt.effective_cpus": MAX_CPU_LIST_CHARS,
+    "Platform.online_cpus": MAX_CPU_LIST_CHARS,
+    "Platform.possible_cpus": MAX_CPU_LIST_CHARS,
+    "Platform.node_cpus": MAX_CPU_LIST_CHARS,
+    "Platform.numa_nodes": MAX_CPU_LIST_CHARS,
+    "Settings.command_line": 4 * MAX_TEXT_CHARS,
 }
-"""Record and field → most characters; `LONGEST_TEXT` in every other. A CPU mask of `MOST_CPUS` is shorter."""
+"""Record and field → most characters; `MAX_TEXT_CHARS` in every other. A CPU mask of `MAX_CPUS` is shorter."""
 
-LARGEST_SMALL_LINE = 64 * 1024
-"""Bytes of a line that is decoded at once: whatever it holds, it costs little."""
-LARGEST_OTHER_LINE = 2 * 1024 * 1024
-"""Bytes: 256 KiB of a generator's output (`probe.traffic_child`), all of it escaped, or a plan with files in it."""
-LARGEST_LINES = {b'{"inventory"': (MAX_LINE, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
-"""How a line begins → bytes, and values (commas): 200 links with 64 queues and 300 driver counters each are 700,000
-values, the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts 65,000 in 1.2 MB."""
-MOST_VALUES = 100_000
+MAX_SMALL_LINE_BYTES = 64 * 1024
+"""Bytes of a line that is decoded without further checks: it is cheap whatever it holds."""
+MAX_OTHER_LINE_BYTES = 2 * 1024 * 1024
+"""Bytes: 256 KiB of a generator's output (`probe.traffic`) with all characters escaped, or a plan that contains
+files."""
+MAX_LINE_SIZES = {b'{"inventory"': (MAX_LINE, 800_000), b'{"counters"': (2 * 1024 * 1024, 100_000)}
+"""Beginning of a line → (bytes, values); values are counted as commas. 200 links with 64 queues and 300 driver counters
+each are 700,000 values; the counters of 256 CPUs, 1024 VFs and all lines of 4000 interrupts are 65,000 values in 1.2
+MB."""
+MAX_LINE_VALUES = 100_000
 """Commas in every other line."""
-MOST_OBJECTS = 65536
+MAX_LINE_OBJECTS = 65536
 """Opening braces in one line: 200 links with 64 queues each are 52,000 records."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeVar
 
-from nictop.limits import MOST_LINKS
+from nictop.limits import MAX_LINKS
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.rates.links import Rates, rates, vf_rates
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -119,12 +119,12 @@ def _counted(snapshot: Snapshot, new: Counters) -> Snapshot:
 
 
 def _changed(snapshot: Snapshot, change: LinkChange) -> Snapshot:
-    if change.ifindex not in snapshot.links and len(snapshot.links) >= MOST_LINKS:
+    if change.ifindex not in snapshot.links and len(snapshot.links) >= MAX_LINKS:
         return replace(snapshot, inventory_pending=True)
     links = dict(snapshot.links)
     _patch(links, change)
     changes = {**snapshot.changes, change.ifindex: change}
-    if len(changes) > MOST_LINKS:  # the oldest one
+    if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
     return _forgotten(changed, change.ifindex) if change.gone else changed

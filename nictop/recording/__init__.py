@@ -1,4 +1,5 @@
-"""The lines of probes in a file: `writer`, and `reader` and `playback`, which are sources as live hosts are.
+"""Lines of probes in a file: `writer` stores them; `reader` and `playback` read them through the interface of a live
+host.
 
 `file` is the format; `demo.nictop` is the recording that `nictop demo` plays.
 """

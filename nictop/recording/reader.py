@@ -1,8 +1,8 @@
-"""A recording that is being read: its hosts, its time, its marks, and what was heard of each host from any moment on.
+"""Reads a recording: its hosts, its times, its marks, and the items of each host from any time on.
 
-Opening reads the index at the end of the file, or the headers of its frames where there is none; what is read after
-that is bounded by the time that is looked at, not by the file. A file that is still being written grows with `refresh`.
-A place that is damaged is said as trouble of the host, and what follows is read from the next key frame on.
+Opening reads the index at the end of the file, or the frame headers where there is no index. After that the cost
+depends on the time range that is read, not on the size of the file. A file that is still being written grows with
+`refresh`. A damaged place is reported as trouble of the host, and reading continues at the next key frame.
 """
 
 from __future__ import annotations
@@ -19,14 +19,23 @@ from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, RecordEntry, parse_table
 from nictop.recording.file.frames import ITEMS, KEY, Damaged, FrameHeader, RecordingError
 from nictop.recording.file.header import RecordingHeader, read_recording_header
-from nictop.recording.file.index import Index, KeyFrame, Mark, frames, read_header, read_index, read_payload, scan
-from nictop.recording.file.open import open_to_read
+from nictop.recording.file.index import (
+    Index,
+    KeyFrame,
+    Mark,
+    complete_frames,
+    read_header,
+    read_index,
+    read_payload,
+    scan,
+)
+from nictop.recording.file.open import open_for_reading
 from nictop.wire.codec import check_protocol, decode
 from nictop.wire.errors import plain
 from nictop.wire.source import SourceState
 
-KEPT_HEADERS = 8192
-"""Of frames that were read last: all hosts of a playback go over the same ones."""
+HEADER_CACHE_SIZE = 8192
+"""Number of cached frame headers: all hosts of a playback read the same ones."""
 
 _state_decoder = msgspec.json.Decoder(SourceState)
 _request_decoder = msgspec.json.Decoder(Request)
@@ -34,7 +43,7 @@ _request_decoder = msgspec.json.Decoder(Request)
 
 @dataclass(frozen=True)
 class RecordedItem:
-    """What was heard of a host, and when."""
+    """An item of a host and its time."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
@@ -42,19 +51,20 @@ class RecordedItem:
 
 
 class Recording:
-    """An open file. Times are seconds, CLOCK_MONOTONIC of the recording machine, unless they are called wall."""
+    """An open recording. Times are seconds, CLOCK_MONOTONIC of the recording machine; wall times are seconds since the
+    epoch."""
 
     def __init__(self, path: str, descriptor: int, header: RecordingHeader, index: Index) -> None:
         self.path = path
         self.nictop, self.boot_id = header.nictop, header.boot_id
-        """Version that recorded, and boot of the machine that did."""
+        """Version of nictop that recorded, and boot ID of the recording machine."""
         self._descriptor, self._header, self._index = descriptor, header, index
-        self.header_at = lru_cache(maxsize=KEPT_HEADERS)(self._header_at)
+        self.header_at = lru_cache(maxsize=HEADER_CACHE_SIZE)(self._header_at)
 
     @classmethod
     def open(cls, path: str) -> Recording:
-        """Raises RecordingError when there is nothing in the file that this version can read."""
-        descriptor = open_to_read(path)
+        """Raises RecordingError when the file contains nothing that this version can read."""
+        descriptor = open_for_reading(path)
         try:
             header, offset = read_recording_header(path, descriptor)
             size = os.fstat(descriptor).st_size
@@ -73,7 +83,7 @@ class Recording:
         return cls(path, descriptor, header, index)
 
     def close(self) -> None:
-        """Let go of the file; may be called more than once."""
+        """Close the file; may be called more than once."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -86,7 +96,7 @@ class Recording:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """In the order they were first heard."""
+        """Names in the order in which the hosts were first recorded."""
         return tuple(self._index.hosts.values())
 
     @property
@@ -101,29 +111,29 @@ class Recording:
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """Starts and ends of generators of traffic, in the order of the file."""
+        """Start and end of traffic generators, in the order of the file."""
         return tuple(self._index.marks)
 
     @property
     def closed(self) -> bool:
-        """Its recorder has ended it; False: it is being written, or was cut."""
+        """The recorder ended the file; False: it is still being written, or was truncated."""
         return self._index.closed
 
     @property
     def damages(self) -> int:
-        """Places where it could not be read, as far as it was looked at."""
-        return self._index.damages
+        """Number of places that could not be read, as far as the file was scanned."""
+        return self._index.damage_count
 
     def wall(self, time: float) -> float:
-        """Seconds since the epoch, by the recording machine's clock when it began."""
+        """Wall time of `time`, by the recording machine's clock at the start of the recording."""
         return self._header.wall + time - self._header.monotonic
 
     def at_wall(self, wall: float) -> float:
-        """The time of a moment given in seconds since the epoch."""
+        """Time of a wall time."""
         return self._header.monotonic + wall - self._header.wall
 
     def refresh(self) -> bool:
-        """Look at what was written since; whether there is something new."""
+        """Scan what was written since the last call; True when there is something new."""
         if self._index.closed:
             return False
         before = self._index.offset
@@ -134,29 +144,29 @@ class Recording:
         return self._index.offset > before or self._index.closed
 
     def reader(self, host: str, since: float) -> HostReader:
-        """What was heard of a host, from `since` on. Raises KeyError for a host that is not in it."""
+        """Items of a host from `since` on. Raises KeyError for an unknown host."""
         keys, number = self._keys(host), self._number(host)
         offset = next((key.offset for key in reversed(keys) if key.time <= since), keys[0].offset if keys else 0)
         return HostReader(self, number, offset, since)
 
     def since(self, host: str, now: float, window: float) -> float:
-        """Where to begin to read for a picture of `now` with the past of a window: earlier, where a host had fallen
-        silent before, so that its last two counter records are in it."""
+        """The time at which to begin reading for a snapshot at `now` with `window` seconds of history. Earlier than
+        that when the host sent nothing within the window, so that its last two counter records are included."""
         if len(self.counted(host, now - window, now)) >= 2:
             return now - window
         key = max((key.time for key in self._keys(host) if key.time <= now - window), default=now - window)
         return min([now - window, *self.counted(host, key, now)[-2:]])
 
     def frames(self, offset: int) -> Iterator[tuple[int, FrameHeader | None]]:
-        """Whole frames from `offset` on that are counted in `begin` and `end`."""
-        return frames(self._descriptor, offset, self._index.offset, self.header_at)
+        """Complete frames from `offset` on, up to those included in `begin` and `end`."""
+        return complete_frames(self._descriptor, offset, self._index.offset, self.header_at)
 
     def payload(self, offset: int, header: FrameHeader) -> bytes:
-        """Raises Damaged."""
+        """The unpacked payload. Raises Damaged."""
         return read_payload(self._descriptor, offset, header)
 
     def counted(self, host: str, since: float, until: float) -> list[float]:
-        """Times of the counter records of a host in between, both included."""
+        """Times of the counter records of a host from `since` to `until`, both included."""
         reader = self.reader(host, since)
         times: list[float] = []
         for offset, header in self.frames(reader.offset):
@@ -168,8 +178,8 @@ class Recording:
                 table, _ = parse_table(self.payload(offset, header))
             except (Damaged, OSError):
                 continue
-            moments = (header.time + row.after / 1e6 for row in table if row.kind == "counters")
-            times += [time for time in moments if since <= time <= until]
+            times_in_frame = (header.time + row.after / 1e6 for row in table if row.kind == "counters")
+            times += [time for time in times_in_frame if since <= time <= until]
         return times
 
     def _number(self, host: str) -> int:
@@ -187,30 +197,30 @@ class Recording:
 
 
 class HostReader:
-    """What was heard of one host, item by item: first all that was known at the key frame, then what came after it.
-    Counters before `since` are passed over."""
+    """Items of one host in order: first the state at the key frame, then everything after it. Counters before `since`
+    are skipped."""
 
     def __init__(self, recording: Recording, number: int, offset: int, since: float) -> None:
         self.number, self.offset = number, offset
         self._recording, self._since = recording, since
         self._entries: Iterator[RecordEntry] = iter(())
         self._reader: EntryReader | None = None
-        """None: nothing can be told before the next key frame."""
+        """None: nothing can be decoded before the next key frame."""
         self._sequence = -1
         self._time = since
 
     def next(self) -> RecordedItem | None:
-        """The next item; None: there is no more, for now."""
+        """The next item; None: there are no more at present."""
         while True:
             try:
                 for entry in self._entries:
-                    heard = self._heard(entry)
-                    if heard is not None:
-                        return heard
+                    item = self._decode(entry)
+                    if item is not None:
+                        return item
                 if not self._next_frame():
                     return None
             except (Damaged, OSError):
-                return self._damage()
+                return self._report_damage()
 
     def _next_frame(self) -> bool:
         for offset, header in self._recording.frames(self.offset):
@@ -219,32 +229,32 @@ class HostReader:
             self.offset = offset + header.size
             if header.host != self.number or header.kind not in (KEY, ITEMS):
                 continue
-            whole = header.sequence == (self._sequence + 1) & 0xFFFFFFFF or self._sequence < 0
+            is_next = header.sequence == (self._sequence + 1) & 0xFFFFFFFF or self._sequence < 0
             self._sequence = header.sequence
             self._time = header.time
             if header.kind == KEY:
-                known = self._reader is not None and whole
+                known = self._reader is not None and is_next
                 self._reader = EntryReader()
-                # who has heard everything up to here hears nothing new; the templates begin anew all the same
+                # after the previous frames the key frame has no new state; it only resets the templates
                 entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
                 self._entries = iter(()) if known else entries
                 return True
             if self._reader is None:
                 continue
-            if not whole:
+            if not is_next:
                 raise Damaged("a frame is missing")
             self._entries = self._reader.entries(self._recording.payload(offset, header), header.time, self._since)
             return True
         return False
 
-    def _damage(self) -> RecordedItem:
+    def _report_damage(self) -> RecordedItem:
         self._entries, self._reader = iter(()), None
         return RecordedItem(
             self._time, Line(trouble=Trouble(self._time, "the recording is damaged here: something is missing"))
         )
 
-    def _heard(self, entry: RecordEntry) -> RecordedItem | None:
-        """None: nothing for whoever listens."""
+    def _decode(self, entry: RecordEntry) -> RecordedItem | None:
+        """Decode an entry; None: it is not an item."""
         try:
             if entry.kind == "state":
                 return RecordedItem(entry.time, _state_decoder.decode(entry.text))
@@ -253,7 +263,7 @@ class HostReader:
             if entry.kind == "host":
                 return None
             if entry.kind == "missing":
-                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing(int(entry.text)))))
+                return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, _missing_text(int(entry.text)))))
             line = decode(entry.text)
             if line.hello is not None:
                 check_protocol(line.hello)
@@ -263,6 +273,6 @@ class HostReader:
             return RecordedItem(entry.time, Line(trouble=Trouble(entry.time, sentence)))
 
 
-def _missing(count: int) -> str:
+def _missing_text(count: int) -> str:
     lines = "1 line is" if count == 1 else f"{count} lines are"
     return f"{lines} missing in the recording here: there was no room to write"

@@ -1,4 +1,4 @@
-"""A moment of a recording, as a person types it: ``14:03:20``, ``2026-11-21T14:03:20``, ``+90``, ``end``."""
+"""A time in a recording, as typed by a user: ``14:03:20``, ``2026-11-21T14:03:20``, ``+90``, ``end``."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
 from nictop.wire.errors import plain
 
-FORMS = "a time of day (14:03:20), a date and time (2026-11-21T14:03:20), seconds from the beginning (+90), or end"
+TIME_FORMS = "a time of day (14:03:20), a date and time (2026-11-21T14:03:20), seconds from the beginning (+90), or end"
 _OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AFTER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)")
 
 
 def moment(text: str, recording: Recording) -> float:
-    """Time in the recording, within its begin and end. Times of day are those of this machine's time zone; the first
-    one after the recording began is meant. Raises RecordingError for what is no moment, or one that lies outside."""
+    """The time in the recording (seconds, CLOCK_MONOTONIC of the recording machine), between its begin and end. Times
+    of day are in this machine's time zone, and mean the first one after the recording began. Raises RecordingError for
+    an invalid text and for a time outside the recording."""
     if text == "end":
         return recording.end
     found = _AFTER.fullmatch(text)
@@ -27,7 +28,7 @@ def moment(text: str, recording: Recording) -> float:
         wall = datetime.fromisoformat(text) if _OF_DAY.fullmatch(text) is None else _of_day(text, begin or datetime.min)
         time = recording.at_wall(wall.timestamp()) if begin is not None else None
     except (ValueError, OverflowError, OSError):
-        raise RecordingError(f"{plain(text)!r} is no moment", f"write {FORMS}") from None
+        raise RecordingError(f"{plain(text)!r} is no moment", f"write {TIME_FORMS}") from None
     if time is None:
         raise RecordingError(
             "the time of day of this recording is not known: the clock of the machine that recorded was wrong",
@@ -37,7 +38,8 @@ def moment(text: str, recording: Recording) -> float:
 
 
 def _of_day(text: str, begin: datetime) -> datetime:
-    """The first such time of day from the second on in which the recording began. Raises ValueError: it is none."""
+    """The first such time of day at or after the second in which the recording began. Raises ValueError when it is not
+    valid."""
     found = _OF_DAY.fullmatch(text)
     assert found is not None
     hour, minute, second = (int(part or 0) for part in found.groups())
@@ -46,7 +48,8 @@ def _of_day(text: str, begin: datetime) -> datetime:
 
 
 def _inside(time: float, text: str, recording: Recording) -> float:
-    """A second before and after counts as the begin and the end: nobody types fractions."""
+    """`time` limited to the recording. Up to a second before its begin and after its end is accepted, because users
+    type whole seconds."""
     if not recording.begin - 1 <= time <= recording.end + 1:
         first, last = (_local(recording.wall(edge)) for edge in (recording.begin, recording.end))
         span = f"from +0 to +{recording.end - recording.begin:.0f} seconds"
@@ -57,7 +60,8 @@ def _inside(time: float, text: str, recording: Recording) -> float:
 
 
 def _local(wall: float) -> datetime | None:
-    """By this machine's time zone; None: no date of the years 1 to 9999. The header of a recording may say anything."""
+    """In this machine's time zone; None: outside the years 1 to 9999 (the header of a recording may contain any
+    number)."""
     try:
         return datetime.fromtimestamp(wall)
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,9 @@
-"""How much processor time of this process the lines of one host may take, so that keys and the other hosts have theirs.
+"""Limits the CPU time that this process spends on the lines of one host, so that keyboard input and other hosts are
+served.
 
-Reads the CPU clock of the calling thread. A host that needs more than its share is overloaded: it is slowed, and the
-channel that its lines come through is not read meanwhile. All hosts of one event loop wait in two queues, overloaded
-ones in their own: after every slice of work the loop is left alone for a while, which is when keys are handled.
+Reads the CPU clock of the calling thread. A host that needs more than its share is overloaded: it is slowed down, and
+its channel is not read meanwhile. All hosts of one event loop wait in two queues, one for the overloaded hosts: after
+each slice of work the event loop is left idle for a while, so that it can handle keyboard input.
 """
 
 from __future__ import annotations
@@ -11,128 +12,129 @@ import asyncio
 import time
 from weakref import WeakKeyDictionary
 
-from nictop.limits import LARGEST_SMALL_LINE
+from nictop.limits import MAX_SMALL_LINE_BYTES
 
-SHARE, LEAST_SHARE = 0.5, 0.005
-"""CPU seconds per second: of all hosts together, and what each may take however many there are. A host with 256 CPUs,
-4000 interrupts and 1024 VFs takes 0.3 at ten readings a second."""
-BURST, BURSTS, LEAST_BURST = 0.25, 2.0, 0.05
-"""CPU seconds that a host may take at once: several of the largest inventories; all of them together; and what each may
-take however many there are."""
-SLICE = 0.01
-"""CPU seconds of work until others have their turn."""
-PAUSE, OVERLOADED_PAUSE = 1.0, 3.0
-"""Times as long as a slice, or a large line, took: until the next one begins. So overloaded hosts together take a
-quarter of a CPU."""
-RESPECT = 3
-"""Times that somebody waits for another's pause, and no more: else there might always be another."""
-PART_COST, BYTE_COST = 1e-4, 5e-9
-"""CPU seconds for each part of a stream and each byte: what the SSH library needs for them."""
+TOTAL_CPU_SHARE, MIN_CPU_SHARE = 0.5, 0.005
+"""CPU seconds per second: of all hosts together, and the minimum of each host however many there are. A host with 256
+CPUs, 4000 interrupts and 1024 VFs takes 0.3 at ten samples per second."""
+MAX_BURST_SECONDS, TOTAL_BURST_SECONDS, MIN_BURST_SECONDS = 0.25, 2.0, 0.05
+"""CPU seconds that a host may use at once (several of the largest inventories); all hosts together; and the minimum of
+each host however many there are."""
+SLICE_SECONDS = 0.01
+"""CPU seconds of work after which other hosts get their turn."""
+PAUSE_FACTOR, OVERLOADED_PAUSE_FACTOR = 1.0, 3.0
+"""Length of the pause after a slice or a large line, as a multiple of the time it took. All overloaded hosts together
+thus use a quarter of a CPU."""
+MAX_PAUSE_WAITS = 3
+"""Number of times that a host waits for the pause of another one; without a limit it might wait forever."""
+PART_CPU_SECONDS, BYTE_CPU_SECONDS = 1e-4, 5e-9
+"""CPU seconds that the SSH library needs for each part of a stream and for each byte."""
 OVERLOADED = "overloaded: it sends more than nictop processes; what is shown lags behind"
-"""What is said of such a host."""
+"""State message of an overloaded host."""
 
 
-class Turns:
+class HostScheduler:
     """The hosts of one event loop."""
 
     def __init__(self) -> None:
-        self.hosts = 0
-        """Whose lines are taken now."""
+        self.host_count = 0
+        """Number of hosts whose lines are processed at present."""
         self._quiet_until = 0.0
-        """Nobody begins a slice before: else the two queues would leave the loop no time between them."""
-        self.usual, self.overloaded = _Lane(self, PAUSE), _Lane(self, OVERLOADED_PAUSE)
+        """No slice begins before this time: otherwise the two queues together would leave no idle time to the event
+        loop."""
+        self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
 
-    def worked(self, seconds: float) -> None:
-        """Somebody did so much without a pause."""
-        if seconds >= SLICE:
-            self._quiet_until = max(self._quiet_until, time.monotonic() + PAUSE * seconds)
+    def record_work(self, seconds: float) -> None:
+        """A host used `seconds` of CPU time without a pause."""
+        if seconds >= SLICE_SECONDS:
+            self._quiet_until = max(self._quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
 
     @property
     def quiet_until(self) -> float:
         return self._quiet_until
 
 
-class _Lane:
-    """Hosts that wait for each other, first come, first served."""
+class _HostQueue:
+    """Hosts that wait for each other, first in, first out."""
 
-    def __init__(self, turns: Turns, pause: float) -> None:
-        self._turns, self._pause = turns, pause
+    def __init__(self, scheduler: HostScheduler, pause: float) -> None:
+        self._scheduler, self._pause = scheduler, pause
         self._lock = asyncio.Lock()
         self._free_at = 0.0
 
-    def worked(self, seconds: float) -> None:
-        self._turns.worked(seconds)
+    def record_work(self, seconds: float) -> None:
+        self._scheduler.record_work(seconds)
         self._free_at = max(self._free_at, time.monotonic() + self._pause * seconds)
 
     async def wait(self) -> None:
         async with self._lock:
-            for _ in range(RESPECT):
-                await asyncio.sleep(max(0.0, max(self._free_at, self._turns.quiet_until) - time.monotonic()))
+            for _ in range(MAX_PAUSE_WAITS):
+                await asyncio.sleep(max(0.0, max(self._free_at, self._scheduler.quiet_until) - time.monotonic()))
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_schedulers: WeakKeyDictionary[asyncio.AbstractEventLoop, HostScheduler] = WeakKeyDictionary()
 
 
 class HostBudget:
-    """The share of one host, while it is entered."""
+    """The CPU budget of one host; a context manager that is entered while the host is followed."""
 
     def __init__(self) -> None:
         self.overloaded = False
-        self._turns = Turns()
-        self._left = 0.0
-        self._counted = 0.0
-        self._slice = 0.0
+        self._scheduler = HostScheduler()
+        self._remaining = 0.0
+        self._refilled_at = 0.0
+        self._slice_used = 0.0
 
     def __enter__(self) -> HostBudget:
-        self._turns = _turns.setdefault(asyncio.get_running_loop(), Turns())
-        self._turns.hosts += 1
-        self._left = self._burst
-        self._counted = time.monotonic()
+        self._scheduler = _schedulers.setdefault(asyncio.get_running_loop(), HostScheduler())
+        self._scheduler.host_count += 1
+        self._remaining = self._burst
+        self._refilled_at = time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._turns.hosts -= 1
+        self._scheduler.host_count -= 1
 
-    def spend(self, seconds: float) -> None:
-        """So much CPU time has been used for it."""
-        self._left -= seconds
-        self._slice += seconds
+    def charge(self, seconds: float) -> None:
+        """Charge `seconds` of CPU time to this host."""
+        self._remaining -= seconds
+        self._slice_used += seconds
 
-    async def turn(self, size: int) -> None:
-        """Wait until a line of `size` bytes may be decoded; but a host that becomes overloaded waits the next time,
-        when that has been said."""
-        if self._slice < SLICE and size <= LARGEST_SMALL_LINE:
+    async def wait_for_turn(self, size: int) -> None:
+        """Wait until a line of `size` bytes may be decoded. A host that becomes overloaded returns at once, so that the
+        state is reported first, and waits at the next call."""
+        if self._slice_used < SLICE_SECONDS and size <= MAX_SMALL_LINE_BYTES:
             return
-        self._count()
-        if not self.overloaded and self._left < 0:
+        self._refill()
+        if not self.overloaded and self._remaining < 0:
             self.overloaded = True
             return
-        lane = self._turns.overloaded if self.overloaded else self._turns.usual
-        lane.worked(self._slice)
-        self._slice = 0.0
-        await lane.wait()
-        self._counted = time.monotonic()  # a queue that many wait in earns nothing
+        queue = self._scheduler.overloaded if self.overloaded else self._scheduler.normal
+        queue.record_work(self._slice_used)
+        self._slice_used = 0.0
+        await queue.wait()
+        self._refilled_at = time.monotonic()  # no budget is gained while waiting in the queue
 
-    def rest(self) -> float:
-        """All that it has said is decoded. An overloaded host is so no longer when it stays quiet for so many seconds;
-        0.0: it is not overloaded."""
-        self._turns.worked(self._slice)
-        self._slice = 0.0
+    def seconds_until_normal(self) -> float:
+        """To be called when all received lines are decoded. Returns how many seconds an overloaded host must send
+        nothing until it counts as normal again; 0.0: it is not overloaded."""
+        self._scheduler.record_work(self._slice_used)
+        self._slice_used = 0.0
         if self.overloaded:
-            share = self._count()
-            missing = max(0.0, self._burst / 2 - self._left)
+            share = self._refill()
+            missing = max(0.0, self._burst / 2 - self._remaining)
             self.overloaded = missing > 0
             return missing / share
         return 0.0
 
     @property
     def _burst(self) -> float:
-        return max(LEAST_BURST, min(BURST, BURSTS / max(1, self._turns.hosts)))
+        return max(MIN_BURST_SECONDS, min(MAX_BURST_SECONDS, TOTAL_BURST_SECONDS / max(1, self._scheduler.host_count)))
 
-    def _count(self) -> float:
-        """Add what has become its own since the last time; its share."""
+    def _refill(self) -> float:
+        """Add the budget gained since the last call; returns the share of this host in CPU seconds per second."""
         now = time.monotonic()
-        share = max(SHARE / max(1, self._turns.hosts), LEAST_SHARE)
-        self._left = min(self._burst, self._left + (now - self._counted) * share)
-        self._counted = now
+        share = max(TOTAL_CPU_SHARE / max(1, self._scheduler.host_count), MIN_CPU_SHARE)
+        self._remaining = min(self._burst, self._remaining + (now - self._refilled_at) * share)
+        self._refilled_at = now
         return share

@@ -1,7 +1,7 @@
-"""Bytes ↔ records: one JSON line of the probe becomes a `Line`, type-checked against the record classes.
+"""Bytes ↔ records: one JSON line of the probe is decoded into a `Line`, type-checked against the record classes.
 
-What a line says is data, also when it holds control characters: whoever shows it cleans it. A line that does not fit
-the vocabulary is refused as a whole, with the path of the field that is wrong.
+Texts in a line are data and may contain control characters: the code that displays them removes these. A line that does
+not match the record classes is rejected as a whole; the error has the path of the invalid field.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ from nictop.errors import NictopError
 from nictop.probe.records import MAX_LINE, PROTOCOL, Hello, Line, Request
 from nictop.wire.record_limits import LimitError, check_line, limit_record
 
-ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
-SUSPECT = b"0" * 19
-"""Digits of 2^63: a line without as many in a row has no number of more than 64 bits."""
+LONG_NUMBER = b"0" * 19
+"""As many digits as 2^63 has: a line without such a run of digits has no number of more than 64 bits."""
 
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
 
 
 class LineError(NictopError):
-    """A line is not one of the probe's: too long, no JSON, or another type than the record promises."""
+    """A line is not a valid line of a probe: too long, not JSON, or a field has another type than in the record
+    class."""
 
 
 class ProtocolMismatch(NictopError):
-    """The probe speaks another version of the protocol."""
+    """The probe uses another version of the protocol."""
 
 
 def decode(line: bytes | bytearray | memoryview) -> Line:
-    """The record in one line, with or without its line feed; raises LineError. What holds more than any host has is
-    refused, or emptied and named in `unreadable` (`nictop.limits`).
+    """The record in one line, with or without its line feed; raises LineError. A collection or text above its limit
+    (`nictop.limits`) is emptied and listed in `unreadable`, or the line is rejected.
 
-    Fields and records that this version does not know are left out, so that an unknown record gives an empty `Line`.
+    Fields and records that this version does not know are ignored: an unknown record gives an empty `Line`.
     """
     if len(line) > MAX_LINE:
         raise LineError(f"a line of {len(line)} bytes is longer than {MAX_LINE}")
@@ -46,9 +47,9 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
         raise LineError(f"not a line of the probe: {error}") from None
     if sum(part is not None for part in vars(record).values()) > 1:
         raise LineError("not a line of the probe: more than one record in it")
-    if SUSPECT in (bytes(line) if isinstance(line, memoryview) else line).translate(ZEROS) and not _fits_64_bits(
-        record
-    ):
+    if LONG_NUMBER in (bytes(line) if isinstance(line, memoryview) else line).translate(
+        DIGITS_TO_ZEROS
+    ) and not _fits_64_bits(record):
         raise LineError("not a line of the probe: a number in it has more than 64 bits")
     part = record.counters or record.inventory
     if part is not None:
@@ -60,8 +61,8 @@ def decode(line: bytes | bytearray | memoryview) -> Line:
 
 
 def _fits_64_bits(record: Line) -> bool:
-    """All integers in it are ones that the kernel's 64-bit types hold, signed or not: Python's are unbounded, but
-    cannot be divided, or written in decimal, when they are too long."""
+    """Whether all integers in `record` fit into 64 bits, signed or unsigned. Python's integers are unbounded, but very
+    long ones cannot be divided or converted to decimal."""
     parts: list[object] = [record]
     while parts:
         part = parts.pop()
@@ -79,7 +80,7 @@ def _fits_64_bits(record: Line) -> bool:
 
 
 def check_protocol(hello: Hello) -> None:
-    """Raises ProtocolMismatch when the numbers of this probe may mean something else here."""
+    """Raises ProtocolMismatch when the probe's protocol version differs from this one."""
     if hello.protocol != PROTOCOL:
         raise ProtocolMismatch(
             f"the probe (nictop {hello.version}) speaks protocol {hello.protocol}, this nictop speaks {PROTOCOL}",
@@ -88,5 +89,5 @@ def check_protocol(hello: Hello) -> None:
 
 
 def encode_request(request: Request) -> bytes:
-    """One line for the probe's stdin, with the fields that are set."""
+    """One line for the probe's stdin; fields that are None are left out."""
     return _encoder.encode({name: value for name, value in vars(request).items() if value is not None}) + b"\n"

@@ -1,7 +1,7 @@
-"""What went wrong on the way to another machine, as a sentence and the next step.
+"""Errors of the connection to another machine, each with a message and a hint.
 
-Texts of the other side (banners, error messages, names) are hostile: they end up on a terminal, so that only printable
-characters of them stay, and not many.
+Texts from the other side (banners, error messages, names) are untrusted and are printed on a terminal: only printable
+characters are kept, and the length is limited.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import unicodedata
 
 from nictop.errors import HostUnreachable, NictopError
 
-LONGEST = 300
-"""Characters of somebody else's words in one sentence."""
+MAX_MESSAGE_CHARS = 300
+"""Characters of a text from the other side within one message."""
 
 
 class PermanentError(HostUnreachable):
-    """Trying again would end the same way: rights, keys, settings, a Python that is too old."""
+    """A retry would fail in the same way: permissions, keys, settings, a Python that is too old."""
 
 
 class TransientError(HostUnreachable):
-    """Trying again may help."""
+    """A retry may succeed."""
 
 
-def plain(text: str, limit: int = LONGEST) -> str:
-    """`text` on one line, without anything that a terminal obeys or that hides; cut after `limit` characters."""
+def plain(text: str, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """`text` on one line, without control characters and invisible characters; truncated to `limit` characters."""
     shown = "".join(
         character if character == " " or unicodedata.category(character)[0] in "LNPSM" else " "
         for character in text[: 4 * limit]
@@ -36,13 +36,13 @@ def plain(text: str, limit: int = LONGEST) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line with something on it: where programs say why they failed."""
+    """The last line that is not empty: most programs write the reason of their failure there."""
     lines = [line for line in map(plain, text.splitlines()[-50:]) if line]
     return lines[-1] if lines else ""
 
 
-def unreachable(error: OSError, address: str) -> HostUnreachable:
-    """For what connect(2) and the resolver said. `address`: as the user knows it."""
+def unreachable_error(error: OSError, address: str) -> HostUnreachable:
+    """The error for an OSError of connect(2) or the resolver. `address`: as the user wrote it."""
     if isinstance(error, socket.gaierror):
         return TransientError(
             f"{address}: the name is not known here: {plain(error.strerror or str(error))}", "check its spelling"
@@ -65,6 +65,6 @@ def unreachable(error: OSError, address: str) -> HostUnreachable:
 
 
 def sentence(error: NictopError) -> str:
-    """Message and next step on one line."""
-    message, hint = plain(error.message, 2 * LONGEST), plain(error.hint)
+    """Message and hint on one line."""
+    message, hint = plain(error.message, 2 * MAX_MESSAGE_CHARS), plain(error.hint)
     return f"{message}; {hint}" if hint else message

@@ -1,7 +1,7 @@
-"""What a probe has sent and nobody has taken yet: bytes in, records out, one line at a time.
+"""Queue between a probe and its consumer: bytes in, records out, one line at a time.
 
-Lines are decoded when they are taken, under the budget of their host, so that neither waiting records nor the work for
-them add up. Whoever puts bytes in must stop while it `is_full`.
+Lines are decoded when they are taken, within the CPU budget of their host, so that neither decoded records nor the work
+for them accumulate. The producer must stop while `is_full`.
 """
 
 from __future__ import annotations
@@ -13,114 +13,116 @@ from collections import deque
 from collections.abc import Callable
 
 from nictop.probe.records import Line
-from nictop.wire.budget import BYTE_COST, OVERLOADED, PART_COST, HostBudget
+from nictop.wire.budget import BYTE_CPU_SECONDS, OVERLOADED, PART_CPU_SECONDS, HostBudget
 from nictop.wire.line_reader import LineReader
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import within
 
-FULL, ROOM = 1024 * 1024, 256 * 1024
-"""Bytes that wait: from the first on, nothing more is read until there are only so many as the second says."""
-LEAST = 256
-"""Bytes that each part counts as."""
+FULL, RESUME_QUEUED_BYTES = 1024 * 1024, 256 * 1024
+"""Bytes in the queue. Reading stops at the first value and resumes at the second."""
+MIN_PART_BYTES = 256
+"""Minimum number of bytes that each part counts as, however short it is."""
 
 
 class Inbox:
-    """`has_room` is called when it has been full and is no longer."""
+    """`has_room` is called when the queue was full and has room again."""
 
     def __init__(self, budget: HostBudget, has_room: Callable[[], None]) -> None:
         self.hearing = LineReader()
         self.size = 0
-        """Bytes that wait."""
-        self.arrived = 0.0
-        """When the line came that was taken last: CLOCK_MONOTONIC."""
+        """Bytes in the queue."""
+        self.received_at = 0.0
+        """When the part taken last was received: seconds, CLOCK_MONOTONIC."""
         self.is_full = False
         self._budget, self._has_room = budget, has_room
         self._parts: deque[tuple[float, bytes, int]] = deque()
-        self._news = asyncio.Event()
-        self._closed = self._said_overloaded = False
+        self._changed = asyncio.Event()
+        self._closed = self._reported_overloaded = False
         self._taken_at: float | None = None
-        """CPU time at which an item was handed out, while whoever took it has not let others run since."""
-        self._marked = False
+        """CPU time at which an item was returned; None once the event loop has run other tasks since."""
+        self._is_reset_scheduled = False
 
-    def put(self, data: bytes, *, beside: int = 0) -> None:
-        """Some bytes of the stream. `beside`: so many have come that are not of it and not kept, but have cost time."""
-        weight = max(LEAST, len(data) + beside)
+    def put(self, data: bytes, *, other_bytes: int = 0) -> None:
+        """Add bytes of the stream. `other_bytes`: bytes received outside the stream (stderr); they are not stored, but
+        count for the size and the CPU budget."""
+        weight = max(MIN_PART_BYTES, len(data) + other_bytes)
         self._parts.append((time.monotonic(), data, weight))
         self.size += weight
         self.is_full = self.is_full or self.size >= FULL
-        self._news.set()
+        self._changed.set()
 
     def close(self, *, forget: bool = False) -> None:
-        """Nothing more will come. `forget`: nor is what has come to be taken."""
+        """No more bytes follow. `discard`: discard what is in the queue."""
         self._closed = True
         if forget:
             self._parts.clear()
             self.size = 0
-            self.hearing.forget()
-        self._news.set()
+            self.hearing.discard()
+        self._changed.set()
 
     async def next(self) -> Line | SourceState | None:
-        """The next record, or what is to be said of the host; None at the end. Raises LineError or ProtocolMismatch
-        when it is of no use to go on."""
-        self._settle()
+        """The next record or connection state; None at the end. Raises LineError or ProtocolMismatch when the probe has
+        to be given up."""
+        self._charge_consumer_time()
         while True:
-            if self._budget.overloaded != self._said_overloaded:
-                self._said_overloaded = self._budget.overloaded
+            if self._budget.overloaded != self._reported_overloaded:
+                self._reported_overloaded = self._budget.overloaded
                 return SourceState(
-                    "live", OVERLOADED if self._said_overloaded else "", overloaded=self._said_overloaded
+                    "live", OVERLOADED if self._reported_overloaded else "", overloaded=self._reported_overloaded
                 )
-            if self.hearing.waits:
-                await self._budget.turn(self.hearing.next_size)
-                if self._budget.overloaded != self._said_overloaded or not self.hearing.waits:
+            if self.hearing.has_items:
+                await self._budget.wait_for_turn(self.hearing.next_size)
+                if self._budget.overloaded != self._reported_overloaded or not self.hearing.has_items:
                     continue
-                item = self._decoded()
+                item = self._decode_next()
                 if item is not None:
-                    self._hand_out()
+                    self._start_consumer_time()
                     return item
             elif self._parts:
-                self._take_part()
+                self._feed_part()
             elif self._closed:
                 return None
             else:
-                await self._wait(self._budget.rest())
+                await self._wait_for_bytes(self._budget.seconds_until_normal())
 
-    async def _wait(self, seconds: float) -> None:
-        """For more; 0.0: however long that takes, unless there is something to say now."""
-        if self._budget.overloaded == self._said_overloaded:
-            self._news.clear()
+    async def _wait_for_bytes(self, seconds: float) -> None:
+        """Wait for more bytes, or `seconds`; 0.0: without a limit. Returns at once when the overload state has
+        changed."""
+        if self._budget.overloaded == self._reported_overloaded:
+            self._changed.clear()
             if not seconds:
-                await self._news.wait()
+                await self._changed.wait()
                 return
             with contextlib.suppress(asyncio.TimeoutError):
-                await within(seconds, self._news.wait())
+                await within(seconds, self._changed.wait())
 
-    def _take_part(self) -> None:
-        self.arrived, data, weight = self._parts.popleft()
+    def _feed_part(self) -> None:
+        self.received_at, data, weight = self._parts.popleft()
         self.size -= weight
-        self._budget.spend(PART_COST + weight * BYTE_COST)
+        self._budget.charge(PART_CPU_SECONDS + weight * BYTE_CPU_SECONDS)
         self.hearing.add(data)
-        if self.is_full and self.size <= ROOM:
+        if self.is_full and self.size <= RESUME_QUEUED_BYTES:
             self.is_full = False
             self._has_room()
 
-    def _decoded(self) -> Line | SourceState | None:
+    def _decode_next(self) -> Line | SourceState | None:
         begin = time.thread_time()
         try:
             return self.hearing.take()
         finally:
-            self._budget.spend(time.thread_time() - begin)
+            self._budget.charge(time.thread_time() - begin)
 
-    def _hand_out(self) -> None:
-        """What is done with an item before the next one is asked for belongs to the host as well."""
+    def _start_consumer_time(self) -> None:
+        """Count the CPU time that the consumer uses before the next item as that of the host."""
         self._taken_at = time.thread_time()
-        if not self._marked:
-            self._marked = True
-            asyncio.get_running_loop().call_soon(self._others_run)
+        if not self._is_reset_scheduled:
+            self._is_reset_scheduled = True
+            asyncio.get_running_loop().call_soon(self._reset_consumer_time)
 
-    def _others_run(self) -> None:
-        self._marked, self._taken_at = False, None
+    def _reset_consumer_time(self) -> None:
+        self._is_reset_scheduled, self._taken_at = False, None
 
-    def _settle(self) -> None:
+    def _charge_consumer_time(self) -> None:
         if self._taken_at is not None:
-            self._budget.spend(time.thread_time() - self._taken_at)
+            self._budget.charge(time.thread_time() - self._taken_at)
             self._taken_at = None

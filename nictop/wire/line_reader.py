@@ -1,7 +1,7 @@
-"""Bytes of a probe → lines → records, with every limit that a stranger on the other side must be held to.
+"""Bytes of a probe → lines → records, with all limits that apply to an untrusted sender.
 
-The same for a probe on this machine and one far away. What makes no sense is said and survived up to `BAD_LINES` in a
-row; a line without end, another protocol and something that is no probe at all end it, with the reason.
+Used for a local probe and a remote one. Up to `MAX_BAD_LINES` invalid lines in a row are reported and skipped. A line
+above the size limit, another protocol version, or output that is not from a probe ends the reader with an error.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from nictop.wire.codec import LineError, check_protocol, decode
 from nictop.wire.errors import plain
 from nictop.wire.source import SourceState
 
-BAD_LINES = 5
-"""Lines in a row that make no sense, after which the probe is given up."""
+MAX_BAD_LINES = 5
+"""Invalid lines in a row after which the probe is given up."""
 
 
 class LineReader:
-    """What has been heard of one life of a probe."""
+    """The output of one run of a probe."""
 
     def __init__(self) -> None:
         self.heard = 0
-        """Lines that made sense."""
+        """Valid lines so far."""
         self._lines: deque[bytes | bytearray] = deque()
         self._rest = bytearray()
-        self._nonsense = 0
+        self._bad_lines = 0
         self._next: Line | None = None
-        """A hello, which is taken after the state that it means."""
+        """A hello, returned after the state ``live`` that it causes."""
 
     def add(self, data: bytes) -> None:
-        """Bytes, of which complete lines are to be taken. Raises LineError for a line that is too long."""
+        """Append received bytes. Raises LineError for a line that is too long."""
         first, *others = data.split(b"\n")
         self._rest += first
         if len(self._rest) > MAX_LINE:
@@ -42,17 +42,18 @@ class LineReader:
             self._rest = bytearray(others[-1])
 
     @property
-    def waits(self) -> bool:
-        """There may be something to take."""
+    def has_items(self) -> bool:
+        """There may be an item to take."""
         return bool(self._lines) or self._next is not None
 
     @property
     def next_size(self) -> int:
-        """Bytes of the line that is taken next."""
+        """Bytes of the next line."""
         return len(self._lines[0]) if self._lines and self._next is None else 0
 
     def take(self) -> Line | SourceState | None:
-        """What one line says; None: nothing. Raises LineError or ProtocolMismatch when it is of no use to go on."""
+        """The item of one line; None: nothing to report. Raises LineError or ProtocolMismatch when the probe has to be
+        given up."""
         if self._next is not None:
             record, self._next = self._next, None
             return record
@@ -61,11 +62,11 @@ class LineReader:
             if not self.heard and record.hello is None:
                 raise LineError("not a line of the probe: it did not begin with a hello")
         except LineError as error:
-            self._nonsense += 1
-            if self._nonsense >= BAD_LINES:
+            self._bad_lines += 1
+            if self._bad_lines >= MAX_BAD_LINES:
                 raise LineError(f"the probe talks nonsense: {plain(error.message)}") from None
             return SourceState("live", plain(error.message)) if self.heard else None
-        self._nonsense = 0
+        self._bad_lines = 0
         self.heard += 1
         if record.hello is None:
             return record
@@ -73,15 +74,15 @@ class LineReader:
         self._next = record
         return SourceState("live")
 
-    def forget(self) -> None:
-        """What waits is not taken any more."""
+    def discard(self) -> None:
+        """Discard the lines that were not taken."""
         self._lines.clear()
         self._next = None
 
     def feed(self, data: bytes) -> Iterator[Line | SourceState]:
         """The items that `data` completes."""
         self.add(data)
-        while self.waits:
+        while self.has_items:
             item = self.take()
             if item is not None:
                 yield item

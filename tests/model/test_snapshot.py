@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.limits import MOST_LINKS
+from nictop.limits import MAX_LINKS
 from nictop.model.snapshot import ARPHRD_VOID, MOST_TROUBLES, Snapshot, advance, with_state
 from nictop.probe.records import Line, LinkChange, Trouble
 from tests.model.hosts import HELLO, LINKS, PF, UP, counters, inventory, link_counters, make_link, snapshot_of
@@ -187,14 +187,14 @@ def test_troubles_are_bounded() -> None:
 
 
 def test_ever_new_links_do_not_fill_the_memory() -> None:
-    snapshot = snapshot_of(HELLO, *(change(float(number), number) for number in range(MOST_LINKS)))
-    assert len(snapshot.links) == len(snapshot.changes) == MOST_LINKS
-    more = advance(snapshot, Line(link_change=change(1e4, MOST_LINKS)))
-    assert len(more.links) == MOST_LINKS and MOST_LINKS not in more.links and more.inventory_pending
+    snapshot = snapshot_of(HELLO, *(change(float(number), number) for number in range(MAX_LINKS)))
+    assert len(snapshot.links) == len(snapshot.changes) == MAX_LINKS
+    more = advance(snapshot, Line(link_change=change(1e4, MAX_LINKS)))
+    assert len(more.links) == MAX_LINKS and MAX_LINKS not in more.links and more.inventory_pending
     known = advance(more, Line(link_change=change(1e4, 5, mtu=9000)))
     assert known.links[5].mtu == 9000
 
 
 def test_links_that_come_and_go_do_not_fill_the_memory() -> None:
-    snapshot = snapshot_of(HELLO, *(change(float(number), number, gone=True) for number in range(MOST_LINKS + 9)))
-    assert not snapshot.links and len(snapshot.changes) == MOST_LINKS and 0 not in snapshot.changes
+    snapshot = snapshot_of(HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9)))
+    assert not snapshot.links and len(snapshot.changes) == MAX_LINKS and 0 not in snapshot.changes

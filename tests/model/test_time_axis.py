@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.time_axis import DRIFT, LocalClock, clock_of, clock_words, common_times, moment, wall_clock_lead
 from nictop.probe.records import Clock, Hello, Line, Pong
-from nictop.wire.ssh.ping_clock import WINDOW, PingClock
+from nictop.wire.ssh.ping_clock import FILTER_PINGS, PingClock
 from tests.model.hosts import HELLO, inventory, snapshot_of
 
 HERE = LocalClock(monotonic=5000.0, wall=1_790_000_000.0, boot_id="here")
@@ -59,7 +59,7 @@ def test_pings_lead_to_the_true_time_within_what_they_promise(
     offset: float, trips: list[tuple[float, float]], drift: float
 ) -> None:
     """Whatever the ways there and back take, and whichever is longer, while two ordinary clocks drift apart; the ping
-    that counts may be one of the last `WINDOW`."""
+    that counts may be one of the last `FILTER_PINGS`."""
     pings, now, estimate = PingClock(), 1000.0, None
 
     def theirs(time: float) -> float:
@@ -72,7 +72,7 @@ def test_pings_lead_to_the_true_time_within_what_they_promise(
     assert estimate is not None
     for time in (now - 2.0, now):
         found = moment(estimate, theirs(time))
-        assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (WINDOW + 1) + 1e-6
+        assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (FILTER_PINGS + 1) + 1e-6
 
 
 def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:

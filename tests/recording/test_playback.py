@@ -1,4 +1,4 @@
-"""A playback says what the host said, when it said it, from any moment on; its clock is in the hands of the test."""
+"""A playback yields what the host sent, at the recorded times, from any position; the test controls its clock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Line, Request
-from nictop.recording.playback import FASTEST, SLOWEST, WINDOW, Playback, PlaybackSource
+from nictop.recording.playback import MAX_SPEED, MIN_SPEED, WINDOW, Playback, PlaybackSource
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder
 from nictop.wire.source import Source, SourceState
@@ -23,8 +23,8 @@ from tests.support.recordings import Told, a_host, record
 BEGIN = 1000.25
 
 
-class Clock:
-    """Seconds that pass when the test says so."""
+class ManualClock:
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 50.0
@@ -33,8 +33,8 @@ class Clock:
         return self.now
 
 
-class Listener:
-    """Follows a source as the screens do: forgets everything when there was a jump."""
+class Consumer:
+    """Follows a source as the screens do: discards its state after a jump."""
 
     def __init__(self, playback: Playback, source: PlaybackSource) -> None:
         self._playback, self._source = playback, source
@@ -42,7 +42,7 @@ class Listener:
         self.items: list[Item] = []
         self.snapshot = Snapshot.empty(source.name)
 
-    async def listen(self) -> None:
+    async def follow(self) -> None:
         async for item in self._source.items():
             if self._playback.jumps != self._jumps:
                 self._jumps, self.items, self.snapshot = self._playback.jumps, [], Snapshot.empty(self._source.name)
@@ -60,14 +60,14 @@ class Listener:
         return self.snapshot.counters.time if self.snapshot.counters is not None else None
 
 
-class Played:
-    """An open playback with a listener to each of its hosts."""
+class OpenPlayback:
+    """An open playback with a consumer of each of its hosts."""
 
-    def __init__(self, playback: Playback, clock: Clock) -> None:
+    def __init__(self, playback: Playback, clock: ManualClock) -> None:
         self.playback, self.clock = playback, clock
         self.sources = playback.sources()
-        self.listeners = [Listener(playback, source) for source in self.sources]
-        self.tasks = [asyncio.ensure_future(listener.listen()) for listener in self.listeners]
+        self.consumers = [Consumer(playback, source) for source in self.sources]
+        self.tasks = [asyncio.ensure_future(consumer.follow()) for consumer in self.consumers]
 
     async def until(self, fact: Callable[[], object]) -> None:
         end = time.monotonic() + LIMIT
@@ -75,17 +75,17 @@ class Played:
             assert time.monotonic() < end, "did not come true in time"
             await asyncio.wait(self.tasks, timeout=0)
 
-    def pass_by(self, seconds: float) -> None:
-        """Time goes on, and those who wait look at it."""
+    def advance_clock(self, seconds: float) -> None:
+        """Advance the clock and wake the waiting sources."""
         self.clock.now += seconds
         self.playback.wake()
 
 
 @asynccontextmanager
-async def played(path: Path, window: float = WINDOW) -> AsyncIterator[Played]:
-    clock = Clock()
+async def open_playback(path: Path, window: float = WINDOW) -> AsyncIterator[OpenPlayback]:
+    clock = ManualClock()
     with Recording.open(str(path)) as recording:
-        one = Played(Playback(recording, window=window, clock=clock), clock)
+        one = OpenPlayback(Playback(recording, window=window, clock=clock), clock)
         try:
             yield one
         finally:
@@ -96,10 +96,10 @@ async def played(path: Path, window: float = WINDOW) -> AsyncIterator[Played]:
 
 @pytest.fixture(scope="module")
 def hour(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two hosts, of which the second comes later and speaks twice as often."""
+    """Two hosts; the second begins later and sends twice as often."""
     path = tmp_path_factory.mktemp("hour") / "r"
-    told: list[Told] = [*a_host("a", 900), *a_host("b", 1000, BEGIN + 100, 0.5)]
-    record(path, sorted(told, key=lambda one: one[2]))
+    sent: list[Told] = [*a_host("a", 900), *a_host("b", 1000, BEGIN + 100, 0.5)]
+    record(path, sorted(sent, key=lambda one: one[2]))
     return path
 
 
@@ -108,7 +108,7 @@ def is_paused(playback: Playback) -> bool:
 
 
 def expected(host: list[Told], at: float) -> Snapshot:
-    """What somebody knew who had listened to the live host until then."""
+    """The snapshot at that time for a consumer of the live host."""
     snapshot = Snapshot.empty(host[0][0])
     for _, item, moment in host:
         if moment > at:
@@ -120,97 +120,97 @@ def expected(host: list[Told], at: float) -> Snapshot:
     return snapshot
 
 
-def has_heard(listener: Listener, items: int) -> bool:
-    return len(listener.items) >= items
+def has_items(consumer: Consumer, items: int) -> bool:
+    return len(consumer.items) >= items
 
 
-def knows(listener: Listener, picture: Snapshot) -> bool:
-    return same(listener.snapshot, picture)
+def has_snapshot(consumer: Consumer, snapshot: Snapshot) -> bool:
+    return are_equal(consumer.snapshot, snapshot)
 
 
-def same(one: Snapshot, other: Snapshot) -> bool:
-    """In everything that a screen draws."""
+def are_equal(one: Snapshot, other: Snapshot) -> bool:
+    """Equal in everything that a screen displays."""
     return repr(one) == repr(other)
 
 
-def test_it_is_a_source(hour: Path) -> None:
+def test_playback_sources_implement_source(hour: Path) -> None:
     with Recording.open(str(hour)) as recording:
         sources: tuple[Source, ...] = Playback(recording).sources()
     assert [source.name for source in sources] == ["a", "b"] and sources[0].pids == ()
 
 
-async def test_it_begins_at_the_beginning_and_waits(hour: Path) -> None:
-    async with played(hour) as one:
+async def test_playback_starts_paused_at_the_beginning(hour: Path) -> None:
+    async with open_playback(hour) as one:
         assert (one.playback.now(), one.playback.playing) == (BEGIN, False)
-        a = one.listeners[0]
+        a = one.consumers[0]
         await one.until(lambda: len(a.items) == 3)
-        one.pass_by(1000.0)
+        one.advance_clock(1000.0)
         await asyncio.sleep(0)
         assert a.snapshot.hello is not None and a.snapshot.inventory is None and len(a.items) == 3
         assert one.playback.now() == BEGIN
 
 
-async def test_it_plays_in_recorded_time(hour: Path) -> None:
+async def test_items_are_yielded_at_their_recorded_times(hour: Path) -> None:
     live = a_host("a", 900)
-    async with played(hour) as one:
-        a = one.listeners[0]
+    async with open_playback(hour) as one:
+        a = one.consumers[0]
         one.playback.play()
         for seconds in (0.5, 0.1, 1.0, 7.0, 33.3):
-            one.pass_by(seconds)
+            one.advance_clock(seconds)
             now = one.playback.now()
-            told = sum(moment <= now for _, _, moment in live)
-            await one.until(partial(has_heard, a, told))
+            sent = sum(moment <= now for _, _, moment in live)
+            await one.until(partial(has_items, a, sent))
             await asyncio.wait(one.tasks, timeout=0)
-            assert len(a.items) == told
-        assert same(a.snapshot, expected(live, one.playback.now()))
+            assert len(a.items) == sent
+        assert are_equal(a.snapshot, expected(live, one.playback.now()))
         one.playback.pause()
-        one.pass_by(100.0)
+        one.advance_clock(100.0)
         assert one.playback.now() == pytest.approx(BEGIN + 41.9)
 
 
-async def test_speed_stretches_time(hour: Path) -> None:
-    async with played(hour) as one:
+async def test_speed_scales_time(hour: Path) -> None:
+    async with open_playback(hour) as one:
         one.playback.play()
         one.playback.speed = 10.0
-        one.pass_by(6.0)
+        one.advance_clock(6.0)
         one.playback.speed = 0.5
-        one.pass_by(6.0)
+        one.advance_clock(6.0)
         assert one.playback.now() == pytest.approx(BEGIN + 63.0)
-        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 62.6))
-        for wish, held in ((1000.0, FASTEST), (0.0, SLOWEST)):
-            one.playback.speed = wish
-            assert one.playback.speed == held
+        await one.until(lambda: one.consumers[0].newest == pytest.approx(BEGIN + 62.6))
+        for requested, speed in ((1000.0, MAX_SPEED), (0.0, MIN_SPEED)):
+            one.playback.speed = requested
+            assert one.playback.speed == speed
 
 
-@pytest.mark.parametrize("place", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0])
-async def test_after_a_jump_everything_is_as_it_was_live(hour: Path, place: float) -> None:
-    """Facts, counters and rates of every host, from whatever place it was jumped from."""
+@pytest.mark.parametrize("offset", [0.0, 0.55, 1.7, 42.0, 299.9, 300.6, 301.0, 650.3, 899.0, 5000.0])
+async def test_after_a_seek_the_snapshot_equals_the_live_one(hour: Path, offset: float) -> None:
+    """Inventory, counters and rates of every host, from whatever position playback jumped."""
     hosts = [a_host("a", 900), a_host("b", 1000, BEGIN + 100, 0.5)]
-    async with played(hour) as one:
+    async with open_playback(hour) as one:
         for start in (BEGIN, BEGIN + 700.0):
             one.playback.seek(start)
             await asyncio.sleep(0)
-            one.playback.seek(BEGIN + place)
+            one.playback.seek(BEGIN + offset)
             now = one.playback.now()
-            for listener, live in zip(one.listeners, hosts, strict=True):
+            for consumer, live in zip(one.consumers, hosts, strict=True):
                 if now < live[0][2]:
                     continue
-                picture = expected(live, now)
-                await one.until(partial(knows, listener, picture))
+                snapshot = expected(live, now)
+                await one.until(partial(has_snapshot, consumer, snapshot))
 
 
-async def test_a_jump_brings_the_past_of_a_window_and_no_more(hour: Path) -> None:
-    async with played(hour, window=20.0) as one:
+async def test_a_seek_yields_one_window_of_history(hour: Path) -> None:
+    async with open_playback(hour, window=20.0) as one:
         one.playback.seek(BEGIN + 500.0)
-        await one.until(lambda: one.listeners[0].newest == BEGIN + 0.6 + 499)
-        times = [i.counters.time for i in one.listeners[0].items if isinstance(i, Line) and i.counters is not None]
+        await one.until(lambda: one.consumers[0].newest == BEGIN + 0.6 + 499)
+        times = [i.counters.time for i in one.consumers[0].items if isinstance(i, Line) and i.counters is not None]
         assert len(times) == 20 and times[0] >= BEGIN + 480.0
 
 
-async def test_nothing_of_before_is_said_after_a_jump(hour: Path) -> None:
-    """Not even what was about to be said when the jump came."""
+async def test_no_item_of_before_follows_a_seek(hour: Path) -> None:
+    """Not even the item that was due when the jump came."""
     with Recording.open(str(hour)) as recording:
-        clock = Clock()
+        clock = ManualClock()
         playback = Playback(recording, clock=clock)
         source = playback.sources()[0]
         items = source.items()
@@ -218,25 +218,25 @@ async def test_nothing_of_before_is_said_after_a_jump(hour: Path) -> None:
         clock.now += 400.0
         await until(items, has("counters"))
         playback.seek(BEGIN + 10.0)
-        heard = await until(items, has("counters"))
+        received = await until(items, has("counters"))
         expected_items = [item for _, item, _ in a_host("a", 1)]
-        assert heard == expected_items
+        assert received == expected_items
         await source.close()
         await items.aclose()
 
 
-async def test_steps_go_from_reading_to_reading_of_any_host(hour: Path) -> None:
-    async with played(hour) as one:
+async def test_step_moves_to_the_next_counters_of_any_host(hour: Path) -> None:
+    async with open_playback(hour) as one:
         one.playback.play()
         one.playback.step()
         assert one.playback.now() == BEGIN + 0.6
         assert is_paused(one.playback)
         one.playback.step(2)
         assert one.playback.now() == pytest.approx(BEGIN + 2.6)
-        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 2.6))
+        await one.until(lambda: one.consumers[0].newest == pytest.approx(BEGIN + 2.6))
         one.playback.step(-1)
         assert one.playback.now() == pytest.approx(BEGIN + 1.6)
-        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 1.6))
+        await one.until(lambda: one.consumers[0].newest == pytest.approx(BEGIN + 1.6))
         one.playback.seek(BEGIN + 200.0)
         one.playback.step(3)
         assert one.playback.now() == pytest.approx(BEGIN + 201.1)
@@ -247,26 +247,26 @@ async def test_steps_go_from_reading_to_reading_of_any_host(hour: Path) -> None:
         assert one.playback.now() == one.playback.end
 
 
-async def test_the_end_stays_until_it_is_played_again(hour: Path) -> None:
-    async with played(hour) as one:
+async def test_playback_stops_at_the_end_and_restarts(hour: Path) -> None:
+    async with open_playback(hour) as one:
         one.playback.seek(BEGIN + 890.0)
         one.playback.play()
         assert one.playback.now() < one.playback.end
-        one.pass_by(100.0)
+        one.advance_clock(100.0)
         assert one.playback.at_end and one.playback.now() == one.playback.end
-        await one.until(lambda: one.listeners[0].newest == pytest.approx(BEGIN + 899.6))
+        await one.until(lambda: one.consumers[0].newest == pytest.approx(BEGIN + 899.6))
         one.playback.play()
         assert one.playback.now() == BEGIN
-        await one.until(lambda: one.listeners[0].newest is None)
+        await one.until(lambda: one.consumers[0].newest is None)
 
 
-async def test_a_source_that_is_made_later_begins_at_this_moment(hour: Path) -> None:
-    """What screens do after a jump: a new source, and nothing known of before."""
-    async with played(hour, window=5.0) as one:
+async def test_a_later_source_begins_at_the_current_position(hour: Path) -> None:
+    """As screens do after a jump: a new source and an empty state."""
+    async with open_playback(hour, window=5.0) as one:
         one.playback.seek(BEGIN + 500.0)
-        late = Listener(one.playback, one.playback.source("a"))
-        task = asyncio.ensure_future(late.listen())
-        await one.until(partial(knows, late, expected(a_host("a", 900), BEGIN + 500.0)))
+        late = Consumer(one.playback, one.playback.source("a"))
+        task = asyncio.ensure_future(late.follow())
+        await one.until(partial(has_snapshot, late, expected(a_host("a", 900), BEGIN + 500.0)))
         times = [i.counters.time for i in late.items if isinstance(i, Line) and i.counters is not None]
         assert min(times) >= BEGIN + 495.0
         await late.close()
@@ -274,38 +274,38 @@ async def test_a_source_that_is_made_later_begins_at_this_moment(hour: Path) -> 
 
 
 async def test_wall_clock(hour: Path) -> None:
-    async with played(hour) as one:
+    async with open_playback(hour) as one:
         begin = one.playback.wall_now()
         one.playback.seek(BEGIN + 60.0)
         assert one.playback.wall_now() - begin == pytest.approx(60.0, abs=1e-3)
 
 
-async def test_requests_are_not_sent_anywhere(hour: Path) -> None:
-    async with played(hour) as one:
+async def test_requests_are_ignored(hour: Path) -> None:
+    async with open_playback(hour) as one:
         await one.sources[0].request(Request(inventory=True))
         await one.sources[0].close()
         await one.sources[0].close()
 
 
-async def test_a_file_that_is_still_written_is_followed(tmp_path: Path) -> None:
+async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
-    told = a_host("a", 40)
-    for host, item, moment in told[:20]:
+    sent = a_host("a", 40)
+    for host, item, moment in sent[:20]:
         recorder.hear(host, item, moment)
     await asyncio.to_thread(wait_for_frames, tmp_path / "r")
-    async with played(tmp_path / "r") as one:
+    async with open_playback(tmp_path / "r") as one:
         one.playback.seek(one.playback.end)
         one.playback.play()
         known = one.playback.end
-        await one.until(lambda: one.listeners[0].newest is not None)
-        for host, item, moment in told[20:]:
+        await one.until(lambda: one.consumers[0].newest is not None)
+        for host, item, moment in sent[20:]:
             recorder.hear(host, item, moment)
         await recorder.close()
-        one.pass_by(60.0)
+        one.advance_clock(60.0)
         await one.until(lambda: one.playback.recording.refresh() or one.playback.recording.closed)
         assert one.playback.end > known
-        one.pass_by(60.0)
-        await one.until(lambda: one.listeners[0].newest == told[-1][2])
+        one.advance_clock(60.0)
+        await one.until(lambda: one.consumers[0].newest == sent[-1][2])
 
 
 def wait_for_frames(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The recorder holds nobody up, keeps its file to itself, and says what it could not write."""
+"""The recorder does not block, protects its file, and reports what it could not write."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.recordings import a_host, everything, lines
 from tests.support.sources import ScriptedSource
 
 
-def hear(recorder: Recorder, seconds: int, name: str = "a") -> None:
+def record_counters(recorder: Recorder, seconds: int, name: str = "a") -> None:
     for host, item, time in a_host(name, seconds):
         recorder.hear(host, item, time)
 
@@ -42,7 +42,7 @@ def troubles(path: Path, name: str = "a") -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- file
 
 
-async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         recorder = Recorder(str(tmp_path / "r"))
@@ -52,7 +52,7 @@ async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "r").stat().st_mode) == 0o600
 
 
-async def test_nothing_is_overwritten_unless_that_is_wanted(tmp_path: Path) -> None:
+async def test_files_are_overwritten_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "r"
     path.write_bytes(b"precious" * 100_000)
     path.chmod(0o644)
@@ -60,7 +60,7 @@ async def test_nothing_is_overwritten_unless_that_is_wanted(tmp_path: Path) -> N
         Recorder(str(path))
     assert "--force" in caught.value.hint and path.read_bytes().startswith(b"precious")
     recorder = Recorder(str(path), force=True)
-    hear(recorder, 3)
+    record_counters(recorder, 3)
     await recorder.close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with Recording.open(str(path)) as recording:
@@ -81,7 +81,7 @@ def test_a_symbolic_link_is_not_followed(tmp_path: Path, force: bool) -> None:
     assert target.read_bytes() == b"precious" and not (tmp_path / "nowhere").exists()
 
 
-def test_what_is_no_file_of_its_own_is_refused(tmp_path: Path) -> None:
+def test_special_files_and_hard_links_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"precious")
     os.link(tmp_path / "one", tmp_path / "two")
     os.mkfifo(tmp_path / "fifo")
@@ -98,9 +98,9 @@ def test_what_is_no_file_of_its_own_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "one").read_bytes() == b"precious"
 
 
-async def test_a_recording_that_goes_on_is_not_overwritten(tmp_path: Path) -> None:
+async def test_an_active_recording_is_not_overwritten(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
-    hear(recorder, 3)
+    record_counters(recorder, 3)
     with pytest.raises(RecordingError, match="is being written by another nictop"):
         Recorder(str(tmp_path / "r"), force=True)
     await recorder.close()
@@ -108,12 +108,12 @@ async def test_a_recording_that_goes_on_is_not_overwritten(tmp_path: Path) -> No
         assert len(everything(recording, "a")) == 7
 
 
-# ------------------------------------------------------------------------------------------------------- what is lost
+# ---------------------------------------------------------------------------------------------------------- data loss
 
 
 @contextmanager
-def files_end_at(size: int) -> Iterator[None]:
-    """The kernel refuses to make any file of this process longer (EFBIG), as a full disk does."""
+def file_size_limit(size: int) -> Iterator[None]:
+    """The kernel does not extend files of this process beyond `size` (EFBIG), like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -122,10 +122,10 @@ def files_end_at(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def test_a_full_disk_is_said_and_the_recording_goes_on_when_there_is_room(tmp_path: Path) -> None:
+async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"), retry=0.0)
-    with files_end_at(recorder.size + 200):
-        hear(recorder, 30)
+    with file_size_limit(recorder.size + 200):
+        record_counters(recorder, 30)
         await asyncio.to_thread(wait_until, lambda: recorder.trouble)
         assert "cannot be written: File too large" in recorder.trouble
         await asyncio.to_thread(wait_until, lambda: recorder.dropped)
@@ -143,29 +143,29 @@ async def test_a_full_disk_is_said_and_the_recording_goes_on_when_there_is_room(
     assert [line.counters.time for line in heard if line.counters is not None][-20:] == list(range(1040, 1060))
 
 
-async def test_a_file_that_is_removed_ends_the_recording_and_nothing_else(tmp_path: Path) -> None:
+async def test_removing_the_file_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(str(tmp_path / "r"))
     (tmp_path / "r").unlink()
     await asyncio.to_thread(wait_until, lambda: recorder.given_up)
     assert recorder.trouble.endswith("was removed while it was being written: nothing is recorded any more")
-    hear(recorder, 3)
+    record_counters(recorder, 3)
     assert recorder.dropped == 7
     await recorder.close()
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_slow_disk_costs_lines_but_no_time_and_no_memory(tmp_path: Path) -> None:
-    """While the thread cannot write, what waits is bounded, and the rest is counted."""
-    recorder = Recorder(str(tmp_path / "r"), most_waiting=20_000)
+async def test_a_slow_disk_drops_lines_but_does_not_block(tmp_path: Path) -> None:
+    """While the thread cannot write, the queue is bounded, and dropped items are counted."""
+    recorder = Recorder(str(tmp_path / "r"), max_queue_bytes=20_000)
     stuck, go_on = threading.Event(), threading.Event()
-    write = recorder._write_soundly
+    write = recorder._append
 
     def slow(data: bytes) -> None:
         stuck.set()
         go_on.wait(120)
         write(data)
 
-    recorder._write_soundly = slow  # type: ignore[method-assign]
+    recorder._append = slow  # type: ignore[method-assign]
     recorder.hear("a", hello(), 1.0)
     recorder._wake.set()
     await asyncio.to_thread(stuck.wait, 120)
@@ -191,7 +191,7 @@ async def test_text_that_cannot_be_written_is_counted(tmp_path: Path) -> None:
     assert troubles(tmp_path / "r") == ["1 line is missing in the recording here: there was no room to write"]
 
 
-def test_a_recorder_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
+def test_a_killed_recorder_leaves_a_readable_file(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from nictop.recording.writer import Recorder\n"
@@ -206,7 +206,7 @@ def test_a_recorder_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
         assert process.stdout is not None
         try:
             assert process.stdout.readline() == b"heard\n"
-            wait_until(lambda: counted(tmp_path / "r") >= 50)
+            wait_until(lambda: counter_record_count(tmp_path / "r") >= 50)
         finally:
             process.send_signal(signal.SIGKILL)
     assert not alive(process.pid)
@@ -216,7 +216,7 @@ def test_a_recorder_that_is_killed_leaves_what_it_wrote(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def counted(path: Path) -> int:
+def counter_record_count(path: Path) -> int:
     try:
         with Recording.open(str(path)) as recording:
             return sum(
@@ -229,7 +229,7 @@ def counted(path: Path) -> int:
 # ------------------------------------------------------------------------------------------------------------- source
 
 
-async def test_a_recorded_source_is_the_same_source(tmp_path: Path) -> None:
+async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> None:
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
     said = [item for _, item, _ in a_host("a", 4) if not isinstance(item, Request)]
     source.say(*said)

@@ -1,4 +1,4 @@
-"""Bytes become records of the right types, or an error that names the field; nothing in between."""
+"""A line is decoded into records of the right types, or rejected with an error that names the field."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ COUNTERS = Counters(
 )
 
 
-def said(kind: str, record: object) -> bytes:
+def line_of(kind: str, record: object) -> bytes:
     return json.dumps({kind: record}, default=vars).encode()
 
 
-def test_what_is_said_is_heard() -> None:
-    """Keys of mappings are numbers again, lists tuples, and 64 bits stay 64 bits."""
-    assert decode(said("counters", COUNTERS) + b"\n") == Line(counters=COUNTERS)
+def test_counters_are_decoded_as_encoded() -> None:
+    """Keys of mappings are numbers again, lists are tuples, and 64-bit numbers are exact."""
+    assert decode(line_of("counters", COUNTERS) + b"\n") == Line(counters=COUNTERS)
 
 
-def test_the_hello_of_this_very_probe() -> None:
-    heard = decode(said("hello", hello(1.0))).hello
-    assert heard is not None and heard.protocol == PROTOCOL
-    check_protocol(heard)
+def test_hello_of_this_probe() -> None:
+    decoded = decode(line_of("hello", hello(1.0))).hello
+    assert decoded is not None and decoded.protocol == PROTOCOL
+    check_protocol(decoded)
     with pytest.raises(ProtocolMismatch, match=f"protocol {PROTOCOL + 1}") as caught:
-        check_protocol(dataclasses.replace(heard, protocol=PROTOCOL + 1))
+        check_protocol(dataclasses.replace(decoded, protocol=PROTOCOL + 1))
     assert caught.value.hint
 
 
-def test_what_a_later_probe_adds_is_left_out() -> None:
+def test_unknown_fields_and_records_are_ignored() -> None:
     assert decode(b'{"trouble": {"time": 1, "message": "m", "later": [1]}}') == Line(trouble=Trouble(1.0, "m"))
     assert decode(b'{"later": {}}') == Line()
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
+    ("line", "expected"),
     [
         (b"", "truncated"),
         (b"garbage", "malformed"),
@@ -69,11 +69,11 @@ def test_what_a_later_probe_adds_is_left_out() -> None:
         (b'{"x":' * 1_000_000 + b"1" + b"}" * 1_000_000, "not a line"),
     ],
 )
-def test_nonsense_is_refused_and_named(line: bytes, named: str) -> None:
+def test_invalid_lines_are_rejected_with_the_reason(line: bytes, expected: str) -> None:
     with pytest.raises(LineError) as caught:
         decode(line)
     assert isinstance(caught.value, NictopError)
-    assert named in caught.value.message
+    assert expected in caught.value.message
 
 
 @pytest.mark.parametrize(
@@ -86,22 +86,22 @@ def test_nonsense_is_refused_and_named(line: bytes, named: str) -> None:
     ],
 )
 @pytest.mark.parametrize("number", [b"%d" % (2**64), b"-%d" % (2**63 + 1), b"1" + b"0" * 400, b"-1" + b"0" * 5000])
-def test_numbers_of_more_than_64_bits_are_refused(line: bytes, number: bytes) -> None:
-    """No counter of the kernel is wider; Python's division would raise OverflowError from 10^309 on."""
+def test_numbers_of_more_than_64_bits_are_rejected(line: bytes, number: bytes) -> None:
+    """No kernel counter is wider; Python's division would raise OverflowError from 10^309 on."""
     with pytest.raises(LineError, match=r"64 bits|out of range"):
         decode(line % number)
 
 
-def test_long_numbers_in_a_text_are_text() -> None:
-    heard = decode(b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}')
-    assert heard.trouble is not None and heard.trouble.message.endswith("7890")
+def test_long_numbers_in_a_text_are_accepted() -> None:
+    decoded = decode(b'{"trouble": {"time": 1, "message": "serial 123456789012345678901234567890"}}')
+    assert decoded.trouble is not None and decoded.trouble.message.endswith("7890")
     assert decode(b'{"counters": {"time": 1, "links": {"1": [%d]}, "cpus": {}}}' % (2**64 - 1)).counters is not None
 
 
 def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_LINE == 8 * 1024 * 1024
     monkeypatch.setattr(codec, "MAX_LINE", 100)
-    line = said("trouble", Trouble(1.0, ""))
+    line = line_of("trouble", Trouble(1.0, ""))
     padded = line + b" " * (100 - len(line))
     assert decode(padded).trouble
     with pytest.raises(LineError, match="longer than 100"):
@@ -109,13 +109,13 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["tap[/x]", 'q"\\', "\x1b[2J\x07", "ünï", "\u202e", "a\nb"])
-def test_any_name_arrives_as_it_is(name: str) -> None:
-    heard = decode(said("trouble", Trouble(1.0, name))).trouble
-    assert heard is not None and heard.message == name
+def test_texts_are_not_changed(name: str) -> None:
+    decoded = decode(line_of("trouble", Trouble(1.0, name))).trouble
+    assert decoded is not None and decoded.message == name
 
 
 @given(st.binary())
-def test_any_bytes_are_a_line_or_refused(line: bytes) -> None:
+def test_any_bytes_are_a_line_or_rejected(line: bytes) -> None:
     try:
         assert isinstance(decode(line), Line)
     except LineError as error:
@@ -123,16 +123,16 @@ def test_any_bytes_are_a_line_or_refused(line: bytes) -> None:
 
 
 @given(st.floats(0.1, 60.0), st.lists(st.integers(1, 2**31 - 1), max_size=64), st.booleans())
-def test_the_probe_understands_our_requests(interval: float, watch: list[int], inventory: bool) -> None:
+def test_the_probe_parses_encoded_requests(interval: float, watch: list[int], inventory: bool) -> None:
     line = encode_request(Request(interval=interval, watch=tuple(watch), inventory=inventory))
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
     assert parse_request(line) == ({"interval": interval, "watch": watch, "inventory": inventory}, "")
 
 
-def test_what_is_not_asked_for_is_not_sent() -> None:
+def test_fields_that_are_none_are_not_sent() -> None:
     assert encode_request(Request(watch=())) == b'{"watch":[]}\n'
     assert encode_request(Request()) == b"{}\n"
 
 
-def test_a_hello_needs_all_its_facts() -> None:
+def test_hello_has_all_fields() -> None:
     assert {field.name for field in dataclasses.fields(Hello)} == set(hello(1.0))

@@ -1,4 +1,4 @@
-"""What is common to every probe's words, and the sentences, clocks and delays around them."""
+"""Lines of every probe, and the error messages, clocks and retry delays of connections."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from nictop.errors import NictopError
 from nictop.probe.protocol.hello import hello
 from nictop.probe.records import MAX_LINE, Line, Pong
 from nictop.wire.codec import LineError, ProtocolMismatch
-from nictop.wire.errors import LONGEST, last_line, plain, sentence, unreachable
+from nictop.wire.errors import MAX_MESSAGE_CHARS, last_line, plain, sentence, unreachable_error
 from nictop.wire.line_reader import LineReader
 from nictop.wire.reconnecting import retry_delay
 from nictop.wire.source import SourceState
-from nictop.wire.ssh.ping_clock import MOST_OUTSTANDING, WINDOW, PingClock
+from nictop.wire.ssh.ping_clock import FILTER_PINGS, MAX_OUTSTANDING_PINGS, PingClock
 
 HELLO = json.dumps({"hello": hello(1.0)}).encode() + b"\n"
 TROUBLE = b'{"trouble": {"time": 1, "message": "m"}}\n'
 
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
-def test_any_bytes_end_in_items_or_a_reason(parts: list[bytes]) -> None:
-    listening = LineReader()
+def test_any_bytes_give_items_or_an_error(parts: list[bytes]) -> None:
+    reader = LineReader()
     try:
         for part in parts:
-            for item in listening.feed(part):
+            for item in reader.feed(part):
                 assert isinstance(item, Line | SourceState)
     except NictopError as error:
         assert error.message
 
 
 @given(st.integers(1, 200))
-def test_lines_are_the_same_however_they_come(size: int) -> None:
-    listening, stream = LineReader(), HELLO + TROUBLE * 3
-    items = [item for at in range(0, len(stream), size) for item in listening.feed(stream[at : at + size])]
+def test_items_do_not_depend_on_how_bytes_are_split(size: int) -> None:
+    reader, stream = LineReader(), HELLO + TROUBLE * 3
+    items = [item for at in range(0, len(stream), size) for item in reader.feed(stream[at : at + size])]
     assert items[0] == SourceState("live")
     assert [item.trouble is not None for item in items[1:] if isinstance(item, Line)] == [False, True, True, True]
 
 
-def test_a_line_without_end_is_cut_off_before_it_is_kept() -> None:
-    listening = LineReader()
+def test_an_endless_line_is_rejected_without_storing_it() -> None:
+    reader = LineReader()
     part = b"x" * (1 << 20)
     with pytest.raises(LineError, match="a line of more than"):
         for _ in range(100):
-            list(listening.feed(part))
-    assert len(listening._rest) <= MAX_LINE + len(part)
+            list(reader.feed(part))
+    assert len(reader._rest) <= MAX_LINE + len(part)
 
 
 def test_another_protocol() -> None:
@@ -59,13 +59,13 @@ def test_another_protocol() -> None:
 
 
 @given(st.text())
-def test_plain_text_obeys_nobody(text: str) -> None:
+def test_sanitized_text_is_printable_and_limited(text: str) -> None:
     shown = plain(text)
-    assert shown.isprintable() and len(shown) <= LONGEST
+    assert shown.isprintable() and len(shown) <= MAX_MESSAGE_CHARS
     assert plain(shown) == shown
 
 
-def test_what_a_terminal_would_obey_is_gone() -> None:
+def test_terminal_control_sequences_are_removed() -> None:
     assert plain("\x1b[31mred\x1b[0m\r\nnext\u202e\x9b2J") == "[31mred [0m next 2J"
     assert plain("x" * 10**6).endswith("…")
     assert last_line("a\n\x1b]0;title\x07 why\n\n") == "]0;title why"
@@ -73,7 +73,7 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "text"),
     [
         (socket.gaierror(-2, "Name or service not known"), "h: the name is not known"),
         (ConnectionRefusedError(errno.ECONNREFUSED, "x"), "h refuses the connection"),
@@ -83,12 +83,12 @@ def test_what_a_terminal_would_obey_is_gone() -> None:
         (OSError("Multiple exceptions: \x1b[2J"), "h cannot be reached: Multiple exceptions: [2J"),
     ],
 )
-def test_every_way_not_to_arrive_has_a_sentence_and_a_next_step(error: OSError, words: str) -> None:
-    said = unreachable(error, "h")
-    assert words in said.message and said.hint and sentence(said) == f"{said.message}; {said.hint}"
+def test_every_connection_error_has_a_message_and_a_hint(error: OSError, text: str) -> None:
+    found = unreachable_error(error, "h")
+    assert text in found.message and found.hint and sentence(found) == f"{found.message}; {found.hint}"
 
 
-def test_the_clock_believes_the_shortest_way() -> None:
+def test_the_ping_with_the_shortest_round_trip_counts() -> None:
     clock, offset, now = PingClock(), 1000.0, 50.0
     for there, back in ((0.3, 0.01), (0.002, 0.004), (0.01, 0.5)):
         number = clock.ping(now)
@@ -97,7 +97,7 @@ def test_the_clock_believes_the_shortest_way() -> None:
         now += 2
     assert clock.estimate is not None
     assert clock.estimate.uncertainty == pytest.approx(0.003) and clock.estimate.offset == pytest.approx(999.999)
-    for _ in range(WINDOW):  # the old ones are forgotten: clocks drift
+    for _ in range(FILTER_PINGS):  # old pings leave the filter: clocks drift
         number = clock.ping(now)
         clock.pong(Pong(number, now + 0.05 + 2000), now + 0.1)
         now += 2
@@ -105,19 +105,19 @@ def test_the_clock_believes_the_shortest_way() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(-2, 5), st.floats(allow_nan=False, allow_infinity=False)), max_size=30))
-def test_pongs_that_nobody_asked_for_are_nothing(pongs: list[tuple[int, float]]) -> None:
+def test_pongs_without_a_ping_are_ignored(pongs: list[tuple[int, float]]) -> None:
     clock = PingClock()
-    mine = clock.ping(0.0)
+    expected = clock.ping(0.0)
     for sequence, monotonic in pongs:
         answer = clock.pong(Pong(sequence, monotonic), 1.0)
-        assert (answer is not None) == (sequence == mine)
-        mine = -9 if sequence == mine else mine
-    for _ in range(3 * MOST_OUTSTANDING):
+        assert (answer is not None) == (sequence == expected)
+        expected = -9 if sequence == expected else expected
+    for _ in range(3 * MAX_OUTSTANDING_PINGS):
         clock.ping(2.0)
-    assert len(clock._sent) <= MOST_OUTSTANDING
+    assert len(clock._sent) <= MAX_OUTSTANDING_PINGS
 
 
 @given(st.integers(1, 10**6))
-def test_delays_grow_up_to_a_limit(failures: int) -> None:
+def test_retry_delays_are_limited(failures: int) -> None:
     assert 0.375 <= retry_delay(failures) <= 30.0
     assert retry_delay(failures + 1, 1.0, 8.0) <= 8.0

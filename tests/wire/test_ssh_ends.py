@@ -1,4 +1,4 @@
-"""Every way a connection can end: nothing is left on the host, and the client recovers or says why."""
+"""Every way a connection can end: nothing is left on the host, and the client reconnects or reports why not."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.support.probe import alive, wait_until
 from tests.support.sshd import Sshd, command_line, skip_without_sshd
 
 QUICK = (0.01, 0.05)
-MANY = 5
+CONNECTIONS = 5
 """Connections of one client."""
-NEVER = 3600.0
-"""Seconds: a heartbeat that does not end anything while a test runs."""
+NEVER_SECONDS = 3600.0
+"""Seconds: a heartbeat that does not expire during a test."""
 
 CONNECTING: dict[str, Callable[[Sshd], bool]] = {
     "before the server knows": lambda _: True,
@@ -34,11 +34,12 @@ CONNECTING: dict[str, Callable[[Sshd], bool]] = {
     "logged in": lambda server: any(b"@notty" in command_line(pid) for pid in server.sessions()),
     "started": lambda server: bool(server.probes()),
 }
-"""Stages of a connection that is being made, as the server's processes show them."""
+"""Stages of opening a connection, as visible in the server's processes."""
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """The server of this module; no session is left on it after a test."""
     skip_without_sshd()
     made = Sshd(tmp_path_factory.mktemp("sshd"))
     made.python(sys.executable)
@@ -57,29 +58,28 @@ def pids(follower: Follower) -> list[int]:
     return [pid for pid in follower.said("hello") if isinstance(pid, int)]
 
 
-def gone(probes: list[int]) -> bool:
+def are_gone(probes: list[int]) -> bool:
     return not any(map(alive, probes))
 
 
-def all_gone(probes: list[int]) -> None:
-    """Wait for it."""
-    wait_until(lambda: gone(probes))
+def wait_until_gone(probes: list[int]) -> None:
+    wait_until(lambda: are_gone(probes))
 
 
 @kill_matrix(("watching",))
 def test_client_killed(sshd: Sshd, stage: str, kill: int) -> None:
-    """The end of the connection ends its probes: there is no heartbeat that could."""
-    with Follower(sshd.target(), MANY, HEARTBEAT=NEVER) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == MANY)
+    """The end of the connection ends its probes; the heartbeat is too long to do it."""
+    with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=NEVER_SECONDS) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
         probes = pids(follower)
-        assert len(probes) == MANY and all(map(alive, probes))
+        assert len(probes) == CONNECTIONS and all(map(alive, probes))
         follower.kill()
-        all_gone(probes)
+        wait_until_gone(probes)
 
 
 @kill_matrix(tuple(CONNECTING))
 def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> None:
-    with Follower(sshd.target(), 2, HEARTBEAT=NEVER) as follower:
+    with Follower(sshd.target(), 2, HEARTBEAT=NEVER_SECONDS) as follower:
         follower.until(lambda: follower.said("connecting"))
         wait_until(lambda: CONNECTING[stage](sshd))
         follower.kill()
@@ -88,13 +88,13 @@ def test_client_killed_while_connecting(sshd: Sshd, stage: str, kill: int) -> No
 
 @kill_matrix(("watching",))
 async def test_sshd_session_killed(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
-    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", NEVER)
+    monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", NEVER_SECONDS)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))
         sessions, probes = sshd.sessions(), sshd.probes()
         assert probes and len(sessions) > len(probes)
         os.kill(sessions[0], signal.SIGKILL)
-        all_gone(probes)
+        wait_until_gone(probes)
         assert (await state(items, "lost")).message
         await until(items, has("inventory"))
         await source.close()
@@ -112,32 +112,35 @@ async def test_probe_killed(sshd: Sshd, stage: str, kill: int) -> None:
 
 @kill_matrix(("watching",))
 async def test_probe_stopped(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, stage: str, kill: int) -> None:
-    """SIGSTOP: it cannot see that it should end, so the client sends it SIGCONT."""
-    monkeypatch.setattr(remote_probe, "PING", 0.05)
+    """SIGSTOP: the probe cannot notice that it should end, so the client sends SIGCONT."""
+    monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
     async with aclosing((source := SshSource(sshd.target(), 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))
         stopped = sshd.probes()[0]
         os.kill(stopped, signal.SIGSTOP)
         assert "has fallen silent" in (await state(items, "lost")).message
-        await asyncio.to_thread(all_gone, [stopped])
+        await asyncio.to_thread(wait_until_gone, [stopped])
         await until(items, has("counters"))
         await source.close()
 
 
 def test_client_stopped(sshd: Sshd) -> None:
-    """A laptop that is closed: its heartbeat stops and the probes end; when it wakes up, it says so and reconnects."""
-    with Follower(sshd.target(), MANY, HEARTBEAT=2.0, PING=0.3) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == MANY)
+    """As with a suspended laptop: its heartbeat stops and the probes end; after resuming it reports that and
+    reconnects."""
+    with Follower(sshd.target(), CONNECTIONS, HEARTBEAT=2.0, PING=0.3) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
         follower.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: not sshd.probes())
         before = len(pids(follower))
         follower.process.send_signal(signal.SIGCONT)
-        follower.until(lambda: len(follower.sources("lost")) == MANY and len(pids(follower)) >= before + MANY)
+        follower.until(
+            lambda: len(follower.sources("lost")) == CONNECTIONS and len(pids(follower)) >= before + CONNECTIONS
+        )
 
 
 def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
-    """Connections into a black hole: no packet comes, none is refused. Both sides notice by the heartbeat, and connect
-    again when the link is back."""
+    """Connections on a link without any packets or errors. Both sides notice by the heartbeat, and reconnect when the
+    link is up again."""
     skip_without_sshd()
     here = Namespace()
     try:
@@ -158,27 +161,28 @@ def test_link_cut(tmp_path: Path, namespace: Namespace) -> None:
 
 
 def cut_and_restore(server: Sshd, here: Namespace, there: Namespace) -> None:
-    with Follower(server.target(), MANY, namespace=here, HEARTBEAT=2.0, PING=0.5) as follower:
-        follower.until(lambda: len(follower.sources("hello")) == MANY)
-        # the other end: with this one down there would be no route, which is an error at once
+    with Follower(server.target(), CONNECTIONS, namespace=here, HEARTBEAT=2.0, PING=0.5) as follower:
+        follower.until(lambda: len(follower.sources("hello")) == CONNECTIONS)
+        # the other end: with this end down there would be no route, which is an error at once
         there.run(["ip", "link", "set", "dev", "far", "down"])
         wait_until(lambda: not server.probes())
         probes = pids(follower)
-        follower.until(lambda: len(follower.sources("lost")) == MANY)
+        follower.until(lambda: len(follower.sources("lost")) == CONNECTIONS)
         assert any("fallen silent" in str(message) for message in follower.said("lost"))
         there.run(["ip", "link", "set", "dev", "far", "up"])
-        follower.until(lambda: len(set(pids(follower)) - set(probes)) >= MANY)
+        follower.until(lambda: len(set(pids(follower)) - set(probes)) >= CONNECTIONS)
     wait_until(lambda: not server.probes())
 
 
 async def test_heartbeat_missing(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that lives but sends nothing any more (its loop hangs): the probe ends, though the connection stands."""
+    """A client that is alive but sends nothing (its event loop hangs): the probe ends although the connection is
+    open."""
     target: SshTarget = sshd.target()
     monkeypatch.setattr("nictop.wire.ssh.source.HEARTBEAT", 0.6)
-    monkeypatch.setattr(remote_probe, "PING", NEVER)
+    monkeypatch.setattr(remote_probe, "PING_SECONDS", NEVER_SECONDS)
     async with aclosing((source := SshSource(target, 0.1, retry=QUICK)).items()) as items:
         await until(items, has("counters"))
         probes = sshd.probes()
         assert "ended with status 0" in (await state(items, "lost")).message
-        all_gone(probes)
+        wait_until_gone(probes)
         await source.close()

@@ -1,4 +1,4 @@
-"""Servers that no sshd would be: each is given up with a sentence, and nothing of theirs obeys a terminal."""
+"""Servers that behave like no sshd: each is given up with a message, and their texts do not control the terminal."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from tests.support.items import LIMIT, Item, has, state, until
 from tests.support.sshd import be_patient
 
 QUICK = (0.01, 0.05)
-HOUR = 3600.0
+HOUR_SECONDS = 3600.0
 Process = Any
 Act = Callable[[Process], Awaitable[None]]
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     be_patient(monkeypatch)
 
 
-class Open(asyncssh.SSHServer):
-    """Lets everybody in."""
+class AcceptAll(asyncssh.SSHServer):
+    """Accepts every user."""
 
     def begin_auth(self, username: str) -> bool:
         return False
 
 
-class Password(asyncssh.SSHServer):
-    """The password is "secret"; the banner wants to own the terminal."""
+class PasswordServer(asyncssh.SSHServer):
+    """The password is "secret"; the banner contains terminal control sequences."""
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
@@ -63,8 +63,8 @@ class Password(asyncssh.SSHServer):
         return password == "secret"
 
 
-class Prompts(asyncssh.SSHServer):
-    """Keyboard-interactive: a password and a code that is another one each time."""
+class PromptServer(asyncssh.SSHServer):
+    """Keyboard-interactive: a password and a code that differs each time."""
 
     code = 100
 
@@ -78,12 +78,12 @@ class Prompts(asyncssh.SSHServer):
         return "two\x1b[31m", "factors", "", [("Password: ", False), ("Code: ", True)]
 
     def validate_kbdint_response(self, username: str, responses: Any) -> bool:
-        Prompts.code += 1
-        return list(responses) == ["secret", str(Prompts.code)]
+        PromptServer.code += 1
+        return list(responses) == ["secret", str(PromptServer.code)]
 
 
-class Nobody(asyncssh.SSHServer):
-    """Refuses every key."""
+class RejectAll(asyncssh.SSHServer):
+    """Rejects every key."""
 
     def begin_auth(self, username: str) -> bool:
         return True
@@ -94,7 +94,7 @@ class Nobody(asyncssh.SSHServer):
 
 @asynccontextmanager
 async def serving(
-    folder: Path, act: Act, server: type[asyncssh.SSHServer] = Open, **options: Any
+    folder: Path, act: Act, server: type[asyncssh.SSHServer] = AcceptAll, **options: Any
 ) -> AsyncIterator[SshTarget]:
     key = asyncssh.generate_private_key("ssh-ed25519")
     running: set[asyncio.Task[None]] = set()
@@ -126,20 +126,20 @@ def target(folder: Path, port: int, key: asyncssh.SSHKey | None = None) -> SshTa
 
 
 def mark(process: Process) -> bytes:
-    """The answer that the command asks for."""
-    words = shlex.split(process.command)
-    return f"\n{words[8]}-{words[7]} ready 3.11.2\n".encode()
+    """The marker that the command expects."""
+    text = shlex.split(process.command)
+    return f"\n{text[8]}-{text[7]} ready 3.11.2\n".encode()
 
 
-def greeting(**other: object) -> bytes:
+def hello_line(**other: object) -> bytes:
     return json.dumps({"hello": {**hello(1.0), **other}}).encode() + b"\n"
 
 
-def says(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
-    """Mark, hello and `parts`; after them `then` without end, or the exit status, or nothing more."""
+def sends(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
+    """Send marker, hello and `parts`; then `then` endlessly, or the exit status, or nothing more."""
 
     async def act(process: Process) -> None:
-        process.stdout.write(mark(process) + greeting())
+        process.stdout.write(mark(process) + hello_line())
         for part in parts:
             process.stdout.write(part)
         while then:
@@ -151,7 +151,7 @@ def says(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
     return act
 
 
-async def given_up(source: SshSource, name: str = "lost") -> str:
+async def failure(source: SshSource, name: str = "lost") -> str:
     async with aclosing(source.items()) as items:
         said = await state(items, name)
         await source.close()
@@ -159,10 +159,10 @@ async def given_up(source: SshSource, name: str = "lost") -> str:
     return said.message
 
 
-# ------------------------------------------------------------------------------------------- who lets us in
+# ------------------------------------------------------------------------------------------- authentication
 
 
-class Person:
+class User:
     def __init__(self, answer: Callable[[Question], str | None]) -> None:
         self.answer = answer
         self.questions: list[Question] = []
@@ -173,14 +173,14 @@ class Person:
         return self.answer(question)
 
 
-async def test_passwords_are_asked_for_and_kept_until_they_are_wrong(tmp_path: Path) -> None:
-    async with serving(tmp_path, says(status=1), Password) as there:
-        assert "does not let" in await given_up(SshSource(there), "failed")
-        person = Person(lambda question: "wrong")
-        assert "does not let" in await given_up(SshSource(there, ask=person), "failed")
+async def test_passwords_are_stored_until_they_are_rejected(tmp_path: Path) -> None:
+    async with serving(tmp_path, sends(status=1), PasswordServer) as there:
+        assert "does not let" in await failure(SshSource(there), "failed")
+        person = User(lambda question: "wrong")
+        assert "does not let" in await failure(SshSource(there, ask=person), "failed")
         assert [question.kind for question in person.questions] == ["password"] * 3
-        assert "does not let" in await given_up(SshSource(there, ask=Person(lambda question: None)), "failed")
-        person = Person(lambda question: "secret")
+        assert "does not let" in await failure(SshSource(there, ask=User(lambda question: None)), "failed")
+        person = User(lambda question: "secret")
         source = SshSource(there, ask=person, retry=QUICK)
         async with aclosing(source.items()) as items:
             for _ in range(3):
@@ -190,13 +190,13 @@ async def test_passwords_are_asked_for_and_kept_until_they_are_wrong(tmp_path: P
         assert len(person.questions) == 1 and person.questions[0].secret
 
 
-async def test_prompts_are_asked_and_codes_are_never_kept(tmp_path: Path) -> None:
+async def test_one_time_codes_are_never_stored(tmp_path: Path) -> None:
     def answer(question: Question) -> str:
         assert question.kind == "prompt" and question.host == "127.0.0.1"
-        return "secret" if question.secret else str(Prompts.code + 1)
+        return "secret" if question.secret else str(PromptServer.code + 1)
 
-    person = Person(answer)
-    async with serving(tmp_path, says(status=1), Prompts) as there:
+    person = User(answer)
+    async with serving(tmp_path, sends(status=1), PromptServer) as there:
         source = SshSource(there, ask=person, retry=QUICK)
         async with aclosing(source.items()) as items:
             for _ in range(3):
@@ -211,13 +211,15 @@ async def test_prompts_are_asked_and_codes_are_never_kept(tmp_path: Path) -> Non
     ]
 
 
-async def test_everybody_is_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path, says(), Nobody) as there:
-        assert "does not let" in await given_up(SshSource(there, ask=Person(lambda question: "x")), "failed")
+async def test_all_keys_rejected(tmp_path: Path) -> None:
+    async with serving(tmp_path, sends(), RejectAll) as there:
+        assert "does not let" in await failure(SshSource(there, ask=User(lambda question: "x")), "failed")
 
 
-async def test_thinking_about_a_question_takes_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit is for machines, not for people. The clock of the loop is put forward while somebody thinks."""
+async def test_time_for_an_answer_does_not_count_for_the_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time limit applies to machines, not to users. The clock of the event loop is advanced during a question."""
     loop, thought = asyncio.get_running_loop(), 0.0
     real = loop.time
     monkeypatch.setattr(loop, "time", lambda: real() + thought)
@@ -226,19 +228,19 @@ async def test_thinking_about_a_question_takes_no_time(tmp_path: Path, monkeypat
         nonlocal thought
         while thought < 70.0:
             thought += 1.0
-            for _ in range(5):  # turns of the loop in which everybody looks at the clock
+            for _ in range(5):  # iterations of the event loop in which all tasks check the clock
                 await asyncio.sleep(0)
         return "secret"
 
-    async with serving(tmp_path, says(), Password) as there:
+    async with serving(tmp_path, sends(), PasswordServer) as there:
         source = SshSource(there, ask=ask, timeout=60.0)
         async with aclosing(source.items()) as items:
-            heard = await until(items, has("hello"), HOUR)
+            heard = await until(items, has("hello"), HOUR_SECONDS)
             assert [item.state for item in heard if isinstance(item, SourceState)] == ["connecting", "live"]
             await source.close()
 
 
-# ------------------------------------------------------------------------------------------- what is no sshd
+# ------------------------------------------------------------------------------------------- not an sshd
 
 
 @asynccontextmanager
@@ -257,16 +259,16 @@ async def listening(folder: Path, act: Callable[[asyncio.StreamReader, asyncio.S
     await server.wait_closed()
 
 
-async def test_a_port_that_says_nothing(tmp_path: Path) -> None:
+async def test_silent_port(tmp_path: Path) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(-1)
 
     async with listening(tmp_path, silent) as there:
-        assert "does not let us in within 0.5 s" in await given_up(SshSource(there, timeout=0.5))
+        assert "does not let us in within 0.5 s" in await failure(SshSource(there, timeout=0.5))
 
 
 @pytest.mark.parametrize(
-    ("words", "name"),
+    ("text", "name"),
     [
         (b"", "lost"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "lost"),
@@ -276,42 +278,43 @@ async def test_a_port_that_says_nothing(tmp_path: Path) -> None:
         (b"banner\r\n" * 5000, "failed"),
     ],
 )
-async def test_a_port_that_says_something_else(tmp_path: Path, words: bytes, name: str) -> None:
+async def test_port_of_another_protocol(tmp_path: Path, text: bytes, name: str) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(words)
+        writer.write(text)
         await writer.drain()
         await reader.read(10)
 
     async with listening(tmp_path, talk) as there:
-        assert await given_up(SshSource(there), name)
+        assert await failure(SshSource(there), name)
 
 
-# ------------------------------------------------------------------------------------------- what is no probe
+# ------------------------------------------------------------------------------------------- not a probe
 
 
 @pytest.mark.parametrize(
-    ("act", "words", "name"),
+    ("act", "text", "name"),
     [
-        (says(status=0), "ended with status 0", "lost"),
-        (says(b"garbage\n" * 9), "talks nonsense", "lost"),
-        (says(b"\xff\x00\x1b[2J" * 5 + b"\n", b"{}{}\n" * 9), "talks nonsense", "lost"),
-        (says(greeting(protocol=99)), "protocol 99", "failed"),
-        (says(greeting(version="\x1b[31m", protocol=98)), "protocol 98", "failed"),
-        (says(then=b"x" * 65536), "a line of more than", "lost"),
+        (sends(status=0), "ended with status 0", "lost"),
+        (sends(b"garbage\n" * 9), "talks nonsense", "lost"),
+        (sends(b"\xff\x00\x1b[2J" * 5 + b"\n", b"{}{}\n" * 9), "talks nonsense", "lost"),
+        (sends(hello_line(protocol=99)), "protocol 99", "failed"),
+        (sends(hello_line(version="\x1b[31m", protocol=98)), "protocol 98", "failed"),
+        (sends(then=b"x" * 65536), "a line of more than", "lost"),
     ],
 )
-async def test_a_probe_that_lies_is_cut_off(tmp_path: Path, act: Act, words: str, name: str) -> None:
+async def test_invalid_probe_output_closes_the_connection(tmp_path: Path, act: Act, text: str, name: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with serving(tmp_path, act) as there:
-        assert words in await given_up(SshSource(there, retry=QUICK), name)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KiB: this is both ends
+        assert text in await failure(SshSource(there, retry=QUICK), name)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 150_000  # KiB: of both ends
 
 
-def earns_nothing(monkeypatch: pytest.MonkeyPatch) -> float:
-    """No host gets CPU time by waiting, which on a busy machine is all that this process does; the usual share."""
-    share = budget.SHARE
-    monkeypatch.setattr(budget, "SHARE", 1e-9)
-    monkeypatch.setattr(budget, "LEAST_SHARE", 1e-9)
+def disable_budget_refill(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Hosts gain no CPU budget by waiting, which on a busy machine is all that this process does. Returns the usual
+    share."""
+    share = budget.TOTAL_CPU_SHARE
+    monkeypatch.setattr(budget, "TOTAL_CPU_SHARE", 1e-9)
+    monkeypatch.setattr(budget, "MIN_CPU_SHARE", 1e-9)
     return share
 
 
@@ -327,13 +330,13 @@ def earns_nothing(monkeypatch: pytest.MonkeyPatch) -> float:
 async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: bytes
 ) -> None:
-    """Nothing is lost, nothing adds up here, and the connection stays."""
-    monkeypatch.setattr(budget, "BURSTS", 0.0)
-    share = earns_nothing(monkeypatch)
+    """Nothing is lost, nothing accumulates here, and the connection stays open."""
+    monkeypatch.setattr(budget, "TOTAL_BURST_SECONDS", 0.0)
+    share = disable_budget_refill(monkeypatch)
     stop = asyncio.Event()
 
     async def act(process: Process) -> None:
-        process.stdout.write(mark(process) + greeting())
+        process.stdout.write(mark(process) + hello_line())
         while not stop.is_set():
             process.stdout.write(line)
             await process.stdout.drain()
@@ -347,7 +350,7 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             await until(items, says_overloaded(True))
-            monkeypatch.setattr(budget, "SHARE", share)
+            monkeypatch.setattr(budget, "TOTAL_CPU_SHARE", share)
             stop.set()
             heard = await until(items, says_overloaded(False))
             assert [one.trouble.message for one in heard if isinstance(one, Line) and one.trouble][-1] == "last"
@@ -356,12 +359,12 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
 
 
 async def test_closing_does_not_wait_for_an_overloaded_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "BURSTS", 0.0)
-    monkeypatch.setattr(budget, "OVERLOADED_PAUSE", 1e9)  # its next turn never comes
-    earns_nothing(monkeypatch)
+    monkeypatch.setattr(budget, "TOTAL_BURST_SECONDS", 0.0)
+    monkeypatch.setattr(budget, "OVERLOADED_PAUSE_FACTOR", 1e9)  # it never gets its next turn
+    disable_budget_refill(monkeypatch)
 
     async def act(process: Process) -> None:
-        process.stdout.write(mark(process) + greeting())
+        process.stdout.write(mark(process) + hello_line())
         while True:
             process.stdout.write(b'{"trouble": {"time": 1, "message": "m"}}\n' * 2000)
             await process.stdout.drain()
@@ -377,36 +380,36 @@ async def test_closing_does_not_wait_for_an_overloaded_host(tmp_path: Path, monk
             await asyncio.wait_for(source.close(), LIMIT)
 
 
-async def test_a_shell_that_fails_says_why(tmp_path: Path) -> None:
+async def test_failing_shell_reports_its_stderr(tmp_path: Path) -> None:
     async def act(process: Process) -> None:
         process.stderr.write(b"\x1b[31mrbash: exec: \x07restricted\x1b[0m\n")
         process.exit(1)
 
     async with serving(tmp_path, act) as there:
-        said = await given_up(SshSource(there), "failed")
+        said = await failure(SshSource(there), "failed")
         assert "starts no Python" in said and "restricted" in said
 
 
-async def test_an_account_without_a_shell(tmp_path: Path) -> None:
+async def test_account_without_shell(tmp_path: Path) -> None:
     async def act(process: Process) -> None:
         process.stdout.write(b"This account is currently not available.\n")
         process.exit(1)
 
     async with serving(tmp_path, act) as there:
-        assert "This account is currently not available." in await given_up(SshSource(there), "failed")
+        assert "This account is currently not available." in await failure(SshSource(there), "failed")
 
 
-async def test_a_shell_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its time is over once its complaint has been heard."""
+async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit ends after its stderr was received."""
 
     class Clock:
         @staticmethod
         def monotonic() -> float:
             probe = source._probe
-            return 115.1 if probe is not None and probe._complaint else 100.0
+            return 115.1 if probe is not None and probe._stderr else 100.0
 
     monkeypatch.setattr(remote_probe, "FIRST_WORD", 15.0)
-    monkeypatch.setattr(remote_probe, "PING", 0.1)
+    monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.1)
     monkeypatch.setattr(remote_probe, "time", Clock)
 
     async def act(process: Process) -> None:
@@ -414,22 +417,22 @@ async def test_a_shell_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
-        said = await given_up(source)
+        said = await failure(source)
         assert "started no Python within 15 s" in said and "waiting for a lock" in said
 
 
-async def test_a_probe_that_falls_silent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_probe, "PING", 0.05)
+async def test_silent_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_probe, "PING_SECONDS", 0.05)
     monkeypatch.setattr(remote_probe, "DEAF", 4)
-    async with serving(tmp_path, says()) as there:
-        assert "has fallen silent" in await given_up(SshSource(there))
+    async with serving(tmp_path, sends()) as there:
+        assert "has fallen silent" in await failure(SshSource(there))
 
 
-async def test_half_closed(tmp_path: Path) -> None:
-    """Nobody waits for its silence, which `patient` has made endless."""
+async def test_half_closed_channel(tmp_path: Path) -> None:
+    """The silence of the server is not waited for: its timeout is endless here (`long_timeouts`)."""
 
     async def act(process: Process) -> None:
-        process.stdout.write(mark(process) + greeting())
+        process.stdout.write(mark(process) + hello_line())
         process.stdout.write_eof()
 
     async with serving(tmp_path, act) as there:
@@ -441,19 +444,19 @@ async def test_half_closed(tmp_path: Path) -> None:
             await source.close()
 
 
-async def test_no_commands_are_run_there(tmp_path: Path) -> None:
+async def test_server_that_runs_no_commands(tmp_path: Path) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
-    listener = await asyncssh.listen("127.0.0.1", 0, server_factory=Open, server_host_keys=[key])
+    listener = await asyncssh.listen("127.0.0.1", 0, server_factory=AcceptAll, server_host_keys=[key])
     try:
-        assert "runs no commands" in await given_up(SshSource(target(tmp_path, listener.get_port(), key)), "failed")
+        assert "runs no commands" in await failure(SshSource(target(tmp_path, listener.get_port(), key)), "failed")
     finally:
         listener.close()
         await listener.wait_closed()
 
 
-async def test_clocks_and_pongs_that_nobody_asked_for(tmp_path: Path) -> None:
+async def test_unrequested_clocks_and_pongs_are_ignored(tmp_path: Path) -> None:
     lies = b'{"pong": {"sequence": 77, "monotonic": 1e300}}\n{"clock": {"time": 1, "offset": 2, "uncertainty": 0}}\n'
-    async with serving(tmp_path, says(lies, b'{"trouble": {"time": 1, "message": "last"}}\n')) as there:
+    async with serving(tmp_path, sends(lies, b'{"trouble": {"time": 1, "message": "last"}}\n')) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
             heard = await until(items, has("trouble"))
@@ -462,16 +465,14 @@ async def test_clocks_and_pongs_that_nobody_asked_for(tmp_path: Path) -> None:
         assert source.clock is None
 
 
-async def test_a_consumer_that_does_not_take_pauses_the_channel(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "FULL", 32_000)
-    monkeypatch.setattr(inbox, "ROOM", 8000)
+    monkeypatch.setattr(inbox, "RESUME_QUEUED_BYTES", 8000)
     total, sent = 3000, 0
 
     async def act(process: Process) -> None:
         nonlocal sent
-        process.stdout.write(mark(process) + greeting())
+        process.stdout.write(mark(process) + hello_line())
         for number in range(total):
             message = {"trouble": {"time": number, "message": "x" * 4000}}
             process.stdout.write(json.dumps(message).encode() + b"\n")
@@ -483,7 +484,7 @@ async def test_a_consumer_that_does_not_take_pauses_the_channel(
         async with aclosing(source.items()) as items:
             await until(items, has("hello"))
             reached, turns = sent, 0
-            while turns < 500:  # of the loop in which it has got no further; both ends are in this one
+            while turns < 500:  # iterations of the event loop without progress; both ends run in it
                 await asyncio.sleep(0)
                 reached, turns = (sent, turns + 1) if reached == sent else (sent, 0)
             assert source._probe is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from nictop.limits import LONGEST_CPU_LIST, MOST_CPUS
+from nictop.limits import MAX_CPU_LIST_CHARS, MAX_CPUS
 
 GROUP = 8
 """Hexadecimal digits between two commas of a mask: 32 CPUs."""
@@ -16,7 +16,7 @@ GROUP = 8
 def parse_cpu_list(text: str | None) -> tuple[int, ...] | None:
     """The CPUs of a list, in ascending order: ``0-2,8`` → (0, 1, 2, 8). An empty list is (); None: there is none, or
     it is not a CPU list: ranges of the kernel's are in order and apart, so that they are as many CPUs as it names."""
-    if text is None or len(text) > LONGEST_CPU_LIST:
+    if text is None or len(text) > MAX_CPU_LIST_CHARS:
         return None
     cpus: set[int] = set()
     named = 0
@@ -26,7 +26,7 @@ def parse_cpu_list(text: str | None) -> tuple[int, ...] | None:
         if low is None or high is None or high < low:
             return None
         named += high + 1 - low
-        if named > MOST_CPUS:
+        if named > MAX_CPUS:
             return None
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))
@@ -36,7 +36,7 @@ def _number(text: str) -> int | None:
     if not text.isascii() or not text.isdecimal() or len(text) > 5:
         return None
     number = int(text)
-    return number if number < MOST_CPUS else None
+    return number if number < MAX_CPUS else None
 
 
 def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
@@ -45,7 +45,7 @@ def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     groups = text.strip().split(",")
-    if len(groups) > MOST_CPUS // 32:
+    if len(groups) > MAX_CPUS // 32:
         return None
     bits = 0
     for number, group in enumerate(groups):

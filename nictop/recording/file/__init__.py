@@ -1,1 +1,1 @@
-"""The format of a recording: frames, entries, index, deltas. Old files stay readable."""
+"""The format of a recording: frames, entries, index, deltas. Files of older versions stay readable."""

@@ -1,9 +1,9 @@
-"""What was heard of a host ↔ the payloads of its frames.
+"""Items of one host ↔ the payloads of its frames.
 
-Reads nothing. A payload is a table of entries (when, what, how long or of which template), then their texts, then the
-columns of lines that are told by their template. `EntryWriter` and `EntryReader` each remember the templates of one
-host; a key frame empties both. Nothing that a payload declares costs more than it is long, but for the lines it makes
-of templates, which are counted.
+Reads nothing. A payload is a table of entries (time, kind, length or template), then their texts, then the columns of
+the lines that are stored by a template. `EntryWriter` and `EntryReader` each store the templates of one host; a key
+frame clears both. Decoding a payload costs no more than its length, except for the lines generated from templates,
+whose size is limited.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from typing import Literal
 
 import msgspec
 
-from nictop.recording.file.delta import LONGEST_TEMPLATE, Template, columns, columns_size, rows
+from nictop.recording.file.delta import MAX_TEMPLATE_BYTES, Template, decode_rows, encode_columns, encoded_columns_size
 from nictop.recording.file.frames import Damaged
 
 Kind = Literal["line", "state", "request", "missing", "host", "counters", "inventory"]
-"""line: any line of the probe; counters, inventory: those of them that are told by templates; state: a `SourceState`;
-request: what was asked; missing: how many lines could not be written here; host: the name of the host, in key frames.
-"""
-TOLD = ("counters", "inventory")
-MOST_TEMPLATES = 8
-"""Of counters, and as many of inventories; the oldest goes."""
-MOST_ENTRIES = 10_000
-LONGEST_ROW = 64
+"""line: any line of the probe; counters, inventory: lines of these kinds, which templates can store; state: a
+`SourceState`; request: a request to the probe; missing: how many lines could not be written here; host: the name of the
+host, in key frames."""
+TEMPLATED_KINDS = ("counters", "inventory")
+MAX_TEMPLATES = 8
+"""Templates of counters, and as many of inventories; the oldest is replaced."""
+MAX_FRAME_ENTRIES = 10_000
+MAX_ROW_BYTES = 64
 """Bytes of an entry in the table."""
-MOST_TOLD = 64 * 1024 * 1024
-"""Bytes of lines in a frame that are made of templates; a writer starts a new frame long before."""
+MAX_TEMPLATED_BYTES = 64 * 1024 * 1024
+"""Bytes of the lines in a frame that are generated from templates; a writer starts a new frame long before."""
 
 _LENGTH = struct.Struct("<I")
-_LATEST = 1 << 53
-"""µs"""
+_MAX_OFFSET_MICROSECONDS = 1 << 53
+"""Microseconds."""
 
 
 @dataclass(frozen=True)
 class RecordEntry:
-    """Something that was heard."""
+    """One item of a host in encoded form."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
     kind: Kind
     text: bytes
-    """JSON: a line as the probe says it, the fields of a state or a request, a number, a name."""
+    """JSON: a line as the probe sent it, the fields of a state or a request, a number, a name."""
 
 
 class _Row(msgspec.Struct, array_like=True):
-    """An entry as it stands in the table."""
+    """An entry in the table of a payload."""
 
     after: int
-    """µs after the first one of the frame."""
+    """Microseconds since the first entry of the frame."""
     kind: Kind
     size: int
-    """Bytes of its text; for one that is told by a template, the number of that."""
-    told: bool = False
+    """Bytes of its text; for an entry stored by a template, the number of the template."""
+    is_templated: bool = False
 
 
 _table_encoder = msgspec.json.Encoder()
@@ -64,15 +64,15 @@ _table_decoder = msgspec.json.Decoder(list[_Row])
 
 @dataclass
 class _Templates:
-    """Those of one kind of line, and the rows of numbers that the frame has of each."""
+    """Templates of one kind of line, and the rows of numbers of each in the current frame."""
 
     slots: list[Template] = field(default_factory=list)
     rows: dict[int, list[list[int]]] = field(default_factory=dict)
     newest: int = -1
 
     def add(self, line: bytes) -> None:
-        """Into the next slot, in turn."""
-        self.newest = (self.newest + 1) % MOST_TEMPLATES
+        """Put a template of `line` into the next slot; the slots are reused in turn."""
+        self.newest = (self.newest + 1) % MAX_TEMPLATES
         template = Template(line)
         if self.newest == len(self.slots):
             self.slots.append(template)
@@ -81,31 +81,31 @@ class _Templates:
 
     @property
     def next_is_used(self) -> bool:
-        """The slot of the next template has rows in this frame, which would lose their meaning."""
-        return bool(self.rows.get((self.newest + 1) % MOST_TEMPLATES))
+        """The slot of the next template has rows in this frame, so that it cannot be replaced yet."""
+        return bool(self.rows.get((self.newest + 1) % MAX_TEMPLATES))
 
 
 class EntryWriter:
-    """Gathers the entries of one host, and makes payloads of them."""
+    """Collects the entries of one host and encodes them as payloads."""
 
     def __init__(self) -> None:
         self.size = 0
-        """Bytes that were taken since the last payload, before any packing."""
+        """Bytes added since the last payload, before any packing."""
         self.first: float | None = None
-        """Time of the first of them; None: there are none."""
+        """Time of the first entry since then; None: there is none."""
         self.newest = 0.0
-        """Time of the last of them."""
+        """Time of the last entry."""
         self._table: list[_Row] = []
         self._texts: list[bytes] = []
-        self._templates = {kind: _Templates() for kind in TOLD}
+        self._templates = {kind: _Templates() for kind in TEMPLATED_KINDS}
 
-    def take(self, entry: RecordEntry) -> bool:
-        """One more entry; False: the frame has to be ended before it."""
-        told = entry.kind in TOLD and len(entry.text) <= LONGEST_TEMPLATE
-        if len(self._table) >= MOST_ENTRIES:
+    def add(self, entry: RecordEntry) -> bool:
+        """Add one entry; False: the frame has to be ended before it."""
+        is_templated = entry.kind in TEMPLATED_KINDS and len(entry.text) <= MAX_TEMPLATE_BYTES
+        if len(self._table) >= MAX_FRAME_ENTRIES:
             return False
-        slot = self._told(entry) if told else None
-        if told and slot is None:
+        slot = self._template_slot(entry) if is_templated else None
+        if is_templated and slot is None:
             templates = self._templates[entry.kind]
             if templates.next_is_used:
                 return False
@@ -122,9 +122,9 @@ class EntryWriter:
             self._texts.append(entry.text)
         return True
 
-    def _told(self, entry: RecordEntry) -> int | None:
-        """The template that the line follows, which has taken its numbers; None: it follows none. The newest ones come
-        first: a host says the same thing again and again."""
+    def _template_slot(self, entry: RecordEntry) -> int | None:
+        """The slot of the template that matches the line; its numbers are added to that. None: no template matches. The
+        newest template is tried first, because most lines repeat the previous one."""
         templates = self._templates[entry.kind]
         for slot in sorted(range(len(templates.slots)), key=lambda slot: slot != templates.newest):
             numbers = templates.slots[slot].numbers(entry.text)
@@ -133,11 +133,11 @@ class EntryWriter:
                 return slot
         return None
 
-    def payload(self) -> bytes:
-        """What was taken since the last one; nothing is left."""
+    def take_payload(self) -> bytes:
+        """The payload of the entries since the last call; clears them."""
         table = _table_encoder.encode(self._table)
         blocks = [
-            columns(templates.slots[slot].last, numbers)
+            encode_columns(templates.slots[slot].last, numbers)
             for templates in self._templates.values()
             for slot, numbers in sorted(templates.rows.items())
         ]
@@ -151,50 +151,53 @@ class EntryWriter:
 
 
 class EntryReader:
-    """Takes the payloads of one host apart, in the order they were written since a key frame."""
+    """Decodes the payloads of one host, in the order they were written since a key frame."""
 
     def __init__(self) -> None:
-        self._templates = {kind: _Templates() for kind in TOLD}
+        self._templates = {kind: _Templates() for kind in TEMPLATED_KINDS}
 
     def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[RecordEntry]:
-        """The entries of one payload; `first`: the time of its frame. Counters before `since` are passed over, at a
-        fraction of the cost. Raises Damaged, then the templates are of no use any more. To be exhausted."""
+        """The entries of one payload; `first`: the time of its frame. Counters before `since` are skipped, at a
+        fraction of the cost. Raises Damaged; after that the templates are unusable. The iterator has to be
+        exhausted."""
         table, offset = parse_table(plain)
         texts = []
         for row in table:
-            if not row.told:
+            if not row.is_templated:
                 texts.append(plain[offset : offset + row.size])
                 offset += row.size
                 if offset > len(plain):
                     raise Damaged("a text beyond the end")
-                if row.kind in TOLD and row.size <= LONGEST_TEMPLATE:
+                if row.kind in TEMPLATED_KINDS and row.size <= MAX_TEMPLATE_BYTES:
                     self._templates[row.kind].add(texts[-1])
         numbers = self._rows(table, plain, offset)
         yield from self._entries(table, texts, numbers, first, since)
 
     def _rows(self, table: list[_Row], plain: bytes, offset: int) -> dict[tuple[str, int], Iterator[list[int]]]:
-        """The rows of every template that the frame uses."""
+        """(kind, slot) → the rows of this template in the frame."""
         counts: dict[tuple[str, int], int] = {}
         for row in table:
-            if row.told:
+            if row.is_templated:
                 counts[row.kind, row.size] = counts.get((row.kind, row.size), 0) + 1
         found = {}
-        for kind, slot in sorted(counts, key=lambda key: (TOLD.index(key[0]) if key[0] in TOLD else -1, key[1])):
+        for kind, slot in sorted(
+            counts, key=lambda key: (TEMPLATED_KINDS.index(key[0]) if key[0] in TEMPLATED_KINDS else -1, key[1])
+        ):
             template = self._template(kind, slot)
-            size = columns_size(len(template.last), counts[kind, slot])
-            made = rows(template.last, plain[offset : offset + size], counts[kind, slot])
+            size = encoded_columns_size(len(template.last), counts[kind, slot])
+            decoded = decode_rows(template.last, plain[offset : offset + size], counts[kind, slot])
             offset += size
-            template.last = made[-1]
-            found[kind, slot] = iter(made)
+            template.last = decoded[-1]
+            found[kind, slot] = iter(decoded)
         if offset != len(plain):
             raise Damaged("bytes that belong to nothing")
         return found
 
     def _template(self, kind: str, slot: int) -> Template:
-        known = self._templates.get(kind)
-        if known is None or not 0 <= slot < len(known.slots):
+        templates = self._templates.get(kind)
+        if templates is None or not 0 <= slot < len(templates.slots):
             raise Damaged("a template that nobody wrote")
-        return known.slots[slot]
+        return templates.slots[slot]
 
     def _entries(
         self,
@@ -204,10 +207,10 @@ class EntryReader:
         first: float,
         since: float,
     ) -> Iterator[RecordEntry]:
-        made, plain_texts = 0, iter(texts)
+        templated_bytes, plain_texts = 0, iter(texts)
         for row in table:
             time = first + row.after / 1e6
-            if not row.told:
+            if not row.is_templated:
                 text = next(plain_texts)
                 if row.kind != "counters" or time >= since:
                     yield RecordEntry(time, row.kind, text)
@@ -216,23 +219,25 @@ class EntryReader:
             if row.kind == "counters" and time < since:
                 continue
             text = self._templates[row.kind].slots[row.size].line(values)
-            made += len(text)
-            if made > MOST_TOLD:
+            templated_bytes += len(text)
+            if templated_bytes > MAX_TEMPLATED_BYTES:
                 raise Damaged("more lines than any writer writes")
             yield RecordEntry(time, row.kind, text)
 
 
 def parse_table(plain: bytes) -> tuple[list[_Row], int]:
-    """The table of a payload and where its texts begin. Raises Damaged."""
+    """The table of a payload, and the offset of its texts. Raises Damaged."""
     if len(plain) < _LENGTH.size:
         raise Damaged("no table")
     end = _LENGTH.size + _LENGTH.unpack_from(plain)[0]
-    if end > MOST_ENTRIES * LONGEST_ROW:
+    if end > MAX_FRAME_ENTRIES * MAX_ROW_BYTES:
         raise Damaged("a table longer than any writer writes")
     try:
         table = _table_decoder.decode(plain[_LENGTH.size : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(str(error)) from None
-    if len(table) > MOST_ENTRIES or any(abs(row.after) > _LATEST or row.size < 0 for row in table):
+    if len(table) > MAX_FRAME_ENTRIES or any(
+        abs(row.after) > _MAX_OFFSET_MICROSECONDS or row.size < 0 for row in table
+    ):
         raise Damaged("entries that no writer writes")
     return table, end

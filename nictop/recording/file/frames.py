@@ -1,9 +1,9 @@
-"""The bytes of a recording: what a file begins with, the frames it is made of, and how it ends.
+"""The bytes of a recording: prefix, frames and trailer.
 
-Reads nothing; `pack` makes frames, `parse_header` and `unpack` take them apart. A file is `PREFIX`, a `HEADER` frame,
-frames of hosts in the order they were written, and, when the recorder was closed, an `INDEX` frame and a trailer. Every
-frame carries its own lengths and checksums, so that a file that was cut is read up to its last whole frame, and one
-that is damaged goes on at the next frame that is sound. Nothing that a file declares is believed beyond `MOST_PLAIN`.
+Reads nothing; `pack` encodes a frame, `parse_header` and `unpack_payload` decode it. A file is `PREFIX`, a `HEADER`
+frame, the frames of the hosts in the order they were written, and, when the recorder was closed, an `INDEX` frame and a
+trailer. Every frame has its own lengths and checksums: a truncated file is read up to its last complete frame, and in a
+damaged file reading continues at the next valid frame. Sizes in a file are limited by `MAX_FRAME_BYTES`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from dataclasses import dataclass
 from nictop.errors import NictopError
 
 MAGIC = b"\x89nictop recording\r\n\x1a\n"
-"""As PNG does: a transfer as text, or a tool that stops at end-of-file characters, breaks it visibly."""
-FORMAT = 1
-FORMATS = (1,)
-"""Formats that this version reads. One that changed gets a new number; its reader stays here."""
-PREFIX = MAGIC + struct.pack("<H", FORMAT)
+"""As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it detectably."""
+FORMAT_VERSION = 1
+READABLE_VERSIONS = (1,)
+"""Format versions that this version reads. A changed format gets a new number; the reader of the old one stays here."""
+PREFIX = MAGIC + struct.pack("<H", FORMAT_VERSION)
 
 HEADER, KEY, ITEMS, INDEX = 1, 2, 3, 4
-"""Kinds of frames. Key: all that is known of a host, so that reading may begin here; items: what was heard next."""
+"""Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS: the items that
+follow."""
 
-SYNC = b"\xa6nT\xf5"
-LARGEST_TIME = 1e12
-MOST_PLAIN = 48 * 1024 * 1024
-"""Bytes of a frame, unpacked: two of the longest lines and some."""
+SYNC_MARKER = b"\xa6nT\xf5"
+MAX_TIME_SECONDS = 1e12
+MAX_FRAME_BYTES = 48 * 1024 * 1024
+"""Bytes of an unpacked frame: more than two of the longest lines."""
 
 STORED, DEFLATED, LZMA = 0, 1, 2
 _PACKED_AS = 0x0F
@@ -48,35 +49,35 @@ class RecordingError(NictopError):
 
 
 class Damaged(Exception):
-    """A frame does not say what was written; others may."""
+    """The content of a frame is not what was written; other frames may be valid."""
 
 
 @dataclass(frozen=True)
 class FrameHeader:
-    """What stands before the payload of a frame."""
+    """The fields before the payload of a frame."""
 
     kind: int
     host: int
-    """Number of the host in this file; 0 for `HEADER` and `INDEX`."""
+    """Number of the host in this file; 0 in `HEADER` and `INDEX` frames."""
     sequence: int
-    """Counts the frames of a host: a gap means that one is lost."""
+    """Number of the frame within its host: a gap means that a frame is missing."""
     time: float
-    """Seconds, CLOCK_MONOTONIC of the recording machine: of the first item."""
+    """Time of the first item: seconds, CLOCK_MONOTONIC of the recording machine."""
     span: float
-    """Seconds from there to the last item."""
+    """Seconds from the first to the last item."""
     has_marks: bool
-    """Something about a traffic run is in it."""
+    """It contains marks of a traffic run."""
     packed_as: int
     length: int
     """Bytes of the payload in the file."""
     plain: int
-    """Bytes of it, unpacked."""
+    """Bytes of the unpacked payload."""
     checksum: int
     """CRC-32 of the payload in the file."""
 
     @property
     def size(self) -> int:
-        """Bytes of the whole frame."""
+        """Bytes of the frame including this header."""
         return HEADER_SIZE + self.length
 
     @property
@@ -88,12 +89,12 @@ class FrameHeader:
 def pack(
     kind: int, plain: bytes, *, host: int = 0, sequence: int = 0, time: float = 0.0, span: float = 0.0, marks: int = 0
 ) -> bytes:
-    """One frame, header included. Raises ValueError when `plain` is longer than `MOST_PLAIN`."""
-    if len(plain) > MOST_PLAIN:
+    """One frame including its header. Raises ValueError when `plain` is longer than `MAX_FRAME_BYTES`."""
+    if len(plain) > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {len(plain)} bytes")
     packed_as, payload = _packed(plain)
     fields = _FIELDS.pack(
-        SYNC,
+        SYNC_MARKER,
         kind,
         packed_as | (_MARKS if marks else 0),
         host,
@@ -108,22 +109,25 @@ def pack(
 
 
 def parse_header(data: bytes) -> FrameHeader | None:
-    """The first `HEADER_SIZE` bytes of a frame; None when they are none, or declare what no writer writes."""
-    if len(data) < HEADER_SIZE or data[:4] != SYNC:
+    """Decode the first `HEADER_SIZE` bytes of a frame; None when they are not a header or its values are out of
+    range."""
+    if len(data) < HEADER_SIZE or data[:4] != SYNC_MARKER:
         return None
     if _CHECK.unpack_from(data, _FIELDS.size)[0] != zlib.crc32(data[: _FIELDS.size]):
         return None
     _, kind, flags, host, sequence, time, span, length, plain, checksum = _FIELDS.unpack_from(data)
-    sound = plain <= MOST_PLAIN and length <= MOST_PLAIN + 1024 and -LARGEST_TIME < time < LARGEST_TIME
-    if not sound:
+    is_valid = (
+        plain <= MAX_FRAME_BYTES and length <= MAX_FRAME_BYTES + 1024 and -MAX_TIME_SECONDS < time < MAX_TIME_SECONDS
+    )
+    if not is_valid:
         return None
     return FrameHeader(
         kind, host, sequence, time, span / 1e3, bool(flags & _MARKS), flags & _PACKED_AS, length, plain, checksum
     )
 
 
-def unpack(header: FrameHeader, payload: bytes) -> bytes:
-    """What was packed; never more bytes than the header says. Raises Damaged."""
+def unpack_payload(header: FrameHeader, payload: bytes) -> bytes:
+    """The unpacked payload, never longer than the header says. Raises Damaged."""
     if len(payload) != header.length or zlib.crc32(payload) != header.checksum:
         raise Damaged("a checksum is wrong")
     plain = _unpacked(header.packed_as, payload, header.plain)
@@ -132,8 +136,8 @@ def unpack(header: FrameHeader, payload: bytes) -> bytes:
     return plain
 
 
-def trailer(offset: int) -> bytes:
-    """The last bytes of a file: where its index frame begins."""
+def encode_trailer(offset: int) -> bytes:
+    """The last bytes of a file: the offset of its index frame."""
     fields = _TRAILER.pack(TRAILER_MAGIC, offset)
     return fields + _CHECK.pack(zlib.crc32(fields))
 
@@ -149,7 +153,7 @@ def parse_trailer(data: bytes) -> int | None:
 
 
 def _packed(plain: bytes) -> tuple[int, bytes]:
-    """The first preset of LZMA: a tenth smaller than deflate at its best on columns of counters, at a third of its
+    """LZMA with its first preset: a tenth smaller than the best deflate on columns of counters, in a third of the
     time."""
     try:
         import lzma
@@ -162,7 +166,7 @@ def _packed(plain: bytes) -> tuple[int, bytes]:
 
 
 def _unpacked(packed_as: int, payload: bytes, limit: int) -> bytes:
-    """At most `limit` + 1 bytes of what is in `payload`."""
+    """At most `limit` + 1 bytes of the unpacked payload."""
     if packed_as == STORED:
         return payload
     if packed_as == DEFLATED:

@@ -1,7 +1,7 @@
-"""The beginning of a recording: what it is, who made it, and on which clock.
+"""The beginning of a recording: format version, who recorded it, and the clock it uses.
 
-Reads the first bytes of an open file; a file that is no recording, or one that this version cannot read, is refused
-with a sentence.
+Reads the first bytes of an open file; raises an error for a file that is not a recording or that this version cannot
+read.
 """
 
 from __future__ import annotations
@@ -10,29 +10,37 @@ import os
 
 import msgspec
 
-from nictop.recording.file.frames import FORMAT, FORMATS, HEADER, MAGIC, PREFIX, Damaged, RecordingError
+from nictop.recording.file.frames import (
+    FORMAT_VERSION,
+    HEADER,
+    MAGIC,
+    PREFIX,
+    READABLE_VERSIONS,
+    Damaged,
+    RecordingError,
+)
 from nictop.recording.file.index import read_header, read_payload
 from nictop.wire.errors import plain
 
 
 class RecordingHeader(msgspec.Struct):
-    """Payload of the first frame: who recorded, and on which clock."""
+    """Payload of the first frame."""
 
     nictop: str
     protocol: int
     monotonic: float
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
     wall: float
-    """Seconds since the epoch at the same moment."""
+    """Seconds since the epoch at the time `monotonic`."""
     boot_id: str
-    """Of the recording machine; "": not known."""
+    """Boot ID of the recording machine; "": not known."""
 
 
 _decoder = msgspec.json.Decoder(RecordingHeader)
 
 
 def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, int]:
-    """Who recorded, and where the next frame begins. Raises RecordingError."""
+    """The header, and the offset of the next frame. Raises RecordingError."""
     name = plain(path)
     first = os.pread(descriptor, len(PREFIX), 0)
     if not first:
@@ -42,9 +50,11 @@ def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, 
     if len(first) < len(PREFIX):
         raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
     written = int.from_bytes(first[len(MAGIC) :], "little")
-    if written not in FORMATS:
-        newer = "a newer nictop" if written > FORMAT else "no nictop that was ever released"
-        raise RecordingError(f"{name} was made by {newer} (format {written}; this one reads {FORMAT})", "update nictop")
+    if written not in READABLE_VERSIONS:
+        newer = "a newer nictop" if written > FORMAT_VERSION else "no nictop that was ever released"
+        raise RecordingError(
+            f"{name} was made by {newer} (format {written}; this one reads {FORMAT_VERSION})", "update nictop"
+        )
     header = read_header(descriptor, len(PREFIX))
     try:
         if header is None or header.kind != HEADER:

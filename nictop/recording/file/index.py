@@ -1,7 +1,7 @@
-"""Where in a recording is what: key frames, hosts and marks.
+"""The index of a recording: offsets of key frames, hosts and marks.
 
-`read_index` takes it from the end of a file that was closed; `scan` makes it again from the headers of the frames, for
-one that was cut or is still being written, and goes on where an earlier scan ended.
+`read_index` reads it from the end of a file that was closed; `scan` rebuilds it from the frame headers of a file that
+was truncated or is still being written, and continues where an earlier scan ended.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ from nictop.recording.file.frames import (
     HEADER_SIZE,
     INDEX,
     KEY,
-    SYNC,
+    SYNC_MARKER,
     TRAILER_SIZE,
     Damaged,
     FrameHeader,
     parse_header,
     parse_trailer,
-    unpack,
+    unpack_payload,
 )
 from nictop.wire.codec import LineError, decode
 
-SEARCH = 1 << 20
-"""Bytes that are looked through at once for the next frame behind damage."""
-FARTHEST = 256 * 1024 * 1024
-"""Bytes behind which no frame is looked for any more: a sparse file has no end."""
-LARGEST_INDEX = 8 * 1024 * 1024
-"""Bytes; sixteen hosts for two months. A file with more is scanned."""
-MOST_MARKS = 20_000
-LONGEST_NAME, LONGEST_ID = 4096, 200
-"""Bytes of the name of a host, characters of the id of a mark."""
-MARKED = ("started", "exit", "failed")
-"""Kinds of `TrafficLine` that are marks."""
+SEARCH_BLOCK_BYTES = 1 << 20
+"""Bytes that are searched at once for the next valid frame after damage."""
+MAX_SEARCH_BYTES = 256 * 1024 * 1024
+"""Bytes after which the search for a valid frame ends: a sparse file may be almost unlimited."""
+MAX_INDEX_BYTES = 8 * 1024 * 1024
+"""Bytes: enough for sixteen hosts and two months. A file with a larger index is scanned."""
+MAX_MARKS = 20_000
+MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS = 4096, 200
+"""Bytes of the name of a host; characters of the ID of a mark."""
+MARK_KINDS = ("started", "exit", "failed")
+"""Kinds of `TrafficLine` that are stored as marks."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Something about a traffic run happened at a host."""
+    """An event of a traffic run on a host."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the recording machine."""
     host: str
     id: str
-    """Of the generator."""
+    """ID of the generator."""
     kind: str
-    """One of `MARKED`."""
+    """One of `MARK_KINDS`."""
 
 
 @dataclass(frozen=True)
 class KeyFrame:
-    """Where reading of a host may begin."""
+    """A position at which reading of a host can begin."""
 
     host: int
     time: float
@@ -66,29 +66,29 @@ class KeyFrame:
 
 @dataclass
 class Index:
-    """What is known of a file. `offset`: where the next frame begins, after all that are counted here."""
+    """Contents of a file up to `offset`, where the next frame begins."""
 
     offset: int
     hosts: dict[int, str] = field(default_factory=dict)
     keys: list[KeyFrame] = field(default_factory=list)
-    """In the order of the file, which is that of time for each host."""
+    """In the order of the file, which is the order of time for each host."""
     marks: list[Mark] = field(default_factory=list)
     begin: float | None = None
     end: float | None = None
-    """Times of the first and the last item; None: there is none."""
-    damages: int = 0
-    """Places where something cannot be read."""
+    """Times of the first and the last item; None: there is no item."""
+    damage_count: int = 0
+    """Number of places that cannot be read."""
     closed: bool = False
-    """The recorder has ended the file."""
+    """The recorder ended the file."""
 
     def extend(self, header: FrameHeader) -> None:
-        """Its items are in the file."""
+        """Extend `begin` and `end` by the items of a frame."""
         self.begin = header.time if self.begin is None else min(self.begin, header.time)
         self.end = header.end if self.end is None else max(self.end, header.end)
 
 
 class _Stored(msgspec.Struct):
-    """An index as it stands in its frame."""
+    """The index as stored in its frame (JSON)."""
 
     hosts: dict[int, str]
     keys: list[tuple[int, float, int]]
@@ -113,10 +113,10 @@ def encode_index(index: Index) -> bytes:
 
 
 def read_index(descriptor: int, size: int) -> Index | None:
-    """The index of a file of `size` bytes that was closed; None: it has none that is sound."""
+    """The index of a closed file of `size` bytes; None: there is no valid one."""
     offset = parse_trailer(os.pread(descriptor, TRAILER_SIZE, max(0, size - TRAILER_SIZE)))
     header = None if offset is None or offset >= size else read_header(descriptor, offset)
-    if offset is None or header is None or header.kind != INDEX or header.plain > LARGEST_INDEX:
+    if offset is None or header is None or header.kind != INDEX or header.plain > MAX_INDEX_BYTES:
         return None
     if offset + header.size + TRAILER_SIZE != size:
         return None
@@ -124,7 +124,7 @@ def read_index(descriptor: int, size: int) -> Index | None:
         stored = _decoder.decode(read_payload(descriptor, offset, header))
     except (Damaged, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if any(not 0 <= key[2] < offset for key in stored.keys) or len(stored.marks) > MOST_MARKS:
+    if any(not 0 <= key[2] < offset for key in stored.keys) or len(stored.marks) > MAX_MARKS:
         return None
     return Index(
         offset,
@@ -138,20 +138,20 @@ def read_index(descriptor: int, size: int) -> Index | None:
 
 
 def read_header(descriptor: int, offset: int) -> FrameHeader | None:
-    """The header of the frame at `offset`; None: there is no whole, sound one."""
+    """The header of the frame at `offset`; None: there is no complete and valid one."""
     return parse_header(os.pread(descriptor, HEADER_SIZE, offset))
 
 
 def read_payload(descriptor: int, offset: int, header: FrameHeader) -> bytes:
-    """What is in the frame at `offset`. Raises Damaged."""
-    return unpack(header, os.pread(descriptor, header.length, offset + HEADER_SIZE))
+    """The unpacked payload of the frame at `offset`. Raises Damaged."""
+    return unpack_payload(header, os.pread(descriptor, header.length, offset + HEADER_SIZE))
 
 
-def frames(
+def complete_frames(
     descriptor: int, offset: int, size: int, header_at: Callable[[int], FrameHeader | None]
 ) -> Iterator[tuple[int, FrameHeader | None]]:
-    """Every whole frame from `offset` on, with its offset; None for a header: from here to the next frame the file is
-    damaged. Ends where no whole frame follows within `size` bytes."""
+    """(offset, header) of every complete frame from `offset` on; a header of None: the file is damaged from there to
+    the next frame. Ends when no complete frame follows within `size` bytes."""
     while offset < size:
         header = header_at(offset)
         if header is None:
@@ -170,27 +170,29 @@ def frames(
 
 
 def _next_frame(descriptor: int, offset: int, size: int, header_at: Callable[[int], FrameHeader | None]) -> int | None:
-    """Where the next sound header is; None: not within reach."""
-    size = min(size, offset + FARTHEST)
+    """Offset of the next valid frame; None: there is none within `MAX_SEARCH_BYTES` bytes."""
+    size = min(size, offset + MAX_SEARCH_BYTES)
     while offset < size:
-        part = os.pread(descriptor, SEARCH, offset)
-        place = part.find(SYNC)
-        while place >= 0:
-            header = header_at(offset + place)
-            if header is not None and offset + place + header.size <= size:
-                return offset + place
-            place = part.find(SYNC, place + 1)
-        if len(part) < SEARCH:
+        part = os.pread(descriptor, SEARCH_BLOCK_BYTES, offset)
+        position = part.find(SYNC_MARKER)
+        while position >= 0:
+            header = header_at(offset + position)
+            if header is not None and offset + position + header.size <= size:
+                return offset + position
+            position = part.find(SYNC_MARKER, position + 1)
+        if len(part) < SEARCH_BLOCK_BYTES:
             return None
-        offset += len(part) - len(SYNC) + 1
+        offset += len(part) - len(SYNC_MARKER) + 1
     return None
 
 
 def scan(index: Index, descriptor: int, size: int) -> None:
-    """Add to `index` what stands behind `index.offset`, up to the last whole frame within `size` bytes."""
-    for offset, header in frames(descriptor, index.offset, size, lambda place: read_header(descriptor, place)):
+    """Add the frames after `index.offset` to `index`, up to the last complete frame within `size` bytes."""
+    for offset, header in complete_frames(
+        descriptor, index.offset, size, lambda position: read_header(descriptor, position)
+    ):
         if header is None:
-            index.damages += 1
+            index.damage_count += 1
             continue
         index.offset = offset + header.size
         if header.kind in (HEADER, INDEX):
@@ -199,28 +201,28 @@ def scan(index: Index, descriptor: int, size: int) -> None:
                 index.offset = offset
                 return
             continue
-        _note(index, descriptor, offset, header)
+        _add_frame(index, descriptor, offset, header)
 
 
-def _note(index: Index, descriptor: int, offset: int, header: FrameHeader) -> None:
-    """One frame of a host."""
+def _add_frame(index: Index, descriptor: int, offset: int, header: FrameHeader) -> None:
+    """Add one frame of a host to the index."""
     try:
         if header.kind == KEY:
             if header.host not in index.hosts:
                 index.hosts[header.host] = _host_name(read_payload(descriptor, offset, header))
             index.keys.append(KeyFrame(header.host, header.time, offset))
-        if header.has_marks and len(index.marks) < MOST_MARKS:
+        if header.has_marks and len(index.marks) < MAX_MARKS:
             name = index.hosts.get(header.host, "")
             index.marks += marks_of(read_payload(descriptor, offset, header), header.time, name)
     except Damaged:
-        index.damages += 1
+        index.damage_count += 1
         return
     index.extend(header)
 
 
 def _host_name(plain: bytes) -> str:
-    for _, kind, text in _plain_texts(plain):
-        if kind == "host" and len(text) <= LONGEST_NAME:
+    for _, kind, text in _untemplated_entries(plain):
+        if kind == "host" and len(text) <= MAX_HOST_NAME_BYTES:
             return text.decode(errors="replace")
     raise Damaged("a key frame without a host")
 
@@ -228,7 +230,7 @@ def _host_name(plain: bytes) -> str:
 def marks_of(plain: bytes, first: float, host: str) -> list[Mark]:
     """Marks in the payload of a frame that begins at `first`. Raises Damaged."""
     found = []
-    for after, kind, text in _plain_texts(plain):
+    for after, kind, text in _untemplated_entries(plain):
         mark = mark_of(text, first + after, host) if kind == "line" else None
         if mark is not None:
             found.append(mark)
@@ -236,7 +238,7 @@ def marks_of(plain: bytes, first: float, host: str) -> list[Mark]:
 
 
 def mark_of(text: bytes, time: float, host: str) -> Mark | None:
-    """The mark that a line of the probe is; None: it is none."""
+    """The mark for a line of the probe; None: the line is not a mark."""
     if not text.startswith(b'{"traffic"'):
         return None
     try:
@@ -244,16 +246,16 @@ def mark_of(text: bytes, time: float, host: str) -> Mark | None:
     except LineError:
         return None
     return (
-        Mark(time, host, traffic.id[:LONGEST_ID], traffic.kind)
-        if traffic is not None and traffic.kind in MARKED
+        Mark(time, host, traffic.id[:MAX_MARK_ID_CHARS], traffic.kind)
+        if traffic is not None and traffic.kind in MARK_KINDS
         else None
     )
 
 
-def _plain_texts(plain: bytes) -> Iterator[tuple[float, str, bytes]]:
-    """Entries that no template tells: seconds after the first, kind, text."""
+def _untemplated_entries(plain: bytes) -> Iterator[tuple[float, str, bytes]]:
+    """(seconds after the first entry, kind, text) of the entries that are not stored by a template."""
     table, offset = parse_table(plain)
     for row in table:
-        if not row.told:
+        if not row.is_templated:
             yield row.after / 1e6, row.kind, plain[offset : offset + row.size]
             offset += row.size

@@ -1,4 +1,6 @@
-"""Opens the file of a recording: for its owner only, never over something else, never through a symbolic link."""
+"""Opens the file of a recording: readable by its owner only, never overwritten by default, never through a symbolic
+link.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +13,31 @@ from nictop.files import NotRegularFileError, open_regular_file
 from nictop.recording.file.frames import MAGIC, RecordingError
 from nictop.wire.errors import plain
 
-OWNER_ONLY = 0o600
+FILE_MODE = 0o600
 
 
 def create(path: str, *, force: bool = False) -> int:
-    """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also of one that exists,
-    which loses what is in it. Raises RecordingError."""
+    """Descriptor of a new, empty file at `path`, locked against a second writer; with `force` also of an existing file,
+    which is truncated. Raises RecordingError."""
     try:
         if not force:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
         else:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            descriptor = os.open(path, flags, OWNER_ONLY)
+            descriptor = os.open(path, flags, FILE_MODE)
     except ValueError:  # a null byte
         raise RecordingError(f"{plain(path)} is no name of a file") from None
     except OSError as error:
-        raise _refusal(path, error) from None
+        raise _open_error(path, error) from None
     try:
-        _make_ours(path, descriptor)
+        _lock_and_truncate(path, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _make_ours(path: str, descriptor: int) -> None:
+def _lock_and_truncate(path: str, descriptor: int) -> None:
     found, name = os.fstat(descriptor), plain(path)
     if not stat.S_ISREG(found.st_mode):
         raise RecordingError(f"{name} is not a regular file", "give the recording another name")
@@ -43,7 +45,7 @@ def _make_ours(path: str, descriptor: int) -> None:
         raise RecordingError(f"{name} has a second name (a hard link)", "give the recording another name")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.fchmod(descriptor, OWNER_ONLY)
+        os.fchmod(descriptor, FILE_MODE)
         os.ftruncate(descriptor, 0)
     except BlockingIOError:
         raise RecordingError(f"{name} is being written by another nictop", "give the recording another name") from None
@@ -51,7 +53,7 @@ def _make_ours(path: str, descriptor: int) -> None:
         raise RecordingError(f"{name} cannot be written: {error.strerror}") from None
 
 
-def _refusal(path: str, error: OSError) -> RecordingError:
+def _open_error(path: str, error: OSError) -> RecordingError:
     name = plain(path)
     if error.errno == errno.ELOOP or (error.errno == errno.EEXIST and os.path.islink(path)):
         return RecordingError(f"{name} is a symbolic link", "give the recording another name")
@@ -60,8 +62,8 @@ def _refusal(path: str, error: OSError) -> RecordingError:
     return RecordingError(f"{name} cannot be written: {error.strerror}")
 
 
-def open_to_read(path: str) -> int:
-    """Descriptor of a file. Raises RecordingError when it is none that can be read."""
+def open_for_reading(path: str) -> int:
+    """Descriptor of a file. Raises RecordingError when it is not a readable regular file."""
     name = plain(path)
     try:
         return open_regular_file(path)
@@ -74,9 +76,9 @@ def open_to_read(path: str) -> int:
 
 
 def is_recording(path: str) -> bool:
-    """A regular file that begins as a recording does, whatever follows."""
+    """Whether `path` is a regular file that begins like a recording, whatever follows."""
     try:
-        descriptor = open_to_read(path)
+        descriptor = open_for_reading(path)
     except RecordingError:
         return False
     try:

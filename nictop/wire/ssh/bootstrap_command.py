@@ -1,12 +1,12 @@
-"""The command line that starts a probe on a machine that has nothing but a shell and a Python, and its first answer.
+"""The command line that starts a probe on a machine that has only a shell and Python, and the first answer.
 
-The login shell there is anybody's (sh, csh, fish), so that the line has no backslash, no newline and no exclamation
-mark in it; every process makes room for the next one with exec. Python reads so many bytes of stdin as the line says
-and executes them (`probe.journey`); what it reads after that is up to them.
+The login shell may be any (sh, csh, fish): the line contains no backslash, newline or exclamation mark. Each process is
+replaced by the next one with exec. Python reads the number of bytes of stdin that the line gives and executes them
+(`probe.bootstrap`), which reads the rest.
 
-The answer is one line: a mark made of two random words that stand in the command in another order (so that an echo of
-the command is no answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or what was found
-instead. Whatever is printed before it is noise.
+The answer is one line: a marker made of two random strings, which the command contains in the opposite order (so that
+an echo of the command is not an answer), then ``ready 3.11.2 a70d0d0a`` (version, magic number of its byte code), or
+what was found instead. Output before the marker is ignored.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Literal
 from nictop.wire.errors import PermanentError
 
 OLDEST_PYTHON = (3, 9)
-ALARM = 15
-"""Seconds for each part of the sources to arrive, or nobody waits for it any more."""
-NOISE = 64 * 1024
-"""Bytes that login shells may print before the mark."""
+SOURCES_TIMEOUT = 15
+"""Seconds within which each part of the sources must arrive on the remote host; otherwise the remote process ends."""
+MAX_NOISE_BYTES = 64 * 1024
+"""Bytes that login shells may print before the marker."""
 
 _OTHERS = " ".join(
     ["/usr/libexec/platform-python", *(f"python3.{minor}" for minor in range(20, OLDEST_PYTHON[1] - 1, -1))]
@@ -36,20 +36,20 @@ _SHELL = (
     'exec $python -I -S -c "$2" "$@"; done; '
     'echo; echo "$4-$3 old ${NICTOP_FOUND:-none}"'
 )
-"""$1 is this text itself, $2 the Python below, $3 and $4 the words of the mark. Runs a second time when the python3
-that was found is too old."""
+"""$1 is this text itself, $2 the Python code below, $3 and $4 the two strings of the marker. Executed a second time
+when the python3 in PATH is too old."""
 _PYTHON = (
     "import os, sys; "
     f"sys.version_info < {OLDEST_PYTHON} and (os.environ.update(NICTOP_FOUND='%d.%d.%d' % sys.version_info[:3]), "
     "os.execvp('sh', ['sh', '-c', sys.argv[1], 'sh'] + sys.argv[1:])); "
-    f"import io, signal, zlib; signal.alarm({ALARM}); "
+    f"import io, signal, zlib; signal.alarm({SOURCES_TIMEOUT}); "
     "mark = '%s-%s ready %d.%d.%d' % (sys.argv[4], sys.argv[3], *sys.version_info[:3]); "
     "mark += ' ' + sys.modules['_frozen_importlib_external'].MAGIC_NUMBER.hex(); "
     "os.write(1, (chr(10) + mark + chr(10)).encode()); "
     "exec(zlib.decompress(io.BufferedReader(io.FileIO(0, closefd=False), 1).read(int(sys.argv[5])))); "
     "sys.exit(arrive(int(sys.argv[6]), sys.argv[7:]))"
 )
-"""A buffer of one byte reads exactly what it is asked for: the frames that follow stay in stdin."""
+"""A buffer of one byte reads exactly the requested bytes: the frames that follow stay in stdin."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,26 @@ class RemoteCommand:
 
     arguments: Sequence[str]
     start: int
-    """Bytes of the journey's source."""
+    """Bytes of the bootstrap source."""
     frames: int
     first: str = field(default_factory=lambda: secrets.token_hex(8))
     second: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def prompt(self) -> str:
-        """What sudo asks with."""
+        """The password prompt that sudo is given."""
         return f"nictop-{self.second}-{self.first}:"
 
     def line(self, sudo: Literal["", "quiet", "password"] = "") -> str:
-        """For the login shell. `sudo`: without a password, or with one from stdin."""
+        """The command line for the login shell. `sudo`: none, without a password, or with a password from stdin."""
         words = ["sh", "-c", _SHELL, "sh", _SHELL, _PYTHON, self.first, self.second]
         words += [str(self.start), str(self.frames), *self.arguments]
         rights = {"": [], "quiet": ["sudo", "-n", "--"], "password": ["sudo", "-S", "-p", self.prompt, "--"]}[sudo]
         return " ".join(["exec", *map(shlex.quote, [*rights, *words])])
 
     def answer(self, noise: bytes) -> tuple[str, str, bytes] | None:
-        """(Python's version, magic number of its byte code, what follows the mark) once the mark is in `noise`; raises
-        PermanentError when there is no Python that is new enough."""
+        """(Python version, magic number of its byte code, bytes after the marker) once the marker is in `noise`, else
+        None; raises PermanentError when there is no Python that is new enough."""
         words = self.second.encode(), self.first.encode()
         mark = re.compile(rb"^%s-%s (ready|old) ([\w.]{1,20})(?: ([0-9a-f]{8}))?\r?\n" % words, re.M)
         found = mark.search(noise)

@@ -1,6 +1,6 @@
-"""The channel of one remote command, without a terminal and with nothing of our environment.
+"""The channel of one remote command, without a terminal and without local environment variables.
 
-Yields what is heard to a `ChannelListener`. asyncssh is loaded where a connection exists already.
+Passes received data to a `ChannelListener`. asyncssh is imported inside the functions: the connection has loaded it.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from nictop.wire.errors import PermanentError, TransientError, plain
 if TYPE_CHECKING:
     import asyncssh
 
-STDERR = 1
-"""Type of the data that is not stdout's."""
-HASTE = 0.1
-"""Seconds that `acknowledge_at_once` goes on at most."""
+STDERR_DATATYPE = 1
+"""asyncssh's datatype of stderr (stdout has None)."""
+QUICKACK_SECONDS = 0.1
+"""Longest duration of `enable_quickack` in seconds."""
 
-WINDOW = 1024 * 1024
-"""Bytes that the host may send while the channel is paused: the SSH library keeps them."""
+CHANNEL_WINDOW_BYTES = 1024 * 1024
+"""Bytes that the host may send while the channel is paused: the SSH library buffers them."""
 
 
 class ChannelListener(Protocol):
-    """Who is told what the channel says."""
+    """Callbacks for the data and the end of a channel."""
 
-    def hear(self, data: bytes, datatype: int | None) -> None: ...
+    def receive(self, data: bytes, datatype: int | None) -> None: ...
 
     def end_of_output(self) -> None: ...
 
-    def status(self, status: int | None, signal: str = "") -> None: ...
+    def set_exit_status(self, status: int | None, signal: str = "") -> None: ...
 
-    def finish(self, error: Exception | None) -> None: ...
+    def channel_closed(self, error: Exception | None) -> None: ...
 
 
 async def open_channel(
     ssh: asyncssh.SSHClientConnection, command: str, listener: ChannelListener, host: str
 ) -> asyncssh.SSHClientChannel[bytes]:
-    """Run `command`; raises TransientError or PermanentError, with `host` in the sentence."""
+    """Run `command`; raises TransientError or PermanentError with `host` in the message."""
     import asyncssh
 
     session = type("Session", (_Session, asyncssh.SSHClientSession), {})
-    haste = asyncio.ensure_future(acknowledge_at_once(ssh))
+    quickack = asyncio.ensure_future(enable_quickack(ssh))
     try:
         channel, _ = await ssh.create_session(
             lambda: session(listener),
@@ -53,47 +53,47 @@ async def open_channel(
             request_pty=False,
             env={},
             send_env=[],
-            window=WINDOW,
+            window=CHANNEL_WINDOW_BYTES,
         )
     except asyncssh.ChannelOpenError as error:
         raise PermanentError(f"{host} runs no commands: {plain(error.reason)}", "see ForceCommand there") from None
     except (asyncssh.Error, OSError) as error:
         raise TransientError(f"{host} has broken off the connection: {plain(str(error))}") from None
     finally:
-        haste.cancel()
+        quickack.cancel()
     return channel
 
 
-async def acknowledge_at_once(ssh: asyncssh.SSHClientConnection) -> None:
-    """Until cancelled, for `HASTE` seconds at most. sshd says something small after the login and holds back its answer
-    to our next request until that is acknowledged (Nagle there), which the kernel here likes to do 40 ms later; it
-    forgets soon that it was told not to."""
-    end = time.monotonic() + HASTE
+async def enable_quickack(ssh: asyncssh.SSHClientConnection) -> None:
+    """Set TCP_QUICKACK until cancelled, for `QUICKACK_SECONDS` seconds at most. After the login sshd sends a small
+    packet and holds back its answer to our next request until that one is acknowledged (Nagle's algorithm); the local
+    kernel would delay the acknowledgement by 40 ms. The kernel resets the option by itself, so it is set repeatedly."""
+    end = time.monotonic() + QUICKACK_SECONDS
     connection, option = ssh.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
-    with contextlib.suppress(OSError, AttributeError):  # a proxy's pipe is no socket
+    with contextlib.suppress(OSError, AttributeError):  # a ProxyCommand has a pipe, not a socket
         while option is not None and time.monotonic() < end:
             connection.setsockopt(socket.IPPROTO_TCP, option, 1)
             await asyncio.sleep(0.002)
 
 
 class _Session:
-    """What asyncssh calls; mixed with its SSHClientSession where that is loaded."""
+    """Methods that asyncssh calls; combined with its SSHClientSession once that is loaded."""
 
     def __init__(self, listener: ChannelListener) -> None:
         self._listener = listener
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        self._listener.hear(data, datatype)
+        self._listener.receive(data, datatype)
 
     def eof_received(self) -> bool:
         self._listener.end_of_output()
         return True
 
     def exit_status_received(self, status: int) -> None:
-        self._listener.status(status)
+        self._listener.set_exit_status(status)
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
-        self._listener.status(None, signal)
+        self._listener.set_exit_status(None, signal)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._listener.finish(exc)
+        self._listener.channel_closed(exc)

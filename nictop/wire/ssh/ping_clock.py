@@ -1,8 +1,8 @@
-"""The time axis of another machine: `Pong`s → how far its clock lies from this one's, and how sure that is.
+"""Clock offset of another machine, estimated from `Pong` records, with its uncertainty.
 
-Of the last pings the one with the shortest way there and back counts, as NTP's clock filter does (RFC 5905, section
-10): whatever made the others longer would also make them wrong. Clocks drift apart by up to some 100 ppm, so the window
-is short.
+Of the last pings the one with the shortest round trip counts, as in NTP's clock filter (RFC 5905, section 10): the
+cause of a longer round trip also makes the offset wrong. Clocks drift apart by up to about 100 ppm, so the window is
+short.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from collections import deque
 
 from nictop.probe.records import Clock, Pong
 
-WINDOW = 16
-"""Pings that are remembered."""
-MOST_OUTSTANDING = 64
-"""Pings whose answer may still come."""
+FILTER_PINGS = 16
+"""Pings in the filter."""
+MAX_OUTSTANDING_PINGS = 64
+"""Pings without an answer that are remembered."""
 
 
 class PingClock:
-    """Of one connection. Times are seconds of this machine's CLOCK_MONOTONIC, given by the caller."""
+    """The clock of one connection. Times are seconds of this machine's CLOCK_MONOTONIC, passed by the caller."""
 
     def __init__(self) -> None:
         self.estimate: Clock | None = None
         self._sequence = 0
         self._sent: dict[int, float] = {}
-        self._answers: deque[tuple[float, float]] = deque(maxlen=WINDOW)
+        self._answers: deque[tuple[float, float]] = deque(maxlen=FILTER_PINGS)
 
     def ping(self, now: float) -> int:
-        """Number of the ping that is being sent."""
+        """Sequence number of a ping that is sent at `now`."""
         self._sequence += 1
         self._sent[self._sequence] = now
-        if len(self._sent) > MOST_OUTSTANDING:
+        if len(self._sent) > MAX_OUTSTANDING_PINGS:
             del self._sent[min(self._sent)]
         return self._sequence
 
     def pong(self, pong: Pong, now: float) -> Clock | None:
-        """The estimate with this answer in it; None when nobody asked for it."""
+        """The estimate after this answer; None when no such ping was sent."""
         sent = self._sent.pop(pong.sequence, None)
         if sent is None or now < sent:
             return None
-        trip = now - sent
-        self._answers.append((trip, pong.monotonic - (sent + now) / 2))
+        round_trip = now - sent
+        self._answers.append((round_trip, pong.monotonic - (sent + now) / 2))
         shortest, offset = min(self._answers)
         self.estimate = Clock(time=now, offset=offset, uncertainty=shortest / 2)
         return self.estimate

@@ -1,9 +1,9 @@
-"""One life of a probe on another machine: the channel that carries its sources there and its lines back.
+"""One run of a probe on another machine: the channel that carries its sources there and its lines back.
 
-What the first counters need is sent together with the command; the mark is awaited, noise in front of it skipped, and
-the rest follows, as byte code where that Python reads ours. Then the same
-`Inbox` as for a local probe, and pings: they keep the remote end alive (its `--heartbeat`), tell that it is, and
-measure its clock. The channel is told to pause when nobody takes the lines, or not as fast as they come.
+The sources for the first counters are sent together with the command. The output before the marker is skipped. The
+other sources follow, as byte code where the remote Python can read it. Received lines go into the same `Inbox` as for a
+local probe. Pings keep the remote end alive (its `--heartbeat`), show that it is alive, and measure its clock. The
+channel is paused when the lines are not taken as fast as they are received.
 """
 
 from __future__ import annotations
@@ -21,88 +21,89 @@ from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.errors import PermanentError, TransientError, last_line, plain
 from nictop.wire.inbox import Inbox
 from nictop.wire.source import SourceState
-from nictop.wire.ssh.authentication import ATTEMPTS, Credentials, Question
-from nictop.wire.ssh.bootstrap_command import NOISE, RemoteCommand
+from nictop.wire.ssh.authentication import MAX_ANSWER_ATTEMPTS, Credentials, Question
+from nictop.wire.ssh.bootstrap_command import MAX_NOISE_BYTES, RemoteCommand
 from nictop.wire.ssh.bundle import Bundle
-from nictop.wire.ssh.channel import STDERR, open_channel
+from nictop.wire.ssh.channel import STDERR_DATATYPE, open_channel
 from nictop.wire.ssh.ping_clock import PingClock
 from nictop.wire.timeout import within
 
 if TYPE_CHECKING:
     import asyncssh
 
-PING = 2.5
+PING_SECONDS = 2.5
 """Seconds between two pings."""
-FIRST_PINGS, SOON = 4, 0.25
-"""How many come sooner after one another, and seconds between them: so that the clocks are known soon."""
+FIRST_PING_COUNT, FIRST_PING_SECONDS = 4, 0.25
+"""Number of pings at the start that are sent at a shorter interval, and that interval in seconds: the clock offset is
+known sooner."""
 HEARTBEAT = 10.0
 """Seconds without a request after which the remote probe ends itself."""
 DEAF = 4
-"""Pings in a row that nothing was heard after: then the host counts as gone."""
+"""Pings in a row without any received data after which the host counts as gone."""
 FIRST_WORD = 15.0
-"""Seconds until the mark must have come, login shells may be slow; and then until the hello."""
-COMPLAINT = 2000
-"""Bytes of stderr that are kept."""
-PATIENCE = 0.5
-"""Seconds that the end of its stdin may take to end the probe."""
+"""Seconds from the command to the marker (login shells may be slow), and from the marker to the hello."""
+MAX_REMOTE_STDERR_BYTES = 2000
+"""Bytes of stderr that are stored."""
+REMOTE_END_TIMEOUT = 0.5
+"""Seconds that the probe may take to end after the end of its stdin."""
 
 Rights = Literal["", "quiet", "password"]
 ProbeItem = Line | SourceState
 
 
 class RemoteProbe:
-    """Started by `start`; its items are taken with `next` until None, then `error` says why it ended."""
+    """`start` runs it; `next` returns its items, then None; then `error` is the reason why it ended."""
 
     def __init__(
-        self, command: RemoteCommand, packed: Bundle, host: str, answers: Credentials, budget: HostBudget
+        self, command: RemoteCommand, bundle: Bundle, host: str, credentials: Credentials, budget: HostBudget
     ) -> None:
-        self.command, self._packed, self._host, self._answers = command, packed, host, answers
+        self.command, self._bundle, self._host, self._credentials = command, bundle, host, credentials
         self.error: HostUnreachable | None = None
         self.clock = PingClock()
         self.rights: Rights = ""
-        self.silent = False
-        """It had to be given up because nothing was heard."""
+        self.is_unresponsive = False
+        """It was given up because no data was received."""
         self.pid = 0
-        """On the other machine, as its hello says; 0: not heard of."""
+        """Process ID on the other machine, from its hello; 0: not known yet."""
         self.inbox = Inbox(budget, self._resume)
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._noise: bytearray | None = bytearray()
         self._is_complete = False
-        """All sources have been sent: requests may follow."""
-        self._complaint = bytearray()
-        self._gone = asyncio.Event()
+        """All sources have been sent; requests may follow."""
+        self._stderr = bytearray()
+        self._is_gone = asyncio.Event()
         self._status: int | None = None
         self._signal = ""
         self._paused = self._ended = False
         self._unanswered = 0
-        self._since = time.monotonic()
+        self._stage_started = time.monotonic()
         self._passwords: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, ssh: asyncssh.SSHClientConnection, rights: Rights, requests: Sequence[Request]) -> None:
-        """Run the command and send the sources; `requests` follow them. Raises TransientError or PermanentError."""
+        """Run the command and send the sources, then `requests`. Raises TransientError or PermanentError."""
         self.rights = rights
-        self._after = b"".join(map(encode_request, requests))
+        self._queued_requests = b"".join(map(encode_request, requests))
         self._channel = await open_channel(ssh, self.command.line(rights), self, plain(self._host))
-        if rights != "password":  # sudo would take the sources for a password
-            self._write(self._packed.first)
-        self._since = time.monotonic()
-        self.spawn(self._watch())
+        if rights != "password":  # sudo would read the sources as the password
+            self._write(self._bundle.first)
+        self._stage_started = time.monotonic()
+        self.spawn(self._send_pings())
 
     def send(self, request: Request) -> None:
-        """To the probe, when it is there."""
+        """Send a request now, or after the sources."""
         if self._is_complete:
             self._write(encode_request(request))
         elif self._noise is None:
-            self._after += encode_request(request)
+            self._queued_requests += encode_request(request)
 
     async def next(self) -> ProbeItem | None:
         """The next item; None at the end."""
         try:
             while (item := await self.inbox.next()) is not None:
-                known = self._known(item) if isinstance(item, Line) else item
-                if known is not None:
-                    return known
+                line = self._with_clock(item) if isinstance(item, Line) else item
+                if line is not None:
+                    return line
         except HostUnreachable as error:
             self._fail(error)
         except ProtocolMismatch as error:
@@ -111,13 +112,13 @@ class RemoteProbe:
             self._fail(TransientError(error.message))
         return None
 
-    def _known(self, line: Line) -> Line | None:
-        """A line with what only the watching side can know in it; None: it is for nobody else."""
+    def _with_clock(self, line: Line) -> Line | None:
+        """The line, with a pong replaced by the clock estimate; None: the line is not for the consumer."""
         if line.pong is not None:
-            estimate = self.clock.pong(line.pong, self.inbox.arrived)
+            estimate = self.clock.pong(line.pong, self.inbox.received_at)
             if estimate is None:
                 return None
-            if line.pong.sequence < FIRST_PINGS:
+            if line.pong.sequence < FIRST_PING_COUNT:
                 self.spawn(self._ping_soon())
             return Line(clock=estimate)
         if line.clock is not None:
@@ -128,13 +129,13 @@ class RemoteProbe:
         return line
 
     def _resume(self) -> None:
-        """There is room in the inbox."""
+        """Called when the inbox has room again."""
         if self._paused and self._channel is not None:
             self._paused = False
             self._channel.resume_reading()
 
-    async def end(self, patience: float = PATIENCE) -> None:
-        """End the probe by the end of its stdin, and wait for it to be gone, `patience` seconds at most."""
+    async def end(self, timeout: float = REMOTE_END_TIMEOUT) -> None:
+        """Close the probe's stdin, which ends it, and wait `timeout` seconds at most until it has ended."""
         self._ended = True
         self.inbox.close(forget=True)
         for task in self._tasks:
@@ -147,30 +148,30 @@ class RemoteProbe:
             if self._paused:
                 self._channel.resume_reading()
         with contextlib.suppress(asyncio.TimeoutError):
-            await within(patience, self._gone.wait())
+            await within(timeout, self._is_gone.wait())
         self._channel.abort()
 
-    async def awaken(self, ssh: asyncssh.SSHClientConnection, patience: float = 1.0) -> None:
-        """A probe that was stopped (SIGSTOP) does not see the end of its stdin: let it go on, so that it does."""
+    async def awaken(self, ssh: asyncssh.SSHClientConnection, timeout: float = 1.0) -> None:
+        """Send SIGCONT: a probe that was stopped (SIGSTOP) does not notice the end of its stdin otherwise."""
         import asyncssh
 
-        if self.silent and self.pid > 1 and not self._gone.is_set():
+        if self.is_unresponsive and self.pid > 1 and not self._is_gone.is_set():
             with contextlib.suppress(asyncio.TimeoutError, asyncssh.Error, OSError):
-                await within(patience, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
+                await within(timeout, ssh.run(f"kill -CONT {self.pid}", request_pty=False, stdin=None))
 
-    # ------------------------------------------------------------------------------- what the channel says
+    # ------------------------------------------------------------------------------- received from the channel
 
-    def hear(self, data: bytes, datatype: int | None) -> None:
+    def receive(self, data: bytes, datatype: int | None) -> None:
         if self._ended:
             return
         self._unanswered = 0
         try:
-            if datatype == STDERR:
-                self._hear_complaint(data)
+            if datatype == STDERR_DATATYPE:
+                self._receive_stderr(data)
             elif self._noise is not None:
-                self._hear_noise(data)
+                self._receive_noise(data)
             else:
-                self._hear_lines(data)
+                self._receive_lines(data)
             self._pause()
         except HostUnreachable as error:
             self._fail(error)
@@ -179,34 +180,34 @@ class RemoteProbe:
         except NictopError as error:
             self._fail(TransientError(error.message))
 
-    def _hear_complaint(self, data: bytes) -> None:
-        self._complaint = (self._complaint + data)[-COMPLAINT:]
-        self.inbox.put(b"", beside=len(data))
+    def _receive_stderr(self, data: bytes) -> None:
+        self._stderr = (self._stderr + data)[-MAX_REMOTE_STDERR_BYTES:]
+        self.inbox.put(b"", other_bytes=len(data))
         if self.rights == "password" and self._noise is not None:
             prompt = self.command.prompt.encode()
-            if prompt in self._complaint:
-                del self._complaint[: self._complaint.index(prompt) + len(prompt)]
-                self.spawn(self._give_password())
+            if prompt in self._stderr:
+                del self._stderr[: self._stderr.index(prompt) + len(prompt)]
+                self.spawn(self._send_password())
 
-    def _hear_noise(self, data: bytes) -> None:
+    def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
         self._noise += data
-        found = self.command.answer(bytes(self._noise[: 2 * NOISE]))
+        found = self.command.answer(bytes(self._noise[: 2 * MAX_NOISE_BYTES]))
         if found is not None:
             self._noise = None
-            self._complaint.clear()
-            self._since = time.monotonic()
+            self._stderr.clear()
+            self._stage_started = time.monotonic()
             if self.rights == "password":
-                self._write(self._packed.first)
+                self._write(self._bundle.first)
             self.spawn(self._send_rest(found[0], found[1]))
-            self._hear_lines(found[2])
-        elif len(self._noise) > NOISE:
+            self._receive_lines(found[2])
+        elif len(self._noise) > MAX_NOISE_BYTES:
             raise PermanentError(
-                f"{plain(self._host)} prints more than {NOISE} bytes before any command",
+                f"{plain(self._host)} prints more than {MAX_NOISE_BYTES} bytes before any command",
                 "see what the login shell's start files say there",
             )
 
-    def _hear_lines(self, data: bytes) -> None:
+    def _receive_lines(self, data: bytes) -> None:
         if data:
             self.inbox.put(data)
 
@@ -216,34 +217,34 @@ class RemoteProbe:
             self._channel.pause_reading()
 
     def end_of_output(self) -> None:
-        self.spawn(self._outlive_output())
+        self.spawn(self._wait_for_exit_status())
 
-    async def _outlive_output(self) -> None:
-        """Nothing more will be heard: wait for the status, which comes soon after, but not for ever."""
+    async def _wait_for_exit_status(self) -> None:
+        """After the end of stdout: wait for the exit status, `REMOTE_END_TIMEOUT` seconds at most."""
         with contextlib.suppress(asyncio.TimeoutError):
-            await within(PATIENCE, self._gone.wait())
-        self._fail(self._epitaph(None))
+            await within(REMOTE_END_TIMEOUT, self._is_gone.wait())
+        self._fail(self._exit_reason(None))
 
-    def finish(self, error: Exception | None) -> None:
+    def channel_closed(self, error: Exception | None) -> None:
         """The channel is closed."""
-        self._gone.set()
+        self._is_gone.set()
         if not self._ended:
-            self._fail(self._epitaph(error))
+            self._fail(self._exit_reason(error))
 
-    def status(self, status: int | None, signal: str = "") -> None:
+    def set_exit_status(self, status: int | None, signal: str = "") -> None:
         self._status, self._signal = status, signal
 
-    # ------------------------------------------------------------------------------- what we say
+    # ------------------------------------------------------------------------------- sent to the channel
 
     async def _send_rest(self, version: str, magic: str) -> None:
-        """What follows the first counters, then the requests that have waited for it."""
-        rest = await asyncio.get_running_loop().run_in_executor(None, self._packed.rest_for, version, magic)
-        self._write(rest + self._after)
+        """Send the remaining sources, then the requests that were held back until then."""
+        rest = await asyncio.get_running_loop().run_in_executor(None, self._bundle.rest_for, version, magic)
+        self._write(rest + self._queued_requests)
         self._is_complete = True
 
     def _write(self, data: bytes) -> None:
         if self._channel is not None and not self._channel.is_closing():
-            with contextlib.suppress(OSError):  # its end has been asked for already
+            with contextlib.suppress(OSError):  # it is being closed already
                 self._channel.write(data)
 
     def _ping(self) -> None:
@@ -251,34 +252,34 @@ class RemoteProbe:
         self.send(Request(ping=self.clock.ping(time.monotonic())))
 
     async def _ping_soon(self) -> None:
-        await asyncio.sleep(SOON)
+        await asyncio.sleep(FIRST_PING_SECONDS)
         self._ping()
 
-    async def _watch(self) -> None:
-        """Pings, and the end of patience."""
+    async def _send_pings(self) -> None:
+        """Send pings, and give the probe up when the time limits are over."""
         while not self._ended:
-            await asyncio.sleep(PING)
+            await asyncio.sleep(PING_SECONDS)
             if self.inbox.hearing.heard or self.inbox.size:
-                self.silent = self._unanswered >= DEAF and not self._paused
-                if self.silent:
+                self.is_unresponsive = self._unanswered >= DEAF and not self._paused
+                if self.is_unresponsive:
                     self._fail(
                         TransientError(f"{plain(self._host)} has fallen silent", "is it up, and the network between?")
                     )
                 self._ping()
-            elif self._answers.asking:
-                self._since = time.monotonic()
-            elif time.monotonic() - self._since > FIRST_WORD:
+            elif self._credentials.open_questions:
+                self._stage_started = time.monotonic()
+            elif time.monotonic() - self._stage_started > FIRST_WORD:
                 stage = "its shell started no Python" if self._noise is not None else "the probe did not say anything"
                 self._fail(
-                    TransientError(f"{plain(self._host)}: {stage} within {FIRST_WORD:g} s", self._last_complaint())
+                    TransientError(f"{plain(self._host)}: {stage} within {FIRST_WORD:g} s", self._last_stderr_line())
                 )
 
-    async def _give_password(self) -> None:
+    async def _send_password(self) -> None:
         question = Question("sudo", self._host, f"Password for sudo on {plain(self._host)}")
         answer = None
-        if len(self._passwords) < ATTEMPTS:
-            answer = await self._answers.kept_or_asked(question, self._passwords)
-        self._since = time.monotonic()
+        if len(self._passwords) < MAX_ANSWER_ATTEMPTS:
+            answer = await self._credentials.stored_or_asked(question, self._passwords)
+        self._stage_started = time.monotonic()
         if answer is None:
             self._fail(
                 PermanentError(f"sudo on {plain(self._host)} got no password", "leave --sudo out, or see sudoers there")
@@ -290,8 +291,8 @@ class RemoteProbe:
 
     @property
     def wants_password(self) -> bool:
-        """sudo ended without having started anything, and there is somebody to ask for the password."""
-        return self.rights == "quiet" and self._noise is not None and self._status == 1 and self._answers.possible
+        """sudo ended without starting the command, and a user can be asked for the password."""
+        return self.rights == "quiet" and self._noise is not None and self._status == 1 and self._credentials.can_ask
 
     def _fail(self, error: HostUnreachable) -> None:
         if self.error is None:
@@ -299,24 +300,24 @@ class RemoteProbe:
         self._ended = True
         self.inbox.close()
 
-    def _last_complaint(self) -> str:
-        return last_line(self._complaint.decode("utf-8", "replace"))
+    def _last_stderr_line(self) -> str:
+        return last_line(self._stderr.decode("utf-8", "replace"))
 
-    def _epitaph(self, error: Exception | None) -> HostUnreachable:
-        host, said = plain(self._host), self._last_complaint()
+    def _exit_reason(self, error: Exception | None) -> HostUnreachable:
+        host, detail = plain(self._host), self._last_stderr_line()
         if self._signal:
-            return TransientError(f"the probe on {host} was ended by {plain(self._signal)}", said)
+            return TransientError(f"the probe on {host} was ended by {plain(self._signal)}", detail)
         if error is not None and self._status is None:
             return TransientError(f"the connection to {host} is gone: {plain(str(error))}")
         if self._noise is not None and self._status is not None:
-            said = said or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
+            detail = detail or last_line(self._noise.decode("utf-8", "replace")) or f"status {self._status}"
             if self.rights:
                 return PermanentError(
-                    f"sudo on {host} does not run the probe: {said}", "see sudoers there, or leave --sudo out"
+                    f"sudo on {host} does not run the probe: {detail}", "see sudoers there, or leave --sudo out"
                 )
-            return PermanentError(f"{host} starts no Python: {said}", "try: ssh to it, and python3 -V there")
+            return PermanentError(f"{host} starts no Python: {detail}", "try: ssh to it, and python3 -V there")
         status = "without a status" if self._status is None else f"with status {self._status}"
-        return TransientError(f"the probe on {host} ended {status}" + (f": {said}" if said else ""))
+        return TransientError(f"the probe on {host} ended {status}" + (f": {detail}" if detail else ""))
 
     def spawn(self, work: Any) -> None:
         task = asyncio.ensure_future(work)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.limits import MOST_CPUS
+from nictop.limits import MAX_CPUS
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list, parse_cpu_mask
 
-CPUS = st.frozensets(st.integers(0, MOST_CPUS - 1), max_size=40)
+CPUS = st.frozensets(st.integers(0, MAX_CPUS - 1), max_size=40)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_lists_survive_the_way_there_and_back(cpus: frozenset[int]) -> None:
 @given(CPUS)
 def test_masks_as_the_kernel_prints_them(cpus: frozenset[int]) -> None:
     bits = sum(1 << cpu for cpu in cpus)
-    groups = [bits >> shift & 0xFFFFFFFF for shift in range(0, MOST_CPUS, 32)]
+    groups = [bits >> shift & 0xFFFFFFFF for shift in range(0, MAX_CPUS, 32)]
     assert parse_cpu_mask(",".join(f"{group:08x}" for group in reversed(groups))) == tuple(sorted(cpus))
 
 
@@ -77,7 +77,7 @@ def test_masks_as_the_kernel_prints_them(cpus: frozenset[int]) -> None:
 def test_arbitrary_bytes(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     for parsed in (parse_cpu_list(text), parse_cpu_mask(text)):
-        assert parsed is None or (list(parsed) == sorted(set(parsed)) and all(0 <= cpu < MOST_CPUS for cpu in parsed))
+        assert parsed is None or (list(parsed) == sorted(set(parsed)) and all(0 <= cpu < MAX_CPUS for cpu in parsed))
 
 
 def test_ranges() -> None:

@@ -1,4 +1,4 @@
-"""Lines come back byte for byte, whatever is in them, and at a fraction of their size."""
+"""Lines are restored byte for byte whatever they contain, at a fraction of their size."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.recording.file.delta import Template, columns, rows
-from nictop.recording.file.entries import MOST_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
+from nictop.recording.file.delta import Template, decode_rows, encode_columns
+from nictop.recording.file.entries import MAX_TEMPLATES, EntryReader, EntryWriter, Kind, RecordEntry
 from nictop.recording.file.frames import Damaged
 
 TEXTS = st.binary(max_size=200) | st.text(alphabet="0123456789.%db-e{}", max_size=80).map(str.encode)
@@ -18,28 +18,28 @@ NUMBERS = st.integers(0, 2**64) | st.floats(allow_nan=False, allow_infinity=Fals
 
 
 @given(TEXTS)
-def test_a_line_is_its_template_with_its_numbers(line: bytes) -> None:
+def test_a_template_with_its_numbers_gives_the_line(line: bytes) -> None:
     template = Template(line)
     assert template.line(template.last) == line
     assert template.numbers(line) == template.last
 
 
 @given(TEXTS, TEXTS)
-def test_another_line_fits_only_when_it_comes_back(one: bytes, other: bytes) -> None:
+def test_a_matching_line_is_restored_exactly(one: bytes, other: bytes) -> None:
     template = Template(one)
     numbers = template.numbers(other)
     assert numbers is None or template.line(numbers) == other
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))
-def test_numbers_that_move_fit_the_same_template(values: list[tuple[float, float, float]]) -> None:
+def test_changed_numbers_match_the_template(values: list[tuple[float, float, float]]) -> None:
     told = [json.dumps({"time": one, "links": {"2": [two, three]}}).encode() for one, two, three in values]
     entries = [RecordEntry(float(number), "counters", line) for number, line in enumerate(told)]
-    assert list(through(entries)) == entries
+    assert list(round_trip(entries)) == entries
 
 
 @pytest.mark.parametrize("fraction", ["0", "5", "05", "000001", "12345678901234567", "123456789012345678901"])
-def test_zeros_behind_the_point_stay(fraction: str) -> None:
+def test_zeros_after_the_decimal_point_are_preserved(fraction: str) -> None:
     template = Template(b'{"time":12.345}')
     line = b'{"time":9.%b}' % fraction.encode()
     numbers = template.numbers(line)
@@ -50,34 +50,34 @@ def test_zeros_behind_the_point_stay(fraction: str) -> None:
 
 
 @given(st.integers(0, 6).flatmap(lambda width: st.lists(rows_of(width), min_size=1, max_size=8)))
-def test_columns_are_rows_again(made: list[list[int]]) -> None:
+def test_rows_are_restored_from_columns(made: list[list[int]]) -> None:
     last = [5] * len(made[0])
-    assert rows(last, columns(last, made), len(made)) == made
+    assert decode_rows(last, encode_columns(last, made), len(made)) == made
 
 
 def rows_of(width: int) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, 10**18 - 1), min_size=width, max_size=width)
 
 
-def test_columns_of_another_size() -> None:
+def test_columns_of_wrong_size_are_damaged() -> None:
     with pytest.raises(Damaged):
-        rows([1, 2], columns([1, 2], [[3, 4]])[:-1], 1)
+        decode_rows([1, 2], encode_columns([1, 2], [[3, 4]])[:-1], 1)
 
 
-def through(entries: list[RecordEntry]) -> list[RecordEntry]:
-    """What a reader makes of what a writer made, as few frames as it wants."""
+def round_trip(entries: list[RecordEntry]) -> list[RecordEntry]:
+    """Entries after writing and reading them, in as few frames as the writer needs."""
     writer, reader = EntryWriter(), EntryReader()
     found: list[RecordEntry] = []
 
     def end() -> None:
         first = writer.first
         if first is not None:
-            found.extend(reader.entries(writer.payload(), first))
+            found.extend(reader.entries(writer.take_payload(), first))
 
     for entry in entries:
-        if not writer.take(entry):
+        if not writer.add(entry):
             end()
-            assert writer.take(entry)
+            assert writer.add(entry)
     end()
     return found
 
@@ -86,36 +86,36 @@ KINDS: list[Kind] = ["line", "state", "counters", "inventory", "missing"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXTS), max_size=40))
-def test_any_entries_come_back_in_their_order(said: list[tuple[Kind, bytes]]) -> None:
+def test_any_entries_are_restored_in_order(said: list[tuple[Kind, bytes]]) -> None:
     entries = [RecordEntry(float(number), kind, text) for number, (kind, text) in enumerate(said)]
-    assert through(entries) == entries
+    assert round_trip(entries) == entries
 
 
-def test_more_templates_than_are_kept_cost_frames_but_nothing_else() -> None:
-    words = [b"abcdefghijklmnop"[: 1 + number % (MOST_TEMPLATES + 3)] for number in range(60)]
+def test_more_templates_than_slots_start_new_frames() -> None:
+    words = [b"abcdefghijklmnop"[: 1 + number % (MAX_TEMPLATES + 3)] for number in range(60)]
     entries = [RecordEntry(float(n), "counters", b"%b 1 %d" % (word, n)) for n, word in enumerate(words * 2)]
-    assert through(entries) == entries
+    assert round_trip(entries) == entries
 
 
-def test_counters_of_before_are_passed_over_but_count() -> None:
+def test_skipped_counters_still_update_the_templates() -> None:
     writer, reader = EntryWriter(), EntryReader()
     for number in range(5):
-        writer.take(RecordEntry(float(number), "counters", b'{"time":%d}' % (number * 7)))
-    writer.take(RecordEntry(5.0, "line", b"x"))
-    found = list(reader.entries(writer.payload(), 0.0, since=3.0))
+        writer.add(RecordEntry(float(number), "counters", b'{"time":%d}' % (number * 7)))
+    writer.add(RecordEntry(5.0, "line", b"x"))
+    found = list(reader.entries(writer.take_payload(), 0.0, since=3.0))
     assert [(entry.time, entry.text) for entry in found] == [(3.0, b'{"time":21}'), (4.0, b'{"time":28}'), (5.0, b"x")]
 
 
-def test_what_stands_still_costs_next_to_nothing() -> None:
+def test_unchanged_counters_take_almost_no_space() -> None:
     writer = EntryWriter()
     line = json.dumps({"links": {str(n): [10**9 + n] * 25 for n in range(40)}}).encode()
     for number in range(10):
-        writer.take(RecordEntry(float(number), "counters", line))
-    assert len(zlib.compress(writer.payload())) < len(zlib.compress(line)) + 400
+        writer.add(RecordEntry(float(number), "counters", line))
+    assert len(zlib.compress(writer.take_payload())) < len(zlib.compress(line)) + 400
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_a_payload_or_damaged(plain: bytes) -> None:
+def test_any_bytes_give_entries_or_damaged(plain: bytes) -> None:
     try:
         found = list(EntryReader().entries(plain, 0.0))
     except Damaged as error:
@@ -125,11 +125,11 @@ def test_any_bytes_are_a_payload_or_damaged(plain: bytes) -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(0, 255))
-def test_a_payload_with_a_wrong_byte_is_entries_or_damaged(place: int, value: int) -> None:
+def test_a_payload_with_a_wrong_byte_gives_entries_or_damaged(place: int, value: int) -> None:
     writer = EntryWriter()
     for number in range(3):
-        writer.take(RecordEntry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number))
-    plain = bytearray(writer.payload())
+        writer.add(RecordEntry(float(number), "counters", b'{"time":%d,"links":{"1":[1.5,2]}}' % number))
+    plain = bytearray(writer.take_payload())
     plain[place % len(plain)] = value
     try:
         found = list(EntryReader().entries(bytes(plain), 0.0))
@@ -139,14 +139,14 @@ def test_a_payload_with_a_wrong_byte_is_entries_or_damaged(place: int, value: in
         assert len(found) <= 3
 
 
-def test_a_table_without_end_is_not_read() -> None:
+def test_a_table_above_the_size_limit_is_damaged() -> None:
     table = b"[" + b'[0,"line",0],' * 1_000_000
     with pytest.raises(Damaged, match="longer than any writer writes"):
         list(EntryReader().entries(len(table).to_bytes(4, "little") + table, 0.0))
 
 
-def test_lines_that_multiply_are_counted() -> None:
-    """A template of a megabyte without a number, said ten thousand times in a few bytes each."""
+def test_the_size_of_generated_lines_is_limited() -> None:
+    """A template of a megabyte without numbers, repeated ten thousand times in a few bytes each."""
     words = b"x" * 1_000_000
     rows_said = b",".join([b'[0,"counters",1000000]', *[b'[0,"counters",0,true]'] * 9_999])
     table = b"[" + rows_said + b"]"

@@ -1,4 +1,4 @@
-"""The bundle: small enough, complete, the same program, and readable by every Python that it may meet."""
+"""The bundle: small, complete, the same program, and readable by every supported Python."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ from hypothesis import strategies as st
 from nictop.probe.protocol.byte_code import ByteCode, keep_byte_code
 from nictop.wire.codec import decode
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
-from nictop.wire.ssh.bundle import MAGIC, Bundle, bare, bundle, closure, frame, imported
+from nictop.wire.ssh.bundle import (
+    BYTECODE_MAGIC,
+    Bundle,
+    bundle,
+    import_closure,
+    imported_names,
+    packed_frame,
+    stripped_source,
+)
 from tests.support.namespaces import ROOT
 from tests.support.probe import interpreters
 
@@ -38,23 +46,23 @@ def command(packed: Bundle, *arguments: str) -> RemoteCommand:
 
 
 def run(line: str, data: bytes, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """As a login shell would run it."""
+    """Run the line as a login shell would."""
     return subprocess.run(
         ["/bin/sh", "-c", line], input=data, capture_output=True, timeout=120, check=False, env=environment
     )
 
 
-def test_the_first_counters_need_ten_kilobytes() -> None:
+def test_size_of_the_first_frame() -> None:
     assert len(bundle().first) <= 10 * 1024
 
 
-def test_it_is_made_once() -> None:
+def test_the_bundle_is_cached() -> None:
     assert bundle() is bundle()
     assert bundle(allow_changes=True) is bundle(allow_changes=True)
 
 
-def test_what_changes_a_host_travels_only_where_that_is_allowed() -> None:
-    """And what both have in common is the same: the first numbers come as soon as ever."""
+def test_modules_that_change_a_host_are_sent_only_when_allowed() -> None:
+    """The first frame is the same in both cases: changes do not delay the first counters."""
     reading, changing = bundle(), bundle(allow_changes=True)
     sources = [
         {path: text for packed in one.frames for path, text in unpacked(packed).items()} for one in (reading, changing)
@@ -66,8 +74,9 @@ def test_what_changes_a_host_travels_only_where_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("allowed", [False, True])
-def test_the_gate_far_away(allowed: bool) -> None:
-    """A probe that came without the part that changes refuses; one that was not told to does not look for it."""
+def test_remote_probe_rejects_changes_unless_allowed(allowed: bool) -> None:
+    """A probe without the modules for changes rejects them; one without ``--allow-changes`` does not look for the
+    modules."""
     packed = bundle(allow_changes=allowed)
     wanted = command(packed, *["--allow-changes"] * allowed)
     request = b'{"change": {"id": "a", "step": "prepare", "actions": [["reboot"]]}}\n'
@@ -90,7 +99,7 @@ def test_the_gate_far_away(allowed: bool) -> None:
     assert (expected if allowed else "only reads") in change.text
 
 
-def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
+def test_the_bundle_has_all_modules_of_the_probe_and_no_others() -> None:
     frames = [unpacked(packed) for packed in bundle(allow_changes=True).frames]
     together = [path for sources in frames for path in sources]
     assert len(together) == len(set(together))
@@ -101,8 +110,8 @@ def test_every_module_of_the_probe_travels_and_no_other_room_does() -> None:
     assert not [path for path in together if "test" in path]
 
 
-def without_words(tree: ast.AST) -> str:
-    """What remains of a program without docstrings, annotations of functions and attributes, and code for checkers."""
+def without_docstrings(tree: ast.AST) -> str:
+    """The syntax tree without docstrings, annotations of functions and attributes, and code for type checkers."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = [ast.Pass()]
@@ -126,15 +135,15 @@ def plain_assignment(node: object) -> object:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "nictop/probe").rglob("*.py")), ids=lambda path: path.name)
-def test_what_is_cut_away_is_words_only(path: Path) -> None:
-    """Of every module, though only some are cut: those that will be, tomorrow. Line numbers stay."""
+def test_stripping_does_not_change_the_program(path: Path) -> None:
+    """For every module, though only some are stripped at present. Line numbers do not change."""
     source = path.read_text()
-    cut = bare(source)
+    cut = stripped_source(source)
     assert cut.count("\n") == source.count("\n")
     trees = ast.parse(cut, feature_version=(3, 9)), ast.parse(source)
     less, all_lines = ({node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)} for tree in trees)
     assert less <= all_lines
-    assert without_words(trees[0]) == without_words(trees[1])
+    assert without_docstrings(trees[0]) == without_docstrings(trees[1])
     assert not [line for line in cut.splitlines() if line.lstrip().startswith("#")]
 
 
@@ -143,24 +152,24 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=12)
 
 
 @given(NAMES, TEXTS, TEXTS, st.booleans())
-def test_any_words_are_cut(name: str, said: str, comment: str, inner: bool) -> None:
+def test_any_docstrings_and_comments_are_stripped(name: str, docstring: str, comment: str, inner: bool) -> None:
     source = textwrap.dedent(
         f"""\
-        {said!r}
+        {docstring!r}
         # {comment}
-        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {said!r}) -> "x":
-            {said!r}
+        def f({name}: "dict[str, int]" = {{}}, *rest: int, key: str = {docstring!r}) -> "x":
+            {docstring!r}
             self.{name}: list[int] = [1,
                 2]
-            return {name}, {said!r}, "->", lambda: 1
+            return {name}, {docstring!r}, "->", lambda: 1
         """
     )
     if inner:
         source = "class C:\n" + textwrap.indent(source, "    ")
-    assert without_words(ast.parse(bare(source))) == without_words(ast.parse(source))
+    assert without_docstrings(ast.parse(stripped_source(source))) == without_docstrings(ast.parse(source))
     assert not [
         token
-        for token in tokenize.generate_tokens(io.StringIO(bare(source)).readline)
+        for token in tokenize.generate_tokens(io.StringIO(stripped_source(source)).readline)
         if token.type == tokenize.COMMENT
     ]
 
@@ -174,13 +183,16 @@ def test_imports_are_followed() -> None:
         "nictop/a/three.py": "raise SystemExit",
     }
     packages = {"nictop/__init__.py", "nictop/a/__init__.py"}
-    assert closure(sources, ["nictop.a.one"], everywhere=False) == packages | {"nictop/a/one.py", "nictop/a/two.py"}
-    assert closure(sources, ["nictop.a.one"], everywhere=True) == set(sources)
-    assert set(imported(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
-    assert unpacked(frame(sources)) == sources
+    assert import_closure(sources, ["nictop.a.one"], everywhere=False) == packages | {
+        "nictop/a/one.py",
+        "nictop/a/two.py",
+    }
+    assert import_closure(sources, ["nictop.a.one"], everywhere=True) == set(sources)
+    assert set(imported_names(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
+    assert unpacked(packed_frame(sources)) == sources
 
 
-LOOK = """
+LOADED_MODULES_SCRIPT = """
 import atexit, os, sys
 def tell():
     os.write(2, repr([sorted(sys.modules), sys.flags.isolated]).encode())
@@ -189,8 +201,8 @@ atexit.register(tell)
 
 
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
-def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
-    """Hello, counters, an inventory with everything in it; nothing written anywhere."""
+def test_every_python_runs_the_bundle_from_memory(python: str, tmp_path: Path) -> None:
+    """Hello, counters and a complete inventory; no file is written."""
     packed = bundle()
     (tmp_path / "python3").symlink_to(python)
     home = tmp_path / "home"
@@ -211,8 +223,8 @@ def test_every_python_runs_it_from_memory(python: str, tmp_path: Path) -> None:
     assert not list(home.iterdir())
 
 
-def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need() -> None:
-    """And runs the same program: what it is asked to compile is named on stderr."""
+def test_same_python_compiles_only_the_first_frame() -> None:
+    """The program is the same; the modules that are compiled are listed on stderr."""
     packed = bundle()
     look = "def arrive(frames, arguments):\n import builtins, sys\n made = compile\n"
     look += " def tell(source, path, *rest, **more):\n"
@@ -224,7 +236,7 @@ def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need(
     own = os.path.dirname(sys.executable)
     done = run(wanted.line(), start + packed.first[len(packed.start) :] + packed.compiled, PATH=f"{own}:/bin")
     answer = wanted.answer(done.stdout)
-    assert answer is not None and answer[1] == MAGIC
+    assert answer is not None and answer[1] == BYTECODE_MAGIC
     lines = [decode(line) for line in answer[2].splitlines()]
     inventory = next(line.inventory for line in lines if line.inventory is not None)
     assert inventory.links and not inventory.unreadable
@@ -232,26 +244,24 @@ def test_a_python_with_our_byte_code_compiles_only_what_the_first_counters_need(
     assert compiled and {path for path in compiled if path.startswith("nictop")} <= set(packed.parts[0])
 
 
-def test_byte_code_of_another_python_is_not_sent() -> None:
+def test_byte_code_is_not_sent_to_another_python() -> None:
     packed = bundle()
     assert packed.rest_for("3.11.2", "") == packed.rest_for("3.99.0", "00000000") == packed.rest
     version = ".".join(map(str, sys.version_info[:3]))
     assert packed.rest_for(version, "00000000") == packed.rest, "a Python of that name, but not of that byte code"
-    assert packed.rest_for(version, MAGIC) == packed.compiled != packed.rest
+    assert packed.rest_for(version, BYTECODE_MAGIC) == packed.compiled != packed.rest
 
 
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
-def test_byte_code_that_another_python_of_this_machine_makes(
-    python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is the same program there: hello, counters and an inventory."""
+def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is the same there: hello, counters and an inventory."""
     asked = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
     told = subprocess.run([python, "-I", "-S", "-c", asked], capture_output=True, text=True, check=True)
     version, magic = told.stdout.split()
     for name in ("python3", f"python3.{version.split('.')[1]}"):
         (tmp_path / name).symlink_to(python)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    packed = Bundle(bundle().start, bundle().parts, bundle().often)
+    packed = Bundle(bundle().start, bundle().parts, bundle().always_run)
     rest = packed.rest_for(version, magic)
     assert rest != packed.rest
     wanted = command(packed, "--once")
@@ -262,7 +272,7 @@ def test_byte_code_that_another_python_of_this_machine_makes(
     assert [line.inventory.links for line in lines if line.inventory] and not done.stderr
 
 
-def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:
+def test_code_compiled_by_a_child_is_reused_by_later_ones(tmp_path: Path) -> None:
     made: list[str] = []
 
     def compile_source(path: str, source: str) -> CodeType:
@@ -275,7 +285,7 @@ def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:
         pid = os.fork()
         if not pid:
             made.clear()
-            os.closerange(0, 256)  # as a child does that may not keep any file of its parent
+            os.closerange(0, 256)  # like a child that must close all files of its parent
             found: dict[str, int] = {}
             exec(shared.code("child.py", "b = 2"), found)
             exec(shared.code("parent.py", "a = 1"), found)
@@ -287,12 +297,13 @@ def test_what_a_child_compiled_later_ones_have(tmp_path: Path) -> None:
     assert (tmp_path / "second").read_text() == "3 "
 
 
-def test_the_running_probe_takes_apart_what_it_needs_and_no_more() -> None:
-    """The vocabulary, the inventory and its libraries stay compressed in the process that must stay small."""
+def test_the_running_probe_decompresses_only_what_it_needs() -> None:
+    """The records, the inventory and its libraries stay compressed in the long-running process."""
     packed = bundle()
     wanted = command(packed, "--once")
     start = zlib.compress(
-        LOOK.encode() + zlib.decompress(packed.start).replace(b"from __future__ import annotations", b"")
+        LOADED_MODULES_SCRIPT.encode()
+        + zlib.decompress(packed.start).replace(b"from __future__ import annotations", b"")
     )
     changed = RemoteCommand(wanted.arguments, len(start), len(packed.frames))
     done = run(changed.line(), start + b"".join(packed.frames), PATH=os.environ["PATH"])
@@ -304,19 +315,19 @@ def test_the_running_probe_takes_apart_what_it_needs_and_no_more() -> None:
     assert isolated == 1
     assert "nictop.probe.__main__" in modules and "nictop.probe.events.kernel" in modules
     assert not loaded & frames[2]
-    # what the standard dataclasses load is not there
+    # without the modules that the standard dataclasses import
     assert not {"typing", "inspect", "ctypes", "asyncio", "site"} & set(modules)
 
 
 @pytest.mark.parametrize("kept", [0, 100, 1_200, 9_000, 9_900, 30_000])
-def test_sources_that_do_not_arrive_leave_nobody_waiting(kept: int) -> None:
+def test_incomplete_sources_end_the_remote_python(kept: int) -> None:
     packed = bundle()
     done = run(command(packed).line(), (packed.first + packed.rest)[:kept], PATH=os.environ["PATH"])
     assert done.returncode in (0, 1)  # zlib complains when not even the start is whole
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.7", "3.8"])
-def test_a_python_that_is_too_old_is_named(version: str, tmp_path: Path) -> None:
+def test_python_too_old(version: str, tmp_path: Path) -> None:
     found = interpreters([f"python{version}"])
     if not found:
         pytest.skip(f"no Python {version} here")
@@ -328,13 +339,13 @@ def test_a_python_that_is_too_old_is_named(version: str, tmp_path: Path) -> None
     with pytest.raises(Exception, match=rf"its python3 is {version}\.\d+, which is too old") as caught:
         wanted.answer(done.stdout)
     assert "install" in caught.value.hint  # type: ignore[attr-defined]
-    (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one beside it is taken
+    (tmp_path / "python3.13").symlink_to(sys.executable)  # a newer one that is also installed is used
     done = run(wanted.line(), b"", PATH=str(tmp_path))
     answer = wanted.answer(done.stdout)
     assert answer is not None and answer[0] == "{}.{}.{}".format(*sys.version_info[:3])
 
 
-def test_no_python_at_all_is_said(tmp_path: Path) -> None:
+def test_no_python(tmp_path: Path) -> None:
     (tmp_path / "sh").symlink_to("/bin/sh")
     wanted = command(bundle())
     done = run(wanted.line(), b"", PATH=str(tmp_path))
@@ -342,24 +353,28 @@ def test_no_python_at_all_is_said(tmp_path: Path) -> None:
         wanted.answer(done.stdout)
 
 
-def test_an_echo_of_the_command_is_no_answer() -> None:
+def test_an_echo_of_the_command_is_not_an_answer() -> None:
     wanted = command(bundle())
     assert wanted.answer(wanted.line().encode() + b"\n") is None
     assert wanted.answer(f"{wanted.second}-{wanted.first}".encode()) is None
     noise = f"motd {wanted.second}-{wanted.first} ready 3.9.1 \n\n".encode()
     assert wanted.answer(noise) is None
-    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == ("3.9.1", "", b"rest")
+    assert wanted.answer(noise + f"{wanted.second}-{wanted.first} ready 3.9.1\nrest".encode()) == (
+        "3.9.1",
+        "",
+        b"rest",
+    )
     noise = f"{wanted.second}-{wanted.first} ready 3.11.2 a70d0d0a\nrest".encode()
     assert wanted.answer(noise) == ("3.11.2", "a70d0d0a", b"rest")
 
 
 @given(st.binary(max_size=400))
-def test_any_noise_is_survived(noise: bytes) -> None:
+def test_any_noise_is_accepted(noise: bytes) -> None:
     assert RemoteCommand(["--interval", "1"], 1, 1).answer(noise) is None
 
 
 @pytest.mark.parametrize("sudo", ["", "quiet", "password"])
-def test_the_line_is_fit_for_every_login_shell(sudo: str) -> None:
+def test_the_command_line_works_in_every_login_shell(sudo: str) -> None:
     line = command(bundle()).line(sudo)  # type: ignore[arg-type]
     assert line.startswith("exec ") and not set(line) & set("\n\\!\t") and line.isascii()
     assert len(line) < 8192

@@ -1,4 +1,4 @@
-"""The probe over a real sshd: what is heard, who is let in, which host is believed, and what it leaves behind."""
+"""The probe over a real sshd: received items, authentication, host keys, and what is left on the host."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from tests.support.items import LIMIT, Item, has, is_state, state, until
 from tests.support.probe import alive, interpreters, wait_until
 from tests.support.sshd import Sshd, be_patient, command_line, free_port, new_key, public, skip_without_sshd
 
-QUICK = (0.01, 0.05)
-SOONER = 50.0
-"""Seconds: less than the heartbeat without which the probe would end by itself (`be_patient`)."""
+QUICK_RETRY = (0.01, 0.05)
+BELOW_HEARTBEAT_SECONDS = 50.0
+"""Seconds: less than the heartbeat after which the probe would end by itself (`be_patient`)."""
 PYTHONS = interpreters(("python3.9", "python3.10", "python3.11", "python3.12", "python3.13"))
-OLD = interpreters(("python3.6", "python3.7", "python3.8"))
+OLD_PYTHONS = interpreters(("python3.6", "python3.7", "python3.8"))
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def no_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     be_patient(monkeypatch)
 
 
-class Person:
-    """Answers questions, one after the other; the last answer stands for all later ones."""
+class User:
+    """Answers questions, one after the other; the last answer is repeated."""
 
     def __init__(self, *answers: str | None) -> None:
         self.answers = list(answers)
@@ -72,12 +72,12 @@ async def following(source: SshSource) -> AsyncIterator[AsyncIterator[Item]]:
 
 
 def run(*command: str) -> str:
-    """Standard output of a tool."""
+    """Standard output of a command."""
     return subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
 
 
-async def refusal(source: SshSource) -> str:
-    """Why it has failed; nothing comes after that."""
+async def failure(source: SshSource) -> str:
+    """The message of the state ``failed``, which must be the last item."""
     async with following(source) as items:
         said = await state(items, "failed")
         with pytest.raises(StopAsyncIteration):
@@ -86,22 +86,22 @@ async def refusal(source: SshSource) -> str:
     return said.message
 
 
-async def arrives(source: SshSource) -> None:
+async def wait_until_live(source: SshSource) -> None:
     async with following(source) as items:
         heard = await until(items, has("counters"))
     assert not [item for item in heard if isinstance(item, SourceState) and item.state in ("lost", "failed")]
 
 
-# ------------------------------------------------------------------------------------------- what is heard
+# ------------------------------------------------------------------------------------------- received items
 
 
 async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_probe, "PATIENCE", 3600.0)  # the end of its stdin must be enough
+    monkeypatch.setattr(remote_probe, "REMOTE_END_TIMEOUT", 3600.0)  # the end of its stdin must suffice
     begin = time.monotonic()
     source = SshSource(replace(sshd.target(), label="vm1"), 0.1, eager=True)
     as_any_source: Source = source
     assert as_any_source.name == "vm1" and source.pids == ()
-    before = listing(sshd.home)
+    before = file_names(sshd.home)
     async with following(source) as items:
         heard = await until(items, has("inventory"))
         assert heard[:2] == [SourceState("connecting"), SourceState("live")]
@@ -116,21 +116,21 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
         await until(items, lambda item: isinstance(item, Line) and item.counters and item.counters.unreadable)
         clock = (await until(items, has("clock")))[-1]
         assert isinstance(clock, Line) and clock.clock is not None and source.clock is not None
-        # it is the same clock here
+        # both ends have the same clock
         assert abs(source.clock.offset) <= source.clock.uncertainty <= time.monotonic() - begin
-        await asyncio.wait_for(source.close(), SOONER)
+        await asyncio.wait_for(source.close(), BELOW_HEARTBEAT_SECONDS)
         wait_until(lambda: not alive(pid))
         await source.close()
     wait_until(lambda: not sshd.sessions())
-    assert listing(sshd.home) == before == []
+    assert file_names(sshd.home) == before == []
 
 
-def listing(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("*"))
 
 
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
-async def test_every_python_on_the_other_side(sshd: Sshd, python: str) -> None:
+async def test_every_python_on_the_remote_host(sshd: Sshd, python: str) -> None:
     sshd.python(python)
     async with following(SshSource(sshd.target(), 0.1)) as items:
         heard = await until(items, has("inventory"))
@@ -139,42 +139,43 @@ async def test_every_python_on_the_other_side(sshd: Sshd, python: str) -> None:
     assert not [item.trouble for item in heard if isinstance(item, Line) and item.trouble]
 
 
-@pytest.mark.parametrize("python", OLD or [pytest.param("", marks=pytest.mark.skip("no old Python found"))])
+@pytest.mark.parametrize("python", OLD_PYTHONS or [pytest.param("", marks=pytest.mark.skip("no old Python found"))])
 async def test_a_python_that_is_too_old(tmp_path: Path, python: str) -> None:
     skip_without_sshd()
     server = Sshd(tmp_path, path=str(tmp_path / "tools"))
     try:
         server.python(python)
         (server.tools / "sh").symlink_to("/bin/sh")
-        said = await refusal(SshSource(server.target(), 0.1))
+        said = await failure(SshSource(server.target(), 0.1))
         assert "is too old: nictop needs 3.9 or later" in said and "install" in said
         assert os.path.basename(python).removeprefix("python") in said
         server.python("/nowhere")
-        assert "there is no python3" in await refusal(SshSource(server.target(), 0.1))
+        assert "there is no python3" in await failure(SshSource(server.target(), 0.1))
     finally:
         server.stop()
 
 
-async def test_shells_that_talk(sshd: Sshd) -> None:
-    """Start files print before every command; they must not be mistaken for the probe, nor without end."""
+async def test_login_shells_with_output(sshd: Sshd) -> None:
+    """Start files print before every command; the output must not be mistaken for the probe, and its length is
+    limited."""
     (sshd.home / ".bashrc").write_text("echo motd; echo '{\"hello\": 1}'; printf 'no newline'; echo oops >&2\n")
-    await arrives(SshSource(sshd.target(), 0.1))
+    await wait_until_live(SshSource(sshd.target(), 0.1))
     (sshd.home / ".bashrc").write_text("head -c 200000 /dev/zero\n")
     source = SshSource(sshd.target(), 0.1)
     if "bash" not in os.path.basename(os.environ.get("SHELL", "bash")):
         pytest.skip("the login shell reads no .bashrc")
-    assert "prints more than" in await refusal(source)
+    assert "prints more than" in await failure(source)
 
 
-async def test_what_was_wanted_is_wanted_again_after_a_reconnect(sshd: Sshd) -> None:
-    source = SshSource(sshd.target(), 0.1, retry=QUICK)
+async def test_requests_are_repeated_after_a_reconnect(sshd: Sshd) -> None:
+    source = SshSource(sshd.target(), 0.1, retry=QUICK_RETRY)
     async with following(source) as items:
         await until(items, has("counters"))
         await source.request(Request(interval=0.2, watch=(2**30,)))
         first = sshd.probes()[0]
         os.kill(first, 9)
         lost = await state(items, "lost")
-        assert "KILL" in lost.message and lost.retry_in is not None and lost.retry_in <= QUICK[1]
+        assert "KILL" in lost.message and lost.retry_in is not None and lost.retry_in <= QUICK_RETRY[1]
         again = await until(items, has("hello"))
         assert isinstance(again[-1], Line) and again[-1].hello is not None
         assert again[-1].hello.pid != first and again[-1].hello.interval == 0.2
@@ -183,7 +184,7 @@ async def test_what_was_wanted_is_wanted_again_after_a_reconnect(sshd: Sshd) -> 
         )
 
 
-async def test_many_at_once_and_closed_at_any_moment(sshd: Sshd) -> None:
+async def test_many_connections_closed_at_any_time(sshd: Sshd) -> None:
     async def briefly(patience: float) -> None:
         source = SshSource(sshd.target(), 0.1)
 
@@ -201,9 +202,7 @@ async def test_many_at_once_and_closed_at_any_moment(sshd: Sshd) -> None:
     wait_until(lambda: not sshd.sessions())
 
 
-async def test_closed_when_the_connection_is_there_and_the_probe_is_not(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closed_between_connection_and_probe_start(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     source = SshSource(sshd.target(), 0.1)
     closing: list[asyncio.Future[None]] = []
 
@@ -220,7 +219,7 @@ async def test_closed_when_the_connection_is_there_and_the_probe_is_not(
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["at that moment", "although it was cancelled"])
-async def test_a_connection_that_comes_when_nobody_wants_it_any_more_is_closed(
+async def test_a_connection_that_opens_after_close_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     asyncssh = pytest.importorskip("asyncssh")
@@ -230,14 +229,14 @@ async def test_a_connection_that_comes_when_nobody_wants_it_any_more_is_closed(
         def abort(self) -> None:
             aborted.append(True)
 
-    async def arrives(**options: object) -> Arrived:
+    async def wait_until_live(**options: object) -> Arrived:
         connecting.cancel()
         if late:
             with suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
         return Arrived()
 
-    monkeypatch.setattr(asyncssh, "connect", arrives)
+    monkeypatch.setattr(asyncssh, "connect", wait_until_live)
     target = SshTarget("192.0.2.1", "me", config=(str(tmp_path / "none"),))
     connecting = asyncio.ensure_future(connect(target, Credentials(None), "refuse"))
     with pytest.raises(asyncio.CancelledError):
@@ -245,7 +244,7 @@ async def test_a_connection_that_comes_when_nobody_wants_it_any_more_is_closed(
     assert aborted == [True]
 
 
-async def test_cancelling_who_listens_leaves_nothing(sshd: Sshd) -> None:
+async def test_cancelling_the_consumer_ends_everything(sshd: Sshd) -> None:
     source = SshSource(sshd.target(), 0.1)
     seen = asyncio.Event()
 
@@ -263,17 +262,17 @@ async def test_cancelling_who_listens_leaves_nothing(sshd: Sshd) -> None:
     wait_until(lambda: not sshd.sessions())
 
 
-def test_asyncssh_is_loaded_when_a_host_is_remote_and_not_before() -> None:
+def test_asyncssh_is_loaded_only_for_remote_hosts() -> None:
     code = "import sys, nictop.wire.ssh.source, nictop.wire.ssh.connection; print('asyncssh' in sys.modules)"
     assert run(sys.executable, "-c", code).strip() == "False"
 
 
-# ------------------------------------------------------------------------------------------- who is let in
+# ------------------------------------------------------------------------------------------- authentication
 
 
 async def test_a_key_that_is_not_authorized(sshd: Sshd, tmp_path: Path) -> None:
     stranger = replace(sshd.target(), identity_files=(str(new_key(tmp_path / "stranger")),))
-    said = await refusal(SshSource(stranger, 0.1))
+    said = await failure(SshSource(stranger, 0.1))
     assert f"does not let {sshd.user} in" in said and "authorized_keys" in said
 
 
@@ -281,35 +280,35 @@ async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
     locked = new_key(tmp_path / "locked", passphrase="open sesame")
     (tmp_path / "authorized_keys").write_text(public(locked) + "\n")
     target = replace(sshd.target(), identity_files=(str(locked),))
-    assert "does not let" in await refusal(SshSource(target, 0.1))
+    assert "does not let" in await failure(SshSource(target, 0.1))
     if find_spec("bcrypt") is None:
-        assert "needs the Python package bcrypt" in await refusal(SshSource(target, 0.1, ask=Person("open sesame")))
+        assert "needs the Python package bcrypt" in await failure(SshSource(target, 0.1, ask=User("open sesame")))
         pytest.skip("without the package bcrypt no key can be decrypted")
-    assert "does not let" in await refusal(SshSource(target, 0.1, ask=(nobody := Person(None))))
+    assert "does not let" in await failure(SshSource(target, 0.1, ask=(nobody := User(None))))
     assert nobody.questions[0].kind == "passphrase" and nobody.questions[0].secret
     assert str(locked) in nobody.questions[0].text
-    person = Person("wrong", "open sesame")
-    source = SshSource(target, 0.1, ask=person, retry=QUICK)
+    person = User("wrong", "open sesame")
+    source = SshSource(target, 0.1, ask=person, retry=QUICK_RETRY)
     async with following(source) as items:
         await until(items, has("counters"))
         os.kill(sshd.probes()[0], 9)
         await state(items, "lost")
         await until(items, has("counters"))
-    assert len(person.questions) == 2  # and not again for the reconnect
+    assert len(person.questions) == 2  # not asked again after the reconnect
 
 
 async def test_a_certificate(sshd: Sshd, tmp_path: Path) -> None:
     authority, mine = new_key(tmp_path / "authority"), new_key(tmp_path / "mine")
     run("ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", sshd.user, f"{mine}.pub")
     (tmp_path / "authorized_keys").write_text(f"cert-authority {public(authority)}\n")
-    await arrives(SshSource(replace(sshd.target(), identity_files=(str(mine),)), 0.1))
+    await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(mine),)), 0.1))
 
 
 async def test_an_agent(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with agent(tmp_path / "agent") as socket:
         monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
         run("ssh-add", "-q", str(sshd.key))
-        await arrives(SshSource(replace(sshd.target(), identity_files=(str(tmp_path / "none"),)), 0.1))
+        await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(tmp_path / "none"),)), 0.1))
 
 
 @contextmanager
@@ -318,17 +317,17 @@ def agent(socket: Path) -> Iterator[Path]:
         pytest.skip("ssh-agent is not installed")
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(socket)], stdout=subprocess.DEVNULL)
     try:
-        listing = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
-        ask = partial(subprocess.run, ["ssh-add", "-l"], env=listing, check=False, capture_output=True)
-        wait_until(lambda: ask().returncode != 2)  # the socket is there before somebody listens
+        file_names = {**os.environ, "SSH_AUTH_SOCK": str(socket)}
+        ask = partial(subprocess.run, ["ssh-add", "-l"], env=file_names, check=False, capture_output=True)
+        wait_until(lambda: ask().returncode != 2)  # the socket file exists before the agent listens
         yield socket
     finally:
         process.terminate()
         process.wait(LIMIT)
 
 
-async def test_the_users_own_configuration(sshd: Sshd, tmp_path: Path) -> None:
-    """HostName, Port, User, IdentityFile and Include; and a jump host, whose key is checked as well."""
+async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
+    """HostName, Port, User, IdentityFile and Include; and a jump host, whose key is checked too."""
     (tmp_path / "more").write_text(
         f"Host vm1 vm2\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {sshd.key}\n"
         " RemoteCommand false\n RequestTTY force\n"
@@ -337,17 +336,17 @@ async def test_the_users_own_configuration(sshd: Sshd, tmp_path: Path) -> None:
     config.write_text(
         f"Include {tmp_path / 'more'}\nHost vm2\n ProxyJump vm1\nHost *\n UserKnownHostsFile {sshd.known_hosts}\n"
     )
-    await arrives(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
-    await arrives(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
+    await wait_until_live(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
+    await wait_until_live(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     wait_until(lambda: not sshd.sessions())
     sshd.known_hosts.write_text("")
-    assert "is not known" in await refusal(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
+    assert "is not known" in await failure(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     config.write_text("Host *\n Port seven\n")
-    said = await refusal(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
+    said = await failure(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
     assert "line 2" in said and "config" in said
 
 
-async def test_a_jump_host_that_leads_nowhere(sshd: Sshd, tmp_path: Path) -> None:
+async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> None:
     config = tmp_path / "config"
     config.write_text(
         f"Host jump\n HostName {sshd.address}\n Port {sshd.port}\n User {sshd.user}\n IdentityFile {sshd.key}\n"
@@ -356,21 +355,21 @@ async def test_a_jump_host_that_leads_nowhere(sshd: Sshd, tmp_path: Path) -> Non
     )
     async with following(SshSource(SshTarget("far", config=(str(config),)), 0.1)) as items:
         assert "jump host cannot reach far" in (await state(items, "lost")).message
-    assert "jump hosts" in await refusal(SshSource(SshTarget("round", config=(str(config),)), 0.1))
+    assert "jump hosts" in await failure(SshSource(SshTarget("round", config=(str(config),)), 0.1))
 
 
-async def test_nobody_listens_and_nobody_is_known_by_that_name(sshd: Sshd) -> None:
+async def test_connection_refused_and_unknown_name(sshd: Sshd) -> None:
     closed = replace(sshd.target(), port=free_port())
-    async with following(SshSource(closed, 0.1, retry=QUICK)) as items:
+    async with following(SshSource(closed, 0.1, retry=QUICK_RETRY)) as items:
         assert "refuses the connection; is sshd running" in (await state(items, "lost")).message
         await until(items, is_state("connecting"))
     unknown = replace(sshd.target(), host="no-such-host.invalid")
-    async with following(SshSource(unknown, 0.1, retry=QUICK)) as items:
+    async with following(SshSource(unknown, 0.1, retry=QUICK_RETRY)) as items:
         assert ": the name is not known here: " in (await state(items, "lost")).message
 
 
-async def test_sshd_gone_and_back(sshd: Sshd) -> None:
-    async with following(SshSource(sshd.target(), 0.1, retry=QUICK)) as items:
+async def test_sshd_restarted(sshd: Sshd) -> None:
+    async with following(SshSource(sshd.target(), 0.1, retry=QUICK_RETRY)) as items:
         await until(items, has("counters"))
         sshd.stop()
         await state(items, "lost")
@@ -379,48 +378,48 @@ async def test_sshd_gone_and_back(sshd: Sshd) -> None:
         await until(items, has("counters"))
 
 
-# ------------------------------------------------------------------------------------------- which host is believed
+# ------------------------------------------------------------------------------------------- host keys
 
 
-async def test_an_unknown_host_key_is_asked_about(sshd: Sshd) -> None:
+async def test_unknown_host_key_asks_the_user(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    assert "is not known" in await refusal(SshSource(sshd.target(), 0.1))
-    assert "was not accepted" in await refusal(SshSource(sshd.target(), 0.1, ask=Person(None)))
-    person = Person("yes")
-    await arrives(SshSource(sshd.target(), 0.1, ask=person))
+    assert "is not known" in await failure(SshSource(sshd.target(), 0.1))
+    assert "was not accepted" in await failure(SshSource(sshd.target(), 0.1, ask=User(None)))
+    person = User("yes")
+    await wait_until_live(SshSource(sshd.target(), 0.1, ask=person))
     fingerprint = run("ssh-keygen", "-lf", f"{sshd.host_key}.pub").split()[1]
     assert [question.kind for question in person.questions] == ["host_key"]
     assert person.questions[0].fingerprint == fingerprint and fingerprint in person.questions[0].text
     assert sshd.known_hosts.read_text() == f"[{sshd.address}]:{sshd.port} {public(sshd.host_key)}\n"
     assert stat.S_IMODE(sshd.known_hosts.stat().st_mode) & 0o022 == 0
-    await arrives(SshSource(sshd.target(), 0.1))
+    await wait_until_live(SshSource(sshd.target(), 0.1))
 
 
 async def test_new_host_keys_may_be_accepted_by_option(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    await arrives(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
-    await arrives(SshSource(sshd.target(), 0.1))
+    await wait_until_live(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    await wait_until_live(SshSource(sshd.target(), 0.1))
 
 
-async def test_no_setting_turns_the_check_off(sshd: Sshd) -> None:
+async def test_no_setting_disables_the_host_key_check(sshd: Sshd) -> None:
     sshd.client_config.write_text("StrictHostKeyChecking no\nUserKnownHostsFile none\nGlobalKnownHostsFile none\n")
-    assert "is not known" in await refusal(SshSource(sshd.target(), 0.1))
+    assert "is not known" in await failure(SshSource(sshd.target(), 0.1))
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
-async def test_a_changed_host_key_is_refused_always(sshd: Sshd, tmp_path: Path, kind: str) -> None:
-    """The key of before was of the same type, or of another one."""
+async def test_a_changed_host_key_is_always_rejected(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+    """The previous key was of the same type or of another one."""
     before = public(new_key(tmp_path / "before", kind=kind))
     sshd.known_hosts.write_text(f"[{sshd.address}]:{sshd.port} {before}\n")
     for policy in ("ask", "accept-new", "refuse"):
-        person = Person("yes")
+        person = User("yes")
         source = SshSource(sshd.target(), 0.1, ask=person, host_keys=policy)
-        assert "has changed or is of a new type" in await refusal(source), policy
+        assert "has changed or is of a new type" in await failure(source), policy
         assert not person.questions, policy
 
 
-def openssh(sshd: Sshd) -> tuple[int, str]:
-    """Exit code of ssh itself, with the same configuration, and what it says."""
+def run_openssh(sshd: Sshd) -> tuple[int, str]:
+    """Exit code and output of OpenSSH's ssh with the same configuration."""
     way = ["-F", str(sshd.client_config), "-i", str(sshd.key), "-p", str(sshd.port), f"{sshd.user}@{sshd.address}"]
     options = ["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new"]
     done = subprocess.run(
@@ -430,41 +429,41 @@ def openssh(sshd: Sshd) -> tuple[int, str]:
 
 
 @pytest.mark.skipif(not shutil.which("ssh"), reason="openssh-client is not installed")
-async def test_a_host_key_alias_stands_without_the_port(sshd: Sshd, tmp_path: Path) -> None:
-    """As ssh reads and writes it; under such a name, too, a key that has changed is never a new one."""
+async def test_a_host_key_alias_is_stored_without_the_port(sshd: Sshd, tmp_path: Path) -> None:
+    """As ssh reads and writes it; with an alias too, a changed key is not treated as a new one."""
     sshd.client_config.write_text(f"HostKeyAlias Rack7\n{sshd.client_config.read_text()}")
     before = f"rack7 {public(new_key(tmp_path / 'before'))}\n"
     sshd.known_hosts.write_text(before)
-    code, said = openssh(sshd)
+    code, said = run_openssh(sshd)
     assert code == 255 and "REMOTE HOST IDENTIFICATION HAS CHANGED" in said
-    said = await refusal(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    said = await failure(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
     assert "the host key of rack7 has changed" in said
     assert sshd.known_hosts.read_text() == before
 
     sshd.known_hosts.write_text("")
-    await arrives(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    await wait_until_live(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
     ours = sshd.known_hosts.read_text()
     assert ours == f"rack7 {public(sshd.host_key)}\n"
-    assert openssh(sshd)[0] == 0, "ssh knows the host by what was written here"
+    assert run_openssh(sshd)[0] == 0, "ssh knows the host by what was written here"
     sshd.known_hosts.write_text("")
-    assert openssh(sshd)[0] == 0 and sshd.known_hosts.read_text() == ours
+    assert run_openssh(sshd)[0] == 0 and sshd.known_hosts.read_text() == ours
 
 
 async def test_a_revoked_host_key(sshd: Sshd) -> None:
     mine = public(sshd.host_key)
     for text in (f"@revoked * {mine}\n[{sshd.address}]:{sshd.port} {mine}\n", f"@revoked {sshd.address} {mine}\n"):
         sshd.known_hosts.write_text(text)
-        assert "revoked" in await refusal(SshSource(sshd.target(), 0.1, ask=Person("yes"))), text
+        assert "revoked" in await failure(SshSource(sshd.target(), 0.1, ask=User("yes"))), text
 
 
 async def test_hashed_names(sshd: Sshd) -> None:
     run("ssh-keygen", "-H", "-f", str(sshd.known_hosts))
     assert sshd.address not in sshd.known_hosts.read_text()
-    await arrives(SshSource(sshd.target(), 0.1))
+    await wait_until_live(SshSource(sshd.target(), 0.1))
 
 
 async def test_host_certificates(tmp_path: Path) -> None:
-    """Believed by their authority; where we know none, the plain key is judged as ever."""
+    """Trusted by their authority; without a known authority the plain key is checked as usual."""
     skip_without_sshd()
     authority, host_key = new_key(tmp_path / "authority"), new_key(tmp_path / "host_key")
     run("ssh-keygen", "-q", "-s", str(authority), "-I", "host", "-h", "-n", "127.0.0.1", f"{host_key}.pub")
@@ -472,19 +471,19 @@ async def test_host_certificates(tmp_path: Path) -> None:
     server.python(sys.executable)
     try:
         server.known_hosts.write_text(f"@cert-authority [127.0.0.*]:* {public(authority)}\n")
-        await arrives(SshSource(server.target(), 0.1))
+        await wait_until_live(SshSource(server.target(), 0.1))
         server.known_hosts.write_text(f"@cert-authority * {public(authority)}\n@revoked * {public(authority)}\n")
-        assert "revoked" in await refusal(SshSource(server.target(), 0.1))
+        assert "revoked" in await failure(SshSource(server.target(), 0.1))
         server.known_hosts.write_text(f"@cert-authority * {public(new_key(tmp_path / 'stranger'))}\n")
-        assert "cannot be trusted" in await refusal(SshSource(server.target(), 0.1, ask=Person("yes")))
+        assert "cannot be trusted" in await failure(SshSource(server.target(), 0.1, ask=User("yes")))
         server.known_hosts.write_text("")
-        await arrives(SshSource(server.target(), 0.1, ask=(person := Person("yes"))))
+        await wait_until_live(SshSource(server.target(), 0.1, ask=(person := User("yes"))))
         assert [question.kind for question in person.questions] == ["host_key"]
     finally:
         server.stop()
 
 
-# ------------------------------------------------------------------------------------------- rights
+# ------------------------------------------------------------------------------------------- sudo
 
 SUDO = """#!/bin/sh
 # sudo as its manual describes it, for a user whose password is "secret"
@@ -515,7 +514,7 @@ def environment(pid: int) -> bytes:
     return Path(f"/proc/{pid}/environ").read_bytes()
 
 
-async def as_root(server: Sshd, source: SshSource) -> bool:
+async def runs_as_root(server: Sshd, source: SshSource) -> bool:
     async with following(source) as items:
         await until(items, has("inventory"))
         return b"NICTOP_AS_ROOT=1" in environment(server.probes()[0])
@@ -524,28 +523,28 @@ async def as_root(server: Sshd, source: SshSource) -> bool:
 async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
     sshd.tool("sudo", SUDO)
     target = sshd.target(sudo=True)
-    said = await refusal(SshSource(target, 0.1))
+    said = await failure(SshSource(target, 0.1))
     assert "a password is required" in said and "sudoers" in said
-    person = Person("secret")
-    assert await as_root(sshd, SshSource(target, 0.1, ask=person))
+    person = User("secret")
+    assert await runs_as_root(sshd, SshSource(target, 0.1, ask=person))
     assert [question.kind for question in person.questions] == ["sudo"]
-    person = Person("wrong", "secret")
-    source = SshSource(target, 0.1, ask=person, retry=QUICK)
+    person = User("wrong", "secret")
+    source = SshSource(target, 0.1, ask=person, retry=QUICK_RETRY)
     async with following(source) as items:
         await until(items, has("counters"))
         os.kill(sshd.probes()[0], 9)
         await state(items, "lost")
         await until(items, has("counters"))
     assert len(person.questions) == 2
-    assert "3 incorrect password attempts" in await refusal(SshSource(target, 0.1, ask=Person("wrong", "no", "never")))
-    assert "got no password" in await refusal(SshSource(target, 0.1, ask=Person(None)))
+    assert "3 incorrect password attempts" in await failure(SshSource(target, 0.1, ask=User("wrong", "no", "never")))
+    assert "got no password" in await failure(SshSource(target, 0.1, ask=User(None)))
     (sshd.home / "nopasswd").touch()
-    assert await as_root(sshd, SshSource(target, 0.1))
+    assert await runs_as_root(sshd, SshSource(target, 0.1))
     wait_until(lambda: not sshd.sessions())
 
 
-async def test_sudo_that_is_not_there(sshd: Sshd) -> None:
+async def test_sudo_not_installed(sshd: Sshd) -> None:
     if shutil.which("sudo", path="/usr/local/bin:/usr/bin:/bin") is not None:
         pytest.skip("sudo is installed here")
-    said = await refusal(SshSource(sshd.target(sudo=True), 0.1))
+    said = await failure(SshSource(sshd.target(sudo=True), 0.1))
     assert "sudo" in said and "not found" in said
