@@ -1,8 +1,8 @@
 """The last values of every rate of one host, for charts.
 
-Reads nothing; `History.record` takes snapshots, `History.series` gives the newest values of one number. A moment
-without a value is ``None``: nothing is interpolated. While a host is away (`Snapshot.state`) the moments go on without
-values, and so does the first one after it: a mean over the whole absence is the value of no moment.
+Reads nothing; `History.record` takes snapshots, `History.series` returns the newest values of one series. A time
+without a value is ``None``: nothing is interpolated. While a host is away (`Snapshot.state`), and for the first record
+after that, the values are None: a mean over the whole absence would not be the rate at any time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ Key = tuple[str, int]
 """(name of the series, ifindex or CPU id): ``("rx_bits", 4)``, ``("cpu_busy", 0)``."""
 
 LINK_SERIES = ("rx_bits", "tx_bits", "rx_packets", "tx_packets")
-"""Fields of `LinkRates` that are kept, per second."""
+"""Fields of `LinkRates` that are stored, per second."""
 
 CPU_SERIES = ("cpu_busy", "cpu_softirq", "cpu_steal")
-"""Kept per CPU, shares of 1."""
+"""Stored per CPU: shares of 1."""
 
-LINGER = 60
-"""Records for which the past of a vanished link or CPU is kept, so that a driver reload does not erase it."""
+MAX_ABSENT_RECORDS = 60
+"""Records for which the history of an absent link or CPU is stored, so that a driver reload does not erase it."""
 
-SHORTEST_STEP = 0.1
-"""Seconds between two records at least: those that came late together say nothing about the interval."""
+MIN_STEP_SECONDS = 0.1
+"""Minimum distance of two times in seconds: records that were received together say nothing about the interval."""
 
-MOST_VALUES = 450_000
-"""Of all series together, some 14 MiB: 60 links and 160 CPUs have their whole past. Of a host with more it is half as
-long, or a quarter, and so on."""
+MAX_HISTORY_VALUES = 450_000
+"""Limit for all series together, some 14 MiB: enough for the full history of 60 links and 160 CPUs. On a larger host
+the history is half as long, or a quarter, and so on."""
 
 _Ring = deque[float | None]
-_NOTHING = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
+_NO_VALUES = (None,) * max(len(LINK_SERIES), len(CPU_SERIES))
 
 
 class _Track:
-    """The rings of one link or one CPU, and for how many records it has been missing."""
+    """The series of one link or one CPU; `missing`: number of records in a row without it."""
 
     __slots__ = ("missing", "rings")
 
@@ -55,39 +55,38 @@ class _Track:
 
 
 class History:
-    """At most `capacity` values of each series, newest last, and `MOST_VALUES` of all links and CPUs present within the
-    last `LINGER` records."""
+    """At most `capacity` values of each series, newest last, and `MAX_HISTORY_VALUES` in total, of the links and CPUs
+    that were present within the last `MAX_ABSENT_RECORDS` records."""
 
     def __init__(self, capacity: int) -> None:
         if capacity < 1:
             raise ValueError("a history holds at least one value")
         self.capacity = capacity
         self._length = capacity
-        """Values that each series has at most."""
+        """Maximum number of values in a series."""
         self._times: deque[float] = deque(maxlen=capacity)
         self._links: dict[int, _Track] = {}
         self._cpus: dict[int, _Track] = {}
         self._boot_id: str | None = None
         self._newest: Counters | None = None
-        self._away = False
-        """The host has not been live since the newest record."""
+        self._was_away = False
+        """The host was not live at some time since the newest record."""
 
     def record(self, snapshot: Snapshot) -> None:
-        """Append one value to every series, if the snapshot has counters that are not recorded yet. Links without a
-        rate (just reset, or gone) get a gap, all of them when the host was away. Another boot of the host begins an
-        empty history."""
+        """Append one value to every series if the snapshot has counters that are not recorded yet. Links without a rate
+        (just reset, or gone) get None, all of them when the host was away. A reboot of the host clears the history."""
         if snapshot.counters is None or self._is_recorded(snapshot.counters):
-            self._away = self._away or snapshot.state != "live"
+            self._was_away = self._was_away or snapshot.state != "live"
             return
         boot_id = snapshot.hello.boot_id if snapshot.hello is not None else None
         if boot_id != self._boot_id:
             self.clear()
             self._boot_id = boot_id
         self._newest = snapshot.counters
-        if self._away:
-            self._away = False
+        if self._was_away:
+            self._was_away = False
             if self._times:
-                self._pass_over(snapshot.counters.time)
+                self._append_gap(snapshot.counters.time)
                 return
         self._times.append(snapshot.counters.time)
         links = snapshot.rates.links if snapshot.rates is not None else {}
@@ -96,44 +95,44 @@ class History:
             self._append(self._links, ifindex, LINK_SERIES, _link_values(rates))
         for cpu, shares in cpus.items():
             self._append(self._cpus, cpu, CPU_SERIES, _cpu_values(shares))
-        _age(self._links, links.keys())
-        _age(self._cpus, cpus.keys())
+        _append_missing(self._links, links.keys())
+        _append_missing(self._cpus, cpus.keys())
 
-    def _make_room(self) -> None:
-        """For one more link or CPU, once there are too many of them."""
+    def _limit_length(self) -> None:
+        """Halve the length of the series while there are too many values."""
         series = len(LINK_SERIES) * len(self._links) + len(CPU_SERIES) * len(self._cpus)
-        while series * self._length > MOST_VALUES and self._length > 1:
+        while series * self._length > MAX_HISTORY_VALUES and self._length > 1:
             self._length = (self._length + 1) // 2
             for track in (*self._links.values(), *self._cpus.values()):
                 track.shorten(self._length)
 
     def series(self, key: Key) -> Sequence[float | None]:
-        """Values of one series, newest last, one per recorded moment since the link or CPU appeared; empty when there
-        is none of that key."""
+        """Values of one series, newest last, one per recorded time since the link or CPU appeared; empty for an unknown
+        key."""
         name, number = key
         track = (self._cpus if name in CPU_SERIES else self._links).get(number)
         return tuple(track.rings.get(name, ())) if track is not None else ()
 
     def times(self) -> Sequence[float]:
-        """Seconds, CLOCK_MONOTONIC of the host, of the recorded moments; the last ones belong to every series."""
+        """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every series."""
         return tuple(self._times)
 
-    def _pass_over(self, time: float) -> None:
-        """Moments without values from the newest one up to and with `time`, as far apart as the last ones were."""
+    def _append_gap(self, time: float) -> None:
+        """Append times without values, up to and including `time`, at the distance of the last two times."""
         newest = self._times[-1]
-        step = max(newest - self._times[-2] if len(self._times) > 1 else 1.0, SHORTEST_STEP)
+        step = max(newest - self._times[-2] if len(self._times) > 1 else 1.0, MIN_STEP_SECONDS)
         missed = min(max(round((time - newest) / step), 1), self.capacity)
         for number in range(missed - 1, -1, -1):
             self._times.append(time - number * step)
             for track in (*self._links.values(), *self._cpus.values()):
-                track.append(_NOTHING)
+                track.append(_NO_VALUES)
 
     def clear(self) -> None:
         self._times.clear()
         self._links.clear()
         self._cpus.clear()
         self._newest = None
-        self._away = False
+        self._was_away = False
         self._length = self.capacity
 
     def _is_recorded(self, counters: Counters) -> bool:
@@ -145,20 +144,21 @@ class History:
         track = tracks.get(number)
         if track is None:
             track = tracks[number] = _Track(names, self._length)
-            self._make_room()
+            self._limit_length()
         track.missing = 0
         track.append(values)
 
 
-def _age(tracks: dict[int, _Track], present: Container[int]) -> None:
-    """Give a gap to every track that has no value this time; drop those that had none for long."""
+def _append_missing(tracks: dict[int, _Track], present: Container[int]) -> None:
+    """Append None to every track without a value in this record; remove those without any for `MAX_ABSENT_RECORDS`
+    records."""
     gone = []
     for number, track in tracks.items():
         if number in present:
             continue
         track.missing += 1
-        track.append(_NOTHING)
-        if track.missing > LINGER:
+        track.append(_NO_VALUES)
+        if track.missing > MAX_ABSENT_RECORDS:
             gone.append(number)
     for number in gone:
         del tracks[number]

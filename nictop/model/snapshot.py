@@ -1,7 +1,7 @@
-"""One host now: the newest of everything it said, and the rates between its last two counter records.
+"""The present state of one host: the newest of all its records, and the rates between its last two counter records.
 
-Reads nothing. `advance(before, line)` makes the next snapshot from the last one and one line of the probe; snapshots
-are immutable and share all that did not change.
+Reads nothing. `advance(before, line)` derives the next snapshot from the last one and one line of the probe; snapshots
+are immutable and share everything that did not change.
 """
 
 from __future__ import annotations
@@ -20,57 +20,57 @@ from nictop.probe.records import Clock, Counters, Hello, Inventory, Line, Link, 
 T = TypeVar("T")
 State = Literal["connecting", "live", "lost", "failed"]
 
-MOST_TROUBLES = 20
-"""Sentences kept; a probe that complains on every pass does not fill the memory."""
+MAX_TROUBLES = 20
+"""Number of stored messages: a probe that reports trouble on every pass does not fill the memory."""
 
-VF_SPACING = 0.9
-"""Seconds at least between two VF readings of which rates are made: the probe takes them once a second at most."""
+MIN_VF_INTERVAL_SECONDS = 0.9
+"""Minimum seconds between two VF records that rates are computed from: the probe reads them once a second at most."""
 
 VF_AGE = 3.0
-"""Seconds after which VF rates are no longer shown when no new reading has come."""
+"""Seconds after which VF rates are no longer shown without a new VF record."""
 
 ARPHRD_VOID = 0xFFFF
-"""`Link.type` of a link of which only a LinkChange has been heard (linux/if_arp.h: nothing is known)."""
+"""`Link.type` of a link that is known only from a LinkChange (linux/if_arp.h: nothing is known)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What is known of one host at one moment."""
+    """The known state of one host at one time."""
 
     host: str
-    """Name under which it is watched."""
+    """Name under which the host is watched."""
     state: State
     message: str
     """Why it is not live, or the newest trouble of its probe; "" when there is neither."""
     hello: Hello | None = None
     inventory: Inventory | None = None
-    """As taken; `links` has what was heard since."""
+    """As received; `links` also has later changes."""
     counters: Counters | None = None
     before: Counters | None = None
-    """The record that `rates` compares `counters` with."""
+    """The previous record, with which `rates` were computed."""
     rates: Rates | None = None
     links: dict[int, Link] = field(default_factory=dict)
-    """By ifindex: the inventory's links, patched by every LinkChange heard since it was started."""
+    """By ifindex: the inventory's links, with every LinkChange received since the inventory was started."""
     pci: tuple[PciFunction, ...] = ()
     inventory_pending: bool = True
     """There is no inventory yet, or links changed after the last one was started."""
     troubles: tuple[Trouble, ...] = ()
-    """The newest `MOST_TROUBLES` sentences of this probe, oldest first."""
+    """The newest `MAX_TROUBLES` troubles of this probe, oldest first."""
     changes: dict[int, LinkChange] = field(default_factory=dict)
-    """ifindex → the newest change that no inventory contains yet."""
+    """ifindex → the newest change that is not in any inventory yet."""
     vf_base: Counters | None = None
-    """The record that the next VF rates are computed from."""
+    """The record with which the next VF rates are computed."""
     clock: Clock | None = None
-    """The newest comparison of its clock with ours (see `time_axis`); None: not compared since it was booted."""
+    """The newest estimate of its clock offset (see `time_axis`); None: not measured since its boot."""
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
-        """Stanzas of configuration files, by the links that they apply to: sorted once for all rows of a table."""
+        """Configuration file stanzas by link: computed once for all rows of a table."""
         return None if self.inventory is None else LinkConfiguration(self.inventory)
 
     @classmethod
     def empty(cls, host: str) -> Snapshot:
-        """A host from which nothing has been heard."""
+        """The snapshot of a host from which nothing was received."""
         return cls(host=host, state="connecting", message="")
 
 
@@ -81,36 +81,36 @@ def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
 
 
 def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:
-    """The same facts with another state of the connection; they stay on the screen while a host is lost."""
+    """The same snapshot with another connection state; its values stay on the screen while a host is lost."""
     return replace(snapshot, state=state, message=message)
 
 
 def advance(before: Snapshot, line: Line) -> Snapshot:
-    """The snapshot after one line of the probe. A line that says nothing changes nothing."""
+    """The snapshot after one line of the probe; an empty line changes nothing."""
     if line.counters is not None:
-        return _counted(before, line.counters)
+        return _with_counters(before, line.counters)
     if line.link_change is not None:
-        return _changed(before, line.link_change)
+        return _with_link_change(before, line.link_change)
     if line.inventory is not None:
-        return _inventoried(before, line.inventory)
+        return _with_inventory(before, line.inventory)
     if line.hello is not None:
-        return _greeted(before, line.hello)
+        return _with_hello(before, line.hello)
     if line.clock is not None:
         return replace(before, clock=line.clock)
     if line.trouble is not None:
-        troubles = (*before.troubles, line.trouble)[-MOST_TROUBLES:]
+        troubles = (*before.troubles, line.trouble)[-MAX_TROUBLES:]
         return replace(before, message=line.trouble.message, troubles=troubles)
     return before
 
 
-def _counted(snapshot: Snapshot, new: Counters) -> Snapshot:
+def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
     old = snapshot.counters
     clock_ticks = snapshot.hello.clock_ticks if snapshot.hello is not None else 100
     now = rates(old, new, clock_ticks) if old is not None else None
     base = snapshot.vf_base
     age = new.time - base.time if base is not None else 0.0
     functions = snapshot.rates.vfs if snapshot.rates is not None and age <= VF_AGE else {}
-    if new.vfs and (base is None or age < 0 or age >= VF_SPACING):
+    if new.vfs and (base is None or age < 0 or age >= MIN_VF_INTERVAL_SECONDS):
         functions = vf_rates(base, new) if base is not None else {}
         base = new
     if now is not None:
@@ -118,7 +118,7 @@ def _counted(snapshot: Snapshot, new: Counters) -> Snapshot:
     return replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
 
 
-def _changed(snapshot: Snapshot, change: LinkChange) -> Snapshot:
+def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if change.ifindex not in snapshot.links and len(snapshot.links) >= MAX_LINKS:
         return replace(snapshot, inventory_pending=True)
     links = dict(snapshot.links)
@@ -127,7 +127,7 @@ def _changed(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
-    return _forgotten(changed, change.ifindex) if change.gone else changed
+    return _without_link_counters(changed, change.ifindex) if change.gone else changed
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:
@@ -155,8 +155,8 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
     )
 
 
-def _forgotten(snapshot: Snapshot, ifindex: int) -> Snapshot:
-    """Without the numbers of a link that is gone: the next link with this ifindex begins anew."""
+def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:
+    """The snapshot without the counters of a link that is gone: another link may get the same ifindex."""
 
     def without(counters: Counters | None) -> Counters | None:
         if counters is None:
@@ -193,7 +193,7 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
     return {key: value for key, value in mapping.items() if key != ifindex}
 
 
-def _inventoried(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     links = {link.ifindex: link for link in inventory.links}
     newer = {ifindex: change for ifindex, change in snapshot.changes.items() if change.time > inventory.time}
     for change in newer.values():
@@ -211,8 +211,8 @@ def _inventoried(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
 
 
 def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
-    """Without the counts of interrupt numbers that now belong to another vector (``ethtool -L``, driver reload): what
-    was counted for the one is nothing to compare the other with."""
+    """The snapshot without the counters of interrupt numbers that now belong to another vector (``ethtool -L``, driver
+    reload), because the old and new counts cannot be compared."""
     if snapshot.inventory is None:
         return snapshot
     known = {one.number: (one.actions, one.pci_address) for one in snapshot.inventory.interrupts}
@@ -224,20 +224,20 @@ def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     if not changed:
         return snapshot
 
-    def kept(mapping: dict[int, T]) -> dict[int, T]:
+    def unchanged(mapping: dict[int, T]) -> dict[int, T]:
         return {number: value for number, value in mapping.items() if number not in changed}
 
     counters, before, now = snapshot.counters, snapshot.before, snapshot.rates
     return replace(
         snapshot,
-        counters=replace(counters, interrupts=kept(counters.interrupts)) if counters is not None else None,
-        before=replace(before, interrupts=kept(before.interrupts)) if before is not None else None,
-        rates=replace(now, interrupts=kept(now.interrupts)) if now is not None else None,
+        counters=replace(counters, interrupts=unchanged(counters.interrupts)) if counters is not None else None,
+        before=replace(before, interrupts=unchanged(before.interrupts)) if before is not None else None,
+        rates=replace(now, interrupts=unchanged(now.interrupts)) if now is not None else None,
     )
 
 
-def _greeted(snapshot: Snapshot, hello: Hello) -> Snapshot:
-    """A probe began to speak. Numbers and facts survive a restart of the probe, but not one of the host."""
+def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
+    """After a hello: the state is preserved after a restart of the probe, but not after a reboot of the host."""
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
     if not same_boot:

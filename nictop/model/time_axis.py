@@ -1,7 +1,7 @@
-"""One time axis for all watched hosts: CLOCK_MONOTONIC of this machine, and how far the others lie from it.
+"""A common time axis for all watched hosts: CLOCK_MONOTONIC of this machine, and the offsets of the others.
 
-Reads nothing. A host's records carry its own CLOCK_MONOTONIC; what pings have found out about it (`records.Clock`) is
-kept in its snapshot. Between two pings the clocks drift apart, so that an estimate becomes less sure with its age.
+Reads nothing. A host's records have its own CLOCK_MONOTONIC; the offset measured by pings (`records.Clock`) is in its
+snapshot. Clocks drift apart between two pings, so the uncertainty of an estimate grows with its age.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.records import Clock
 
-DRIFT = 1e-4
-"""Seconds per second: what two clocks drift apart at most while neither is being corrected in leaps (two quartzes of
-50 ppm each; the kernel's own limit for a correction, MAXFREQ, is 500 ppm and rarely met)."""
+MAX_CLOCK_DRIFT = 1e-4
+"""Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm each; the kernel's own
+limit for a correction, MAXFREQ, is 500 ppm and rarely reached)."""
 
-LEAST_LEAD = 0.01
-"""Seconds; a host reads its two clocks one after the other, and may be interrupted between them."""
+MIN_LEAD_SECONDS = 0.01
+"""Seconds: a host reads its two clocks one after the other, and may be interrupted between them."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AxisTime:
     time: float
     """Seconds, CLOCK_MONOTONIC of the watching machine."""
     uncertainty: float
-    """Seconds, either way."""
+    """Seconds in both directions."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class LocalClock:
     wall: float
     """Seconds since the epoch."""
     boot_id: str = ""
-    """A host with the same one has the same clock: this machine, or a container on it."""
+    """A host with the same boot ID has the same clock: this machine, or a container on it."""
 
 
 def clock_of(snapshot: Snapshot, here: LocalClock) -> Clock | None:
-    """The newest estimate for a host; exact for this machine. None: not measured since it was booted."""
+    """The newest estimate for a host; exact for this machine. None: not measured since the host's boot."""
     if snapshot.clock is not None:
         return snapshot.clock
     if snapshot.hello is not None and here.boot_id and snapshot.hello.boot_id == here.boot_id:
@@ -55,40 +55,40 @@ def moment(clock: Clock, time: float) -> AxisTime:
     """A time of the watched host (its CLOCK_MONOTONIC, seconds) on the common axis."""
     common = time - clock.offset
     exact = clock.offset == 0.0 and clock.uncertainty == 0.0
-    return AxisTime(common, 0.0 if exact else clock.uncertainty + DRIFT * abs(common - clock.time))
+    return AxisTime(common, 0.0 if exact else clock.uncertainty + MAX_CLOCK_DRIFT * abs(common - clock.time))
 
 
 def common_times(clock: Clock, times: Sequence[float]) -> tuple[float, ...]:
-    """Times of the watched host, as `History.times` has them, on the common axis."""
+    """Times of the watched host, as in `History.times`, on the common axis."""
     return tuple(time - clock.offset for time in times)
 
 
 def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
-    """By how many seconds the host's time of day is ahead of this machine's (negative: behind); None: not known yet.
+    """Seconds by which the host's time of day is ahead of this machine's (negative: behind); None: not known yet.
 
-    Its inventory and its hello tell both its clocks at one moment, which is found on the common axis.
+    Its inventory and its hello each contain both clocks, read together.
     """
-    clock, told = clock_of(snapshot, here), _both_clocks(snapshot)
-    if clock is None or told is None:
+    clock, both_clocks = clock_of(snapshot, here), _both_clocks(snapshot)
+    if clock is None or both_clocks is None:
         return None
-    then = moment(clock, told[0])
-    return AxisTime(told[1] - (here.wall + then.time - here.monotonic), then.uncertainty)
+    at_reading = moment(clock, both_clocks[0])
+    return AxisTime(both_clocks[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty)
 
 
 def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
-    """CLOCK_MONOTONIC and time of day of the host at one moment, the latest that is known."""
+    """CLOCK_MONOTONIC and time of day of the host, read together, the latest known."""
     if snapshot.inventory is not None:
         return snapshot.inventory.time, snapshot.inventory.wall
     return (snapshot.hello.monotonic, snapshot.hello.wall) if snapshot.hello is not None else None
 
 
 def clock_words(snapshot: Snapshot, here: LocalClock) -> str:
-    """``time of day 3.20 s ahead · clock known to 410 µs``; what is less than the uncertainty is no difference."""
+    """``time of day 3.20 s ahead · clock known to 410 µs``; a difference below the uncertainty counts as equal."""
     lead, clock = wall_clock_lead(snapshot, here), clock_of(snapshot, here)
     if lead is None or clock is None:
         return "clock not compared yet"
     uncertainty = moment(clock, here.monotonic + clock.offset).uncertainty
     known = f"clock known to {units.duration(uncertainty)}" if uncertainty else "same clock"
-    if abs(lead.time) <= max(lead.uncertainty, LEAST_LEAD):
+    if abs(lead.time) <= max(lead.uncertainty, MIN_LEAD_SECONDS):
         return f"time of day equal · {known}"
     return f"time of day {units.duration(abs(lead.time))} {'ahead' if lead.time > 0 else 'behind'} · {known}"

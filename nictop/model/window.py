@@ -1,7 +1,7 @@
-"""The rates of the last minute of one host: what rules look at that must not judge by a single moment.
+"""The rates of the last minute of one host, for rules that must not depend on a single sample.
 
-Reads nothing. However often a host is read, the window has at most one part per second: what ten readings a second say
-is said by one over the same second, at a tenth of the memory and of the work.
+Reads nothing. However often a host is sampled, the window has at most one part per second: ten samples per second are
+combined into one, at a tenth of the memory and work.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Counters, Inventory
 
 WINDOW = 60.0
-"""Seconds of rates that a front end keeps for the rules."""
+"""Seconds of rates that a front end stores for the rules."""
 
-MOST_VALUES = 250_000
-"""Numbers that all parts hold together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 4000 a part. Of a host
-with more the window is shorter."""
+MAX_WINDOW_VALUES = 250_000
+"""Numbers in all parts together, some 20 MiB: 256 CPUs, 64 links and 600 interrupts are 4000 per part. The window of a
+larger host is shorter."""
 
-SHORTEST_PART = 0.9
-"""Seconds; a probe that reads every second is at times a little early."""
+MIN_PART_SECONDS = 0.9
+"""Seconds; a probe that samples every second is sometimes a little early."""
 
-CLOCK_TICKS = 100
-"""USER_HZ of a probe that has not greeted: that of every distribution."""
+DEFAULT_CLOCK_TICKS = 100
+"""USER_HZ before the hello was received: the value of all distributions."""
 
 
 class RatesWindow:
-    """Oldest first, at most `WINDOW` seconds together. Empties itself when numbers change their meaning: another boot,
-    other driver counters, other vectors behind the same interrupt numbers."""
+    """Oldest part first, at most `WINDOW` seconds in total. Cleared when numbers change their meaning: reboot, other
+    driver counters, other vectors with the same interrupt numbers."""
 
     def __init__(self) -> None:
         self._parts: deque[tuple[Rates, int]] = deque()
-        """With the number of values in each."""
+        """(rates, number of values in them)."""
         self._values = 0
         self._seconds = 0.0
         self._base: Counters | None = None
         self._newest: float | None = None
-        """Time of the newest counters that were taken."""
+        """Time of the newest counters that were added."""
         self._boot: str | None = None
         self._inventory: Inventory | None = None
         self._meaning: dict[tuple[str, int], object] = {}
@@ -49,12 +49,12 @@ class RatesWindow:
 
     @property
     def seconds(self) -> float:
-        """That the parts span together."""
+        """Time span of all parts together."""
         return self._seconds
 
     def take(self, snapshot: Snapshot) -> None:
-        """Add what the newest counters of `snapshot` say; the same counters again add nothing."""
-        self._forget_what_changed(snapshot)
+        """Add the rates of the newest counters of `snapshot`; the same counters again add nothing."""
+        self._clear_if_meaning_changed(snapshot)
         new = snapshot.counters
         if new is None or new.time == self._newest or snapshot.rates is None:
             return
@@ -62,7 +62,7 @@ class RatesWindow:
         base, before = self._base, snapshot.before
         if base is None or new.time <= base.time:
             base = self._base = before
-        if base is None or new.time - base.time < SHORTEST_PART:
+        if base is None or new.time - base.time < MIN_PART_SECONDS:
             return
         part = snapshot.rates if base is before else rates(base, new, _clock_ticks(snapshot))
         self._base = new
@@ -79,12 +79,12 @@ class RatesWindow:
         self._parts.append((part, values))
         self._seconds += part.elapsed
         self._values += values
-        while len(self._parts) > 1 and (self._seconds > WINDOW or self._values > MOST_VALUES):
+        while len(self._parts) > 1 and (self._seconds > WINDOW or self._values > MAX_WINDOW_VALUES):
             first, values = self._parts.popleft()
             self._seconds -= first.elapsed
             self._values -= values
 
-    def _forget_what_changed(self, snapshot: Snapshot) -> None:
+    def _clear_if_meaning_changed(self, snapshot: Snapshot) -> None:
         boot = snapshot.hello.boot_id if snapshot.hello is not None else None
         if boot == self._boot and snapshot.inventory is self._inventory:
             return
@@ -95,7 +95,7 @@ class RatesWindow:
 
 
 def _values(part: Rates) -> int:
-    """How many numbers it holds, each record of rates by its size."""
+    """Number of values in `part`, each record of rates counted with its fields."""
     values = 8 * len(part.cpus) + 4 * (len(part.links) + sum(map(len, part.vfs.values())))
     values += 2 * (len(part.softirqs) + len(part.softnet) + len(part.threads) + sum(map(len, part.queues.values())))
     values += sum(map(len, part.driver.values())) + 4 * sum(map(len, part.channels.values()))
@@ -104,12 +104,12 @@ def _values(part: Rates) -> int:
 
 
 def _clock_ticks(snapshot: Snapshot) -> int:
-    return snapshot.hello.clock_ticks if snapshot.hello is not None else CLOCK_TICKS
+    return snapshot.hello.clock_ticks if snapshot.hello is not None else DEFAULT_CLOCK_TICKS
 
 
 def _meaning(inventory: Inventory) -> dict[tuple[str, int], object]:
-    """What the numbers of the counters stand for: names of a link's driver counters, vector of an interrupt. What comes
-    or goes changes nothing for the others."""
+    """The meaning of the counters: names of a link's driver counters, vector of an interrupt. Links and interrupts that
+    appear or disappear do not affect the others."""
     meaning: dict[tuple[str, int], object] = {
         ("link", link.ifindex): link.ethtool.driver_counter_names for link in inventory.links
     }

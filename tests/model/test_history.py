@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.history import LINGER, History
+from nictop.model.history import MAX_ABSENT_RECORDS, History
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Counters, Line
 from tests.model.hosts import HELLO, counters, link_counters, snapshot_of
@@ -56,17 +56,21 @@ def test_the_same_counters_count_once() -> None:
 
 def test_vanished_links_leave_gaps_and_then_nothing() -> None:
     history = History(1000)
-    readings = [reading(1, 4, 5), reading(2, 4, 5), *(reading(second, 4) for second in range(3, LINGER + 4))]
+    readings = [
+        reading(1, 4, 5),
+        reading(2, 4, 5),
+        *(reading(second, 4) for second in range(3, MAX_ABSENT_RECORDS + 4)),
+    ]
     snapshot = snapshot_of(HELLO)
     previous = None
     for one in readings[:-1]:
         previous, snapshot = one, snapshot_of(HELLO, *([previous] if previous else []), one)
         history.record(snapshot)
-    assert history.series(("rx_packets", 5)) == (10.0, *(None,) * LINGER)
+    assert history.series(("rx_packets", 5)) == (10.0, *(None,) * MAX_ABSENT_RECORDS)
     assert previous is not None
     history.record(snapshot_of(HELLO, previous, readings[-1]))
     assert history.series(("rx_packets", 5)) == ()
-    assert len(history.series(("rx_packets", 4))) == LINGER + 2
+    assert len(history.series(("rx_packets", 4))) == MAX_ABSENT_RECORDS + 2
 
 
 def test_another_boot_begins_an_empty_history() -> None:
@@ -190,7 +194,7 @@ def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, f
 @pytest.mark.parametrize(("cpus", "expected"), [(4, 32), (100, 16), (300, 4)])
 def test_the_past_of_very_many_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
     """100 CPUs have 300 series: of 32 values each there is no room, but of 16."""
-    monkeypatch.setattr("nictop.model.history.MOST_VALUES", 6000)
+    monkeypatch.setattr("nictop.model.history.MAX_HISTORY_VALUES", 6000)
     history = History(32)
     played(
         history,

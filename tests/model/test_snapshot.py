@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.limits import MAX_LINKS
-from nictop.model.snapshot import ARPHRD_VOID, MOST_TROUBLES, Snapshot, advance, with_state
+from nictop.model.snapshot import ARPHRD_VOID, MAX_TROUBLES, Snapshot, advance, with_state
 from nictop.probe.records import Line, LinkChange, Trouble
 from tests.model.hosts import HELLO, LINKS, PF, UP, counters, inventory, link_counters, make_link, snapshot_of
 
@@ -182,7 +182,7 @@ def test_an_inventory_ends_the_trouble_of_a_live_host_only() -> None:
 
 def test_troubles_are_bounded() -> None:
     snapshot = snapshot_of(HELLO, *(Trouble(float(number), f"trouble {number}") for number in range(100)))
-    assert len(snapshot.troubles) == MOST_TROUBLES
+    assert len(snapshot.troubles) == MAX_TROUBLES
     assert snapshot.troubles[-1].message == "trouble 99"
 
 

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot, advance
-from nictop.model.time_axis import DRIFT, LocalClock, clock_of, clock_words, common_times, moment, wall_clock_lead
+from nictop.model.time_axis import (
+    MAX_CLOCK_DRIFT,
+    LocalClock,
+    clock_of,
+    clock_words,
+    common_times,
+    moment,
+    wall_clock_lead,
+)
 from nictop.probe.records import Clock, Hello, Line, Pong
 from nictop.wire.ssh.ping_clock import FILTER_PINGS, PingClock
 from tests.model.hosts import HELLO, inventory, snapshot_of
@@ -46,7 +54,7 @@ def test_an_estimate_becomes_less_sure_with_its_age() -> None:
     now, earlier = moment(clock, 5100.0), moment(clock, 5040.0)
     assert (now.time, now.uncertainty) == (5000.0, 0.001)
     assert earlier.time == 4940.0
-    assert earlier.uncertainty == pytest.approx(0.001 + 60 * DRIFT)
+    assert earlier.uncertainty == pytest.approx(0.001 + 60 * MAX_CLOCK_DRIFT)
     assert common_times(clock, (5040.0, 5100.0)) == (4940.0, 5000.0)
 
 

@@ -95,7 +95,7 @@ def test_links_that_come_and_go_leave_it_as_it_is() -> None:
 
 def test_of_very_many_numbers_the_window_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     """40 vectors that count on three CPUs each are 164 values a part, with the link."""
-    monkeypatch.setattr("nictop.model.window.MOST_VALUES", 1000)
+    monkeypatch.setattr("nictop.model.window.MAX_WINDOW_VALUES", 1000)
     lines = [
         Line(counters=replace(line.counters, interrupts={n: dict.fromkeys(range(3), 9 * second) for n in range(40)}))
         for second, line in enumerate(readings(1.0, 30))

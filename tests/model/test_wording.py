@@ -8,27 +8,27 @@ import pytest
 
 from nictop.model.devices.tree import device_tree
 from nictop.model.facts import Fact, hypervisor_words, platform_words, state_mark, state_words
-from nictop.model.facts.counters import queue_names, speaks_of_trouble
+from nictop.model.facts.counters import is_error_counter, queue_names
 from nictop.model.facts.ethtool import channel_words, offload_facts, ring_words
 from nictop.model.facts.ethtool_settings import (
-    coalescing_words,
-    eee_words,
-    fec_words,
+    coalescing_text,
+    eee_text,
+    fec_text,
     offload_states,
-    pause_words,
-    rss_words,
+    pause_text,
+    rss_text,
 )
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import (
     driver_words,
-    lane_words,
-    module_words,
+    lane_texts,
+    module_text,
     optical_power,
     pci_name,
     pcie_capacity,
     pcie_words,
-    vf_rate_words,
-    vf_words,
+    vf_rate_text,
+    vf_text,
 )
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.words import counted, cpu_count, driver_name, reason, value_or_reason
@@ -223,27 +223,27 @@ def test_virtual_functions() -> None:
     vf = VirtualFunction(
         0, "52:54:00:00:00:07", vlan=100, qos=3, vlan_protocol="802.1ad", spoof_check=True, trust=False
     )
-    assert vf_words(vf) == (
+    assert vf_text(vf) == (
         "52:54:00:00:00:07 · VLAN 100 802.1ad priority 3 · spoof check on · trust off · link state not known"
     )
-    assert vf_words(VirtualFunction(1, "00:00:00:00:00:00", link_state="auto")) == (
+    assert vf_text(VirtualFunction(1, "00:00:00:00:00:00", link_state="auto")) == (
         "no MAC set by the PF · no VLAN · spoof check not known · trust not known · link auto"
     )
-    assert vf_rate_words(replace(vf, min_tx_rate=100, max_tx_rate=1000)) == "min 100 Mb/s, max 1000 Mb/s"
-    assert vf_rate_words(replace(vf, min_tx_rate=0, max_tx_rate=0)) == "no limit"
-    assert vf_rate_words(vf) == "not known"
+    assert vf_rate_text(replace(vf, min_tx_rate=100, max_tx_rate=1000)) == "min 100 Mb/s, max 1000 Mb/s"
+    assert vf_rate_text(replace(vf, min_tx_rate=0, max_tx_rate=0)) == "no limit"
+    assert vf_rate_text(vf) == "not known"
 
 
 def test_module() -> None:
     fibre = Module("SFP", "Intel Corp", "FTLX8571D3BCV-IT", "A1", "LC", "fibre", wavelength=850.0)
-    assert module_words(fibre) == "SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC"
+    assert module_text(fibre) == "SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC"
     cable = Module("SFP+", "Molex", "74752-1101", "B2", "copper pigtail", "copper", length=1.0)
-    assert module_words(cable) == "SFP+ Molex 74752-1101 · copper cable, 1 m · copper pigtail"
-    assert module_words(Module("", "", "", "", "", "unknown")) == "module without a name · medium unknown"
+    assert module_text(cable) == "SFP+ Molex 74752-1101 · copper cable, 1 m · copper pigtail"
+    assert module_text(Module("", "", "", "", "", "unknown")) == "module without a name · medium unknown"
     assert optical_power(0.5821) == "-2.35 dBm (0.58 mW)"
     assert optical_power(0.0) == "no light"
     assert optical_power(None) == "not known"
-    assert lane_words((Optics(1.0, None, 7.25),)) == ("rx 0.00 dBm (1.00 mW) · tx not known · laser 7.2 mA",)
+    assert lane_texts((Optics(1.0, None, 7.25),)) == ("rx 0.00 dBm (1.00 mW) · tx not known · laser 7.2 mA",)
 
 
 # --------------------------------------------------------------------------------------------------- ethtool parts
@@ -262,17 +262,17 @@ def test_module() -> None:
     ],
 )
 def test_rss(table: tuple[int, ...], queues: int, words: str, tone: str) -> None:
-    assert rss_words(Rss(table, "toeplitz", 40), queues) == (words, tone)
+    assert rss_text(Rss(table, "toeplitz", 40), queues) == (words, tone)
 
 
 def test_settings_in_words() -> None:
-    assert pause_words(Pause(True, True, False)) == "rx on, tx off, autonegotiation on"
-    assert pause_words(Pause(True, True, True, 5, 0)).endswith("· rx 5 frames · tx 0 frames")
-    assert fec_words(Fec(("RS", "BASER"), True, "RS")) == "RS active (auto, RS, BASER)"
-    assert fec_words(Fec((), False, None)) == "none active (nothing configured)"
-    assert eee_words(Eee(False, False, None, None)) == "off"
-    assert eee_words(Eee(True, False, True, 17)) == "on, not active, tx after 17 µs"
-    assert coalescing_words(
+    assert pause_text(Pause(True, True, False)) == "rx on, tx off, autonegotiation on"
+    assert pause_text(Pause(True, True, True, 5, 0)).endswith("· rx 5 frames · tx 0 frames")
+    assert fec_text(Fec(("RS", "BASER"), True, "RS")) == "RS active (auto, RS, BASER)"
+    assert fec_text(Fec((), False, None)) == "none active (nothing configured)"
+    assert eee_text(Eee(False, False, None, None)) == "off"
+    assert eee_text(Eee(True, False, True, 17)) == "on, not active, tx after 17 µs"
+    assert coalescing_text(
         {"tx-usecs": 0, "stats-block-usecs": 9, "rx-usecs": 50, "adaptive-rx": 1, "rx-frames-irq": 0}
     ) == ("adaptive-rx on · rx-usecs 50 · tx-usecs 0 · stats-block-usecs 9")
     assert channel_words(Channels(None, None, 1, 2, None, None, 1, 4)) == "combined 2 of 4 · other 1 of 1"
@@ -361,7 +361,7 @@ def test_vmxnet3_counters_belong_to_queues() -> None:
     ],
 )
 def test_counters_that_speak_of_trouble(name: str) -> None:
-    assert speaks_of_trouble(name)
+    assert is_error_counter(name)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_counters_that_speak_of_trouble(name: str) -> None:
     ],
 )
 def test_counters_that_do_not(name: str) -> None:
-    assert not speaks_of_trouble(name)
+    assert not is_error_counter(name)
 
 
 # ------------------------------------------------------------------------------------------------------------ facts

@@ -1,1 +1,1 @@
-"""NICs and how they belong together: device tree, overview of all hosts, pairs, subnets, ceilings, filters."""
+"""NICs and their relations: device tree, overview of all hosts, pairs, subnets, ceilings, filters."""

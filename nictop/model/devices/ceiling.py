@@ -1,8 +1,8 @@
-"""The goodput that no run can exceed: link speed, MTU, headers, MSS.
+"""The maximum goodput of a run: link speed, MTU, headers, MSS.
 
-Reads nothing; takes the newest snapshots of both ends. What a frame costs on the wire: IEEE 802.3 (preamble 8 bytes,
-header 14, FCS 4, gap 12, VLAN tag 4, at least 64 without preamble and gap), RFC 791, RFC 8200, RFC 9293, RFC 7323. A
-speed that nobody knows, or that a driver makes up, gives no ceiling, and the reason why.
+Reads nothing; takes the newest snapshots of both ends. Size of a frame on the wire: IEEE 802.3 (preamble 8 bytes,
+header 14, FCS 4, gap 12, VLAN tag 4, at least 64 without preamble and gap), RFC 791, RFC 8200, RFC 9293, RFC 7323. If
+the speed is unknown, or reported by a driver that does not know it, there is no ceiling, but the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import Pairs
-from nictop.model.devices.subnets import REAL_SPEED, vlan_id
+from nictop.model.devices.subnets import KINDS_WITH_SPEED, vlan_id
 from nictop.model.facts.hardware import pcie_capacity, pcie_words
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -24,64 +24,64 @@ TCP_HEADER, UDP_HEADER, TIMESTAMPS = 20, 8, 12
 IP_HEADER = {4: 20, 6: 40}
 FRAGMENT_HEADER = 8
 """Bytes of the extension header in every IPv6 fragment (RFC 8200, section 4.5)."""
-ETHERNET_HEADER, VLAN_TAG, FCS, PREAMBLE, GAP = 14, 4, 4, 8, 12
-SHORTEST_FRAME = 64
+ETHERNET_HEADER, VLAN_TAG, FCS, PREAMBLE, INTERFRAME_GAP = 14, 4, 4, 8, 12
+MIN_FRAME_BYTES = 64
 
-MADE_UP = ("vmxnet3",)
-"""Drivers that name a speed nothing keeps to: packets between two guests of one host go faster."""
-EMULATED = ("e1000", "8139cp", "pcnet32", "tulip")
-"""Drivers of which the same holds in a guest, where the card is a program."""
+FALSE_SPEED_DRIVERS = ("vmxnet3",)
+"""Drivers that report a speed that does not limit anything: packets between two guests of one host are faster."""
+EMULATED_NIC_DRIVERS = ("e1000", "8139cp", "pcnet32", "tulip")
+"""Drivers of NICs that are often emulated; in a guest, the speed they report does not limit anything."""
 
 PCIE_EFFICIENCY = 0.9
-"""What the headers of PCIe packets of 256 bytes leave of the data rate (PCI Express Base Specification: 20 to 28 bytes
-each)."""
+"""Part of the data rate that remains after the headers of PCIe packets of 256 bytes (PCI Express Base Specification: 20
+to 28 bytes each)."""
 
 Protocol = Literal["tcp", "udp"]
 
 
 @dataclass(frozen=True)
 class Framing:
-    """How the payload of a run is packed."""
+    """How the payload of a run is packed into frames."""
 
     mtu: int
     """Bytes, the smaller one of both ends."""
     ip_version: Literal[4, 6]
     protocol: Protocol = "tcp"
     timestamps: bool = True
-    """TCP timestamps: 12 bytes of every segment."""
+    """TCP timestamps: 12 bytes in every segment."""
     vlan_tags: int = 0
-    """Tags around every frame on the wire."""
+    """Number of tags in every frame on the wire."""
     mss: int | None = None
-    """Bytes, as TCP_MAXSEG is set: options are part of it. None: what the MTU allows."""
+    """Bytes, as set by TCP_MAXSEG, including options. None: as the MTU allows."""
     length: int | None = None
-    """Bytes of payload in a UDP datagram. None: what fits into one packet."""
+    """Payload bytes of a UDP datagram. None: what fits into one packet."""
 
 
 @dataclass(frozen=True)
 class Shaper:
-    """How a queueing discipline counts a packet: its Ethernet header, but no VLAN tag, preamble, FCS and gap."""
+    """How a queueing discipline counts a packet: with its Ethernet header, without VLAN tag, preamble, FCS and gap."""
 
     overhead: int = 0
-    """Bytes that it adds to each one."""
+    """Bytes added to each packet."""
     smallest: int = 0
-    """Bytes that each one counts at least."""
+    """Bytes that each packet counts at least."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """Something that lets only so much through."""
+    """A limit of the rate."""
 
     bits_per_second: float
-    """On the wire, preamble and gap included; of a shaper: as it counts."""
+    """On the wire, with preamble and gap; for a shaper: as it counts."""
     words: str
-    """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; clean."""
+    """``10 GbE``, ``VF 3 is held to 1.00 Gb/s``; sanitized."""
     end: End | None = None
     shaper: Shaper | None = None
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """What the wire can carry, or why that is not known."""
+    """The maximum goodput, or why it is not known."""
 
     goodput: float | None
     """Payload bits per second; None: not known."""
@@ -90,21 +90,21 @@ class Ceiling:
     sentence: str
     """``9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps``, or why there is none."""
     limit: Limit | None = None
-    """The lowest one."""
+    """The lowest limit."""
 
 
 def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[int, int]:
-    """Bytes of payload in one message that fills a packet (UDP: one datagram), and bytes that it takes on the wire, or
-    that a shaper counts for it.
+    """Payload bytes of one message that fills a packet (UDP: one datagram), and its bytes on the wire, or as counted by
+    a shaper.
 
-    (0, wire) when nothing fits: an MTU or MSS that leaves no room after the headers.
+    (0, wire) when the MTU or MSS leaves no room after the headers.
     """
     header = IP_HEADER[framing.ip_version]
     if framing.protocol == "udp":
         return _datagram(framing, header, shaper)
     options = TIMESTAMPS if framing.timestamps else 0
-    room = framing.mtu - header - TCP_HEADER
-    segment = room if framing.mss is None else min(room, framing.mss)
+    available = framing.mtu - header - TCP_HEADER
+    segment = available if framing.mss is None else min(available, framing.mss)
     payload = max(0, segment - options)
     return payload, _frame(payload + options + TCP_HEADER + header, framing.vlan_tags, shaper)
 
@@ -112,33 +112,33 @@ def payload_and_wire(framing: Framing, shaper: Shaper | None = None) -> tuple[in
 def _frame(packet: int, tags: int, shaper: Shaper | None) -> int:
     if shaper is not None:
         return max(shaper.smallest, packet + ETHERNET_HEADER + shaper.overhead)
-    return max(SHORTEST_FRAME, packet + ETHERNET_HEADER + VLAN_TAG * tags + FCS) + PREAMBLE + GAP
+    return max(MIN_FRAME_BYTES, packet + ETHERNET_HEADER + VLAN_TAG * tags + FCS) + PREAMBLE + INTERFRAME_GAP
 
 
 def _datagram(framing: Framing, header: int, shaper: Shaper | None) -> tuple[int, int]:
-    """One datagram; a longer one than fits is cut into fragments of a multiple of eight bytes."""
-    room = framing.mtu - header
-    payload = max(0, room - UDP_HEADER) if framing.length is None else framing.length
-    rest = payload + UDP_HEADER
-    if rest <= room:
-        return payload, _frame(rest + header, framing.vlan_tags, shaper)
+    """A datagram that does not fit is split into fragments of a multiple of eight bytes."""
+    available = framing.mtu - header
+    payload = max(0, available - UDP_HEADER) if framing.length is None else framing.length
+    remaining = payload + UDP_HEADER
+    if remaining <= available:
+        return payload, _frame(remaining + header, framing.vlan_tags, shaper)
     header += FRAGMENT_HEADER if framing.ip_version == 6 else 0
     step = (framing.mtu - header) // 8 * 8
     if step <= 0:
         return 0, _frame(framing.mtu, framing.vlan_tags, shaper)
-    full, last = divmod(rest, step)
+    full, last = divmod(remaining, step)
     wire = full * _frame(step + header, framing.vlan_tags, shaper)
     return payload, wire + (_frame(last + header, framing.vlan_tags, shaper) if last else 0)
 
 
 def goodput(bits_per_second: float, framing: Framing) -> float:
-    """Payload bits per second of a wire that is full of such packets."""
+    """Payload bits per second of a wire that is fully used by such packets."""
     payload, wire = payload_and_wire(framing)
     return bits_per_second * payload / wire
 
 
 def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = ()) -> Ceiling:
-    """The ceiling that the lowest limit makes; `unknown`: why there is none, when no limit is known."""
+    """The ceiling by the lowest limit; `unknown`: the reasons when no limit is known."""
     payload, _ = payload_and_wire(framing)
     if not payload:
         return Ceiling(None, None, f"no ceiling: an MTU of {framing.mtu} leaves no room for payload")
@@ -147,16 +147,16 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
         return Ceiling(None, None, f"no ceiling: {reasons}")
 
     def messages(limit: Limit) -> float:
-        """Per second."""
+        """Messages per second."""
         return limit.bits_per_second / 8 / payload_and_wire(framing, limit.shaper)[1]
 
     lowest = min(limits, key=messages)
-    reach = messages(lowest) * payload * 8
-    words = (lowest.words, *framing_words(framing))
-    return Ceiling(reach, messages(lowest), f"{units.bits_per_second(reach)}: {', '.join(words)}", lowest)
+    max_goodput = messages(lowest) * payload * 8
+    words = (lowest.words, *framing_texts(framing))
+    return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(words)}", lowest)
 
 
-def framing_words(framing: Framing) -> tuple[str, ...]:
+def framing_texts(framing: Framing) -> tuple[str, ...]:
     """``MTU 1500``, ``VLAN``, ``IPv4``, ``TCP timestamps``"""
     words = [f"MTU {framing.mtu}"]
     if framing.vlan_tags:
@@ -171,7 +171,7 @@ def framing_words(framing: Framing) -> tuple[str, ...]:
     return tuple(words)
 
 
-def ethernet_words(megabits: int) -> str:
+def ethernet_text(megabits: int) -> str:
     """``10 GbE``, ``2.5 GbE``, ``100 Mb/s Ethernet``"""
     if megabits < 1000:
         return f"{megabits} Mb/s Ethernet"
@@ -184,11 +184,10 @@ def ethernet_words(megabits: int) -> str:
 def end_limits(
     snapshot: Snapshot, ifindex: int, rates: Mapping[End, int] | None = None, *, sends: bool = True
 ) -> tuple[tuple[Limit, ...], str]:
-    """What a netdev, its queueing discipline and the function that carries it let through, and why nothing is known (""
-    when something is).
+    """The limits of a netdev, its queueing discipline and its PCI function, and why none is known ("" when some are).
 
-    `rates`: Mb/s that physical functions hold their VFs to (see `transmit_rates`). They and queueing disciplines hold
-    only what the end `sends`.
+    `rates`: Mb/s to which physical functions limit their VFs (see `transmit_rates`). These and queueing disciplines
+    limit only an end that `sends`.
     """
     link = snapshot.links.get(ifindex)
     host = clean(snapshot.host)
@@ -197,22 +196,22 @@ def end_limits(
     device = _device(link, snapshot.links)
     end = End(snapshot.host, device.ifindex)
     limits = []
-    why = _why_no_speed(snapshot, device)
+    reason = _unknown_speed_reason(snapshot, device)
     settings = device.ethtool.settings
-    if not why and settings is not None and settings.speed is not None:
-        limits.append(Limit(settings.speed * 1e6, ethernet_words(settings.speed), end))
-    held = (rates or {}).get(end)
-    if held and sends:
-        limits.append(Limit(held * 1e6, f"VF held to {units.bits_per_second(held * 1e6)} by its host", end))
+    if not reason and settings is not None and settings.speed is not None:
+        limits.append(Limit(settings.speed * 1e6, ethernet_text(settings.speed), end))
+    limited = (rates or {}).get(end)
+    if limited and sends:
+        limits.append(Limit(limited * 1e6, f"VF held to {units.bits_per_second(limited * 1e6)} by its host", end))
     if sends:
         limits += _shapers(snapshot.host, link)
         limits += _shapers(snapshot.host, device) if device is not link else []
     limits += _pcie(snapshot, device, end)
-    return tuple(limits), "" if limits else f"{host}: {why}"
+    return tuple(limits), "" if limits else f"{host}: {reason}"
 
 
 def _shapers(host: str, link: Link) -> list[Limit]:
-    """Queueing disciplines that limit all that a link sends."""
+    """Queueing disciplines that limit everything a link sends."""
     return [
         Limit(
             one.rate,
@@ -228,9 +227,9 @@ def _shapers(host: str, link: Link) -> list[Limit]:
 def framing_of(
     client: tuple[Snapshot, int], server: tuple[Snapshot, int], base: Framing, port_vlans: Mapping[End, int]
 ) -> Framing:
-    """`base` with the MTU, the tags and the TCP timestamps of two ends (snapshot and ifindex): the smaller MTU, the
-    most tags, timestamps only when neither side has them switched off (net.ipv4.tcp_timestamps)."""
-    mtus, tags, stamped = [], [0], []
+    """`base` with the MTU, tags and TCP timestamps of two ends (snapshot and ifindex): the smaller MTU, the larger
+    number of tags, and timestamps unless one side has disabled them (net.ipv4.tcp_timestamps)."""
+    mtus, tags, has_timestamps = [], [0], []
     for snapshot, ifindex in (client, server):
         link = snapshot.links.get(ifindex)
         if link is not None:
@@ -238,12 +237,12 @@ def framing_of(
             device = _device(link, snapshot.links)
             tags.append((vlan_id(link) is not None) + bool(port_vlans.get(End(snapshot.host, device.ifindex))))
         sysctl = snapshot.inventory.settings.sysctl if snapshot.inventory is not None else {}
-        stamped.append(sysctl.get("net.ipv4.tcp_timestamps", 1) != 0)
+        has_timestamps.append(sysctl.get("net.ipv4.tcp_timestamps", 1) != 0)
     return Framing(
         min(mtus, default=base.mtu),
         base.ip_version,
         base.protocol,
-        all(stamped),
+        all(has_timestamps),
         max(tags),
         base.mss,
         base.length,
@@ -251,7 +250,7 @@ def framing_of(
 
 
 def transmit_rates(snapshots: Iterable[Snapshot], found: Pairs) -> dict[End, int]:
-    """Netdev of a VF → Mb/s that its physical function holds it to, here or on another watched host."""
+    """Netdev of a VF → Mb/s to which its physical function limits it, on the same or another watched host."""
     known = {snapshot.host: snapshot for snapshot in snapshots}
     result = {}
     for pair in found.virtual_functions:
@@ -265,27 +264,27 @@ def transmit_rates(snapshots: Iterable[Snapshot], found: Pairs) -> dict[End, int
 
 
 def _own_rates(snapshot: Snapshot) -> dict[End, int]:
-    """The same for VFs that are used where their physical function is."""
-    held = {
+    """The limits of VFs that are used on the host of their physical function."""
+    limited = {
         (link.pci_address, function.number): function.max_tx_rate
         for link in snapshot.links.values()
         for function in link.virtual_functions
         if function.max_tx_rate
     }
-    if not held:
+    if not limited:
         return {}
-    places = {one.address: (one.physical_function, one.virtual_function) for one in snapshot.pci}
+    virtual_functions = {one.address: (one.physical_function, one.virtual_function) for one in snapshot.pci}
     result = {}
     for link in snapshot.links.values():
-        physical, number = places.get(link.pci_address or "", (None, None))
-        rate = held.get((physical, number)) if physical is not None and number is not None else None
+        physical, number = virtual_functions.get(link.pci_address or "", (None, None))
+        rate = limited.get((physical, number)) if physical is not None and number is not None else None
         if rate:
             result[End(snapshot.host, link.ifindex)] = rate
     return result
 
 
 def _device(link: Link, links: Mapping[int, Link]) -> Link:
-    """The device below a VLAN and the like; the link itself when there is none."""
+    """The device below a VLAN or similar link; the link itself when there is none."""
     seen = {link.ifindex}
     while link.kind in ("vlan", "macvlan", "ipvlan") and link.lower_namespace is None and link.lower is not None:
         below = links.get(link.lower)
@@ -296,13 +295,13 @@ def _device(link: Link, links: Mapping[int, Link]) -> Link:
     return link
 
 
-def _why_no_speed(snapshot: Snapshot, link: Link) -> str:
+def _unknown_speed_reason(snapshot: Snapshot, link: Link) -> str:
     name = clean(link.name)
     driver = link.ethtool.driver.driver if link.ethtool.driver is not None else ""
     guest = snapshot.inventory is not None and snapshot.inventory.platform.hypervisor is not None
-    if link.bus is None and link.kind not in REAL_SPEED:
+    if link.bus is None and link.kind not in KINDS_WITH_SPEED:
         return f"{name} is a {clean(link.kind or 'virtual')} link, which no wire limits"
-    if driver in MADE_UP or (guest and driver in EMULATED):
+    if driver in FALSE_SPEED_DRIVERS or (guest and driver in EMULATED_NIC_DRIVERS):
         return f"{name} says a speed that {driver} makes up"
     settings = link.ethtool.settings
     if settings is None or not settings.speed:
@@ -311,7 +310,7 @@ def _why_no_speed(snapshot: Snapshot, link: Link) -> str:
 
 
 def _pcie(snapshot: Snapshot, link: Link, end: End) -> list[Limit]:
-    """The slot's link, for a function of this real machine: what a guest sees of it is made up."""
+    """The limit of the PCIe link of a function on a physical machine; what a guest sees of it is emulated."""
     if snapshot.inventory is None or snapshot.inventory.platform.hypervisor is not None:
         return []
     functions = {function.address: function for function in snapshot.pci}

@@ -1,4 +1,4 @@
-"""What the kernel does with IPv4 and ARP on one link: the larger one of net.ipv4.conf.all and net.ipv4.conf.LINK.
+"""Effective IPv4 and ARP settings of one link: the maximum of net.ipv4.conf.all and net.ipv4.conf.LINK.
 
 Reads nothing. Kernel: Documentation/networking/ip-sysctl.rst.
 """
@@ -10,25 +10,26 @@ from dataclasses import dataclass
 from nictop.probe.records import Link, Settings
 
 STRICT, LOOSE = 1, 2
-"""Values of rp_filter: the route back to the sender must leave by the same link, by any link."""
+"""Values of rp_filter: the route back to the sender must use the same link, or any link."""
 
 
 @dataclass(frozen=True)
 class Ipv4Conf:
-    """Values that apply to a link; None: not known."""
+    """Effective values of a link; None: not known."""
 
     rp_filter: int | None
     """0 off, 1 strict, 2 loose (RFC 3704)."""
     arp_filter: int | None
-    """1: answers ARP only where the route back leaves by the same link."""
+    """1: answers ARP only if the route back uses the same link."""
     arp_ignore: int | None
-    """0: answers ARP for the addresses of all links; 1: for its own only; 2: and only to its own subnet."""
+    """0: answers ARP for the addresses of all links; 1: only for its own; 2: and only for requests from its own
+    subnet."""
     arp_announce: int | None
-    """0: may ask with the address of another link; 2: with its own."""
+    """0: may send ARP requests with the address of another link; 2: with its own."""
 
 
 def ipv4_conf(link: Link, settings: Settings) -> Ipv4Conf:
-    """What applies to `link`. The probe reads the values of links with an IPv4 address."""
+    """The effective values of `link`. The probe reads the values of links with an IPv4 address."""
 
     def larger(name: str) -> int | None:
         own = settings.sysctl.get(f"net.ipv4.conf.{link.name}.{name}")
@@ -41,8 +42,8 @@ def ipv4_conf(link: Link, settings: Settings) -> Ipv4Conf:
 RP_FILTER = {0: "off", STRICT: "strict", LOOSE: "loose"}
 
 
-def ipv4_conf_words(conf: Ipv4Conf) -> str:
-    """``rp_filter 1 (strict), arp_ignore 1``: what is known and not 0; "" when nothing is."""
+def ipv4_conf_text(conf: Ipv4Conf) -> str:
+    """``rp_filter 1 (strict), arp_ignore 1``: the known values that are not 0; "" when there are none."""
     values = {
         "rp_filter": conf.rp_filter,
         "arp_filter": conf.arp_filter,

@@ -1,7 +1,7 @@
-"""One netdev among those of several watched hosts, and in what the ends of one connection differ.
+"""Netdevs of several watched hosts, and differences between the ends of a connection.
 
 Reads nothing; takes the newest snapshots. A machine that is watched under two names, or a network namespace that is
-seen from two sides, does not double its netdevs: the host that comes first has them.
+visible twice, does not give its netdevs twice: they belong to the first host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nictop.probe.records import Link
 
 
 class End(NamedTuple):
-    """A netdev of a host; the name is the one under which the host is watched."""
+    """A netdev of a host; `host` is the name under which the host is watched."""
 
     host: str
     ifindex: int
@@ -24,16 +24,16 @@ class End(NamedTuple):
 
 @dataclass(frozen=True)
 class Disagreement:
-    """The ends of one connection have different values where they should have the same."""
+    """The ends of one connection have different values of a property that should be equal."""
 
     what: Literal["mtu", "speed", "vlan"]
     sides: tuple[tuple[str, tuple[End, ...]], ...]
-    """(value as a person reads it, who has it), at least two; the value of most ends first."""
+    """(value as text, ends with this value), at least two; the most frequent value first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Netdev:
-    """A link and where it is."""
+    """A link with its host."""
 
     end: End
     link: Link
@@ -41,7 +41,7 @@ class Netdev:
 
 
 def netdevs(snapshots: Iterable[Snapshot]) -> tuple[Netdev, ...]:
-    """Every netdev of the hosts but loopback and those of which too little is known yet, by host and ifindex."""
+    """Every netdev of the hosts except loopback and those without an inventory yet, by host and ifindex."""
     found: list[Netdev] = []
     seen: set[tuple[str, int, str, str]] = set()
     for snapshot in snapshots:
@@ -60,7 +60,7 @@ def netdevs(snapshots: Iterable[Snapshot]) -> tuple[Netdev, ...]:
 def disagreements(
     what: Literal["mtu", "speed", "vlan"], values: Iterable[tuple[End, str | None]]
 ) -> tuple[Disagreement, ...]:
-    """One, when two ends have different values; none otherwise. What is not known (None) disagrees with nobody."""
+    """One element if two ends have different values, else none. Unknown values (None) are ignored."""
     sides: dict[str, dict[End, None]] = {}
     for end, value in values:
         if value is not None:

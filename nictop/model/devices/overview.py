@@ -1,8 +1,8 @@
-"""Every NIC of every watched host on one line each.
+"""The overview: one row per NIC of every watched host.
 
-Reads nothing; `overview(hosts)` yields the rows, `overview_columns` says what stands in them and in which order, and
-`row_filter` which of them are wanted. A host without NICs (not heard of yet, failed, or with virtual links only) has
-one line of its own, so that no watched host is ever out of sight.
+Reads nothing; `overview(hosts)` returns the rows, `columns.overview` defines the cells and their order, `row_filter`
+selects rows. A host without NICs (nothing received yet, failed, or only virtual links) has one row of its own, so that
+every watched host is visible.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from nictop.model.text.words import Tone, driver_name, is_virtual
 from nictop.probe.records import Link, PciFunction
 
 NO_NIC = 0
-"""`End.ifindex` of the line of a host without NICs; the kernel counts from one."""
+"""`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
 WORST_FIRST = ("critical", "warning", "info")
-"""Severities of findings."""
+"""Severities of findings, the worst first."""
 HOST_STATES = ("failed", "stale", "connecting", "live")
-"""First words of `NicRow.host_state`, in the order of their column."""
+"""First words of `NicRow.host_state`, in sort order."""
 
 
 @dataclass(frozen=True, eq=False)
 class HostNow:
-    """A watched host at the moment of drawing."""
+    """A watched host at the time of drawing."""
 
     snapshot: Snapshot
     age: float | None = None
-    """Seconds since its last line was heard; None: nothing was heard of it."""
+    """Seconds since its last line was received; None: nothing was received."""
 
 
 @dataclass(frozen=True, eq=False)
 class NicRow:
-    """One line."""
+    """One row of the overview."""
 
     end: End
     """Key: stable while the netdev exists."""
     snapshot: Snapshot
     link: Link | None = None
-    """None: the line of a host without NICs."""
+    """None: the row of a host without NICs."""
     pci: PciFunction | None = None
     profile: tuple[str, Tone] = ("", "dim")
-    """Who runs it, in a word (see `profile_name`); "": nobody, or not known."""
+    """Manager or profile as short text (see `profile_name`); "": none, or not known."""
     rates: LinkRates | None = None
-    """The newest that were heard, however long ago."""
+    """The newest rates, however old."""
     severity: str | None = None
-    """Of the worst finding about it."""
+    """Severity of the worst finding about it."""
     peers: tuple[str, ...] = ()
-    """``vm1 ens3``: the NICs of other hosts that it carries or is carried by."""
+    """``vm1 ens3``: connected NICs of other hosts (VF and tap pairs)."""
     age: float | None = None
-    """Seconds since the host was heard of, when it is not live."""
+    """Seconds since the last line of the host was received, when it is not live."""
 
     @property
     def is_stale(self) -> bool:
-        """What stands in the line was true once."""
+        """The values of the row are not current."""
         return self.snapshot.state != "live"
 
     @property
@@ -79,7 +79,7 @@ class NicRow:
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
-        """``192.0.2.7/24``; those people would ping first come first."""
+        """``192.0.2.7/24``; the most useful ones first."""
         return tuple(f"{one.address}/{one.prefix_length}" for one in ranked_addresses(self.link)) if self.link else ()
 
     @property
@@ -95,7 +95,7 @@ class NicRow:
 
     @property
     def drops(self) -> float | None:
-        """Dropped by the stack and, where it counts that, missed by the device; per second."""
+        """Packets dropped by the stack and, where it counts them, missed by the device; per second."""
         dropped = self.rate("rx_dropped", "tx_dropped")
         return None if dropped is None else dropped + (self.rate("rx_missed") or 0.0)
 
@@ -108,8 +108,8 @@ def overview(
     virtual: bool = False,
     before: Iterable[NicRow] = (),
 ) -> tuple[NicRow, ...]:
-    """Rows by host in the order given, then by ifindex. `virtual`: bridges, taps, veths, … and loopback too. `before`:
-    the rows as they were; what cannot have changed since is not derived again."""
+    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths, … and loopback.
+    `before`: the previous rows; values that cannot have changed are copied from them."""
     hosts = tuple(hosts)
     known = {row.end: row for row in before}
     names = _names(hosts) if peers else {}

@@ -1,4 +1,4 @@
-"""What the probe could not read for want of rights: what running it as root would add.
+"""Values that the probe could not read because it does not run as root.
 
 Reads nothing; takes the newest snapshot.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Unreadable
 
-WORDS = {
+FIELD_TEXTS = {
     "iommu_groups": "IOMMU groups",
     "kernel_messages": "kernel messages",
     "link": "PCIe link",
@@ -19,22 +19,22 @@ WORDS = {
     "rss": "RSS",
     "fec": "FEC",
 }
-"""Fields whose name is not yet how people call it."""
+"""Field → text, where the name of the field is not the usual term."""
 
 
 def needs_root(snapshot: Snapshot) -> tuple[str, ...]:
-    """What the host keeps from this user, in words, each once, in alphabetical order."""
-    kept = {
-        WORDS.get(field, field.replace("_", " "))
+    """Texts for what only root can read, each once, in alphabetical order."""
+    hidden = {
+        FIELD_TEXTS.get(field, field.replace("_", " "))
         for unreadable in _all(snapshot)
         for field, why in unreadable.items()
         if why.reason == "needs_root"
     }
-    return tuple(sorted(kept, key=str.casefold))
+    return tuple(sorted(hidden, key=str.casefold))
 
 
 def _all(snapshot: Snapshot) -> Iterator[Mapping[str, Unreadable]]:
-    """Every record of what could not be read."""
+    """All `unreadable` mappings of a snapshot."""
     if snapshot.inventory is not None:
         yield snapshot.inventory.unreadable
         yield snapshot.inventory.platform.unreadable
@@ -47,12 +47,12 @@ def _all(snapshot: Snapshot) -> Iterator[Mapping[str, Unreadable]]:
 
 
 def is_root(snapshot: Snapshot) -> bool | None:
-    """Whether the probe runs as root; None: it has not greeted."""
+    """Whether the probe runs as root; None: no hello yet."""
     return None if snapshot.hello is None else snapshot.hello.euid == 0
 
 
 def rights_words(snapshot: Snapshot) -> str:
-    """``root``, or ``user 1000; root would add: kernel messages, transceiver data``; "" before it has greeted."""
+    """``root``, or ``user 1000; root would add: kernel messages, transceiver data``; "" before the hello."""
     if snapshot.hello is None:
         return ""
     if is_root(snapshot):
@@ -60,8 +60,8 @@ def rights_words(snapshot: Snapshot) -> str:
     return f"user {snapshot.hello.euid}{_added(needs_root(snapshot), snapshot)}"
 
 
-def _added(kept: Iterable[str], snapshot: Snapshot) -> str:
-    kept = tuple(kept)
-    if kept:
-        return f"; root would add: {', '.join(kept)}"
+def _added(hidden: Iterable[str], snapshot: Snapshot) -> str:
+    hidden = tuple(hidden)
+    if hidden:
+        return f"; root would add: {', '.join(hidden)}"
     return "; nothing found yet that needs root" if snapshot.inventory is None else "; nothing found that needs root"

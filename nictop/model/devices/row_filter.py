@@ -1,7 +1,7 @@
-"""The text behind ``/``: which lines of the overview are wanted.
+"""The filter of the overview (key ``/``): which rows are shown.
 
-Reads nothing; `row_filter(text)` never raises: what makes no sense is said in `RowFilter.complaints` and filters
-nothing, because half a filter is what stands there while it is being typed. All words must hold, capitals or not:
+Reads nothing; `row_filter(text)` never raises: an invalid word is reported in `RowFilter.complaints` and ignored,
+because incomplete filters occur while the user types. All words must match; case is ignored:
 
     ens3                    anywhere: host, NIC, altnames, driver, profile, addresses, MAC, PCI address, state
     driver:ixgbe            in that field; driver=ixgbe: the whole of it
@@ -24,11 +24,11 @@ from nictop.model.devices.overview import NicRow
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import state_words
 
-TOKEN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
-KEYED = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
-NUMBER = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kmgt]?)(?:b|bps|b/s|bit/s)?", re.ASCII)
-NUMERALS = re.compile(r"[0-9a-f:./]+", re.ASCII)
-"""What addresses are made of: their colons are no keys."""
+TOKEN_PATTERN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
+KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
+NUMBER_PATTERN = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kmgt]?)(?:b|bps|b/s|bit/s)?", re.ASCII)
+ADDRESS_PATTERN = re.compile(r"[0-9a-f:./]+", re.ASCII)
+"""Characters of addresses: a colon in them does not end a key."""
 FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ":": operator.eq,
@@ -44,20 +44,20 @@ Test = Callable[[NicRow], bool]
 
 @dataclass(frozen=True)
 class RowFilter:
-    """A filter and what is wrong with it."""
+    """A filter and the errors in its text."""
 
     text: str
     """As typed."""
     tests: tuple[Test, ...] = ()
     complaints: tuple[str, ...] = ()
-    """In sentences, fit for a terminal."""
+    """Sentences, sanitized."""
 
     def accepts(self, row: NicRow) -> bool:
-        """Every word holds for this row."""
+        """Whether the row matches every word."""
         return all(test(row) for test in self.tests)
 
     def accepted(self, rows: Iterable[NicRow]) -> tuple[NicRow, ...]:
-        """Those rows, in their order."""
+        """The matching rows, in their order."""
         return tuple(row for row in rows if self.accepts(row))
 
 
@@ -66,7 +66,7 @@ def _states(row: NicRow) -> tuple[str, ...]:
     return (row.host_state, *link)
 
 
-TEXTS: dict[str, Callable[[NicRow], Iterable[str | None]]] = {
+TEXT_FIELDS: dict[str, Callable[[NicRow], Iterable[str | None]]] = {
     "host": lambda row: (row.end.host,),
     "nic": lambda row: (row.link.name, *row.link.altnames) if row.link is not None else (),
     "driver": lambda row: (row.driver,),
@@ -78,11 +78,11 @@ TEXTS: dict[str, Callable[[NicRow], Iterable[str | None]]] = {
     "finding": lambda row: (row.severity or "none",),
     "peer": lambda row: row.peers,
 }
-"""Key → where its word is looked for."""
-EVERYWHERE = ("host", "nic", "driver", "profile", "address", "mac", "pci", "state")
-"""Where a word without a key is looked for."""
+"""Key → texts in which its word is searched."""
+DEFAULT_FIELDS = ("host", "nic", "driver", "profile", "address", "mac", "pci", "state")
+"""Keys for a word without a key."""
 
-NUMBERS: dict[str, Callable[[NicRow], float | None]] = {
+NUMBER_FIELDS: dict[str, Callable[[NicRow], float | None]] = {
     "speed": lambda row: None if row.speed is None else row.speed * 1e6,
     "mtu": lambda row: row.link.mtu if row.link is not None else None,
     "in": lambda row: row.rate("rx_bits"),
@@ -92,19 +92,19 @@ NUMBERS: dict[str, Callable[[NicRow], float | None]] = {
     "drops": lambda row: row.drops,
     "age": lambda row: row.age,
 }
-"""Key → its number: bits per second, bytes, per second, seconds. One that is not known passes no comparison."""
+"""Key → its number: bits per second, bytes, per second, seconds. An unknown value matches no comparison."""
 
 
-@lru_cache(maxsize=64)  # asked with the same text at every tick
+@lru_cache(maxsize=64)  # called with the same text at every refresh
 def row_filter(text: str) -> RowFilter:
-    """The filter that `text` means; an empty one accepts every row."""
+    """The filter for `text`; an empty one accepts every row."""
     tests: list[Test] = []
     complaints: list[str] = []
-    for token in TOKEN.findall(text):
+    for token in TOKEN_PATTERN.findall(text):
         word = token.removeprefix("!")
-        said, test = _test(word)
-        if said:
-            complaints.append(said)
+        error, test = _test(word)
+        if error:
+            complaints.append(error)
         elif test is not None:
             tests.append(_not(test) if word != token else test)
     if text.count('"') % 2:
@@ -113,16 +113,18 @@ def row_filter(text: str) -> RowFilter:
 
 
 def _test(word: str) -> tuple[str, Test | None]:
-    """What is wrong with one word, or what it asks; neither: it is not there yet."""
-    keyed = KEYED.fullmatch(word)
-    if keyed is None or (keyed[1].casefold() not in (*TEXTS, *NUMBERS) and NUMERALS.fullmatch(word.casefold())):
+    """(error, predicate) of one word; neither for an incomplete word."""
+    keyed = KEY_PATTERN.fullmatch(word)
+    if keyed is None or (
+        keyed[1].casefold() not in (*TEXT_FIELDS, *NUMBER_FIELDS) and ADDRESS_PATTERN.fullmatch(word.casefold())
+    ):
         wanted = word.replace('"', "").casefold()
-        return "", _contains(EVERYWHERE, wanted) if wanted else None
+        return "", _contains(DEFAULT_FIELDS, wanted) if wanted else None
     key, sign, wanted = keyed[1].casefold(), keyed[2], keyed[3].replace('"', "").casefold()
-    if key in NUMBERS:
+    if key in NUMBER_FIELDS:
         return _number_test(key, sign, wanted)
-    if key not in TEXTS:
-        return f"there is no {clean(key)}: keys are {', '.join((*TEXTS, *NUMBERS))}", None
+    if key not in TEXT_FIELDS:
+        return f"there is no {clean(key)}: keys are {', '.join((*TEXT_FIELDS, *NUMBER_FIELDS))}", None
     if sign not in (":", "="):
         return f"{key} is no number: {key}:WORD", None
     if not wanted:
@@ -131,10 +133,10 @@ def _test(word: str) -> tuple[str, Test | None]:
 
 
 def _number_test(key: str, sign: str, wanted: str) -> tuple[str, Test | None]:
-    found = NUMBER.fullmatch(wanted)
+    found = NUMBER_PATTERN.fullmatch(wanted)
     if found is None:
         return f"{key}{sign} wants a number, as in {key}>10 or {key}>1.5G", None
-    number, compare, read = float(found[1]) * FACTORS[found[2]], COMPARISONS[sign], NUMBERS[key]
+    number, compare, read = float(found[1]) * FACTORS[found[2]], COMPARISONS[sign], NUMBER_FIELDS[key]
 
     def test(row: NicRow) -> bool:
         value = read(row)
@@ -148,7 +150,7 @@ def _contains(keys: tuple[str, ...], wanted: str) -> Test:
 
     def test(row: NicRow) -> bool:
         for key in keys:
-            for text in TEXTS[key](row):
+            for text in TEXT_FIELDS[key](row):
                 if text and wanted in text.casefold():
                     return True
         return network is not None and any(_is_in(address, network) for address in row.addresses)
@@ -157,7 +159,7 @@ def _contains(keys: tuple[str, ...], wanted: str) -> Test:
 
 
 def _is(key: str, wanted: str) -> Test:
-    return lambda row: any(text is not None and text.casefold() == wanted for text in TEXTS[key](row))
+    return lambda row: any(text is not None and text.casefold() == wanted for text in TEXT_FIELDS[key](row))
 
 
 def _not(test: Test) -> Test:
@@ -168,7 +170,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def _network(text: str) -> Network | None:
-    """``192.0.2.0/24``, also from one of its addresses."""
+    """The network of ``192.0.2.0/24``, or of one of its addresses with prefix length; None: not a network."""
     if "/" not in text:
         return None
     try:

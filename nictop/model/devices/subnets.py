@@ -1,7 +1,7 @@
-"""Which netdevs of several hosts share an IP subnet, and whether they agree about it.
+"""IP subnets shared by netdevs of several hosts, and their differences.
 
-Reads nothing. Addresses of global scope count; link-local and loopback ones do not, nor does a prefix that holds one
-address (/32, /128) or all of them (/0). Equal numbers need not be one wire: what speaks against it is told.
+Reads nothing. Addresses of global scope count; link-local and loopback ones do not, nor does a prefix with a single
+address (/32, /128) or with all addresses (/0). The same subnet need not be the same network: differences are reported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreement
 from nictop.model.text import units
 from nictop.probe.records import Link
 
-REAL_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")
-"""Kinds of virtual links whose speed is that of a device below; others (bridge, veth, tap) make one up."""
+KINDS_WITH_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")
+"""Kinds of virtual links whose speed is that of a device below; others (bridge, veth, tap) report a false one."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class SharedSubnet:
     """``192.0.2.0/24``"""
     family: Literal["ipv4", "ipv6"]
     members: tuple[Member, ...]
-    """By host, ifindex and address."""
+    """Ordered by host, ifindex and address."""
     duplicates: tuple[str, ...] = ()
-    """Addresses that several netdevs bear: a duplicate, or two networks with the same numbers. Who bears one is left
-    out of `disagreements`."""
+    """Addresses of several netdevs: a duplicate, or two networks with the same subnet. Their netdevs are left out of
+    `disagreements`."""
     disagreements: tuple[Disagreement, ...] = ()
 
     @property
@@ -50,42 +50,42 @@ class SharedSubnet:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """What an address with its prefix length means."""
+class _Prefix:
+    """Subnet of an address."""
 
     network: str
     address: str
     order: tuple[int, int, int]
-    """Version, number of the network, prefix length."""
+    """IP version, network address as a number, prefix length."""
 
 
 def subnets(found: Iterable[Netdev], port_vlans: Mapping[End, int] | None = None) -> tuple[SharedSubnet, ...]:
-    """The subnets of some netdevs, IPv4 first, then by number. `port_vlans`: the VLAN that a physical function puts
-    around everything of a virtual function."""
-    groups: dict[_Place, list[tuple[Netdev, str]]] = {}
+    """The shared subnets, IPv4 first, then by network address. `port_vlans`: the VLAN in which a physical function puts
+    all packets of a virtual function."""
+    groups: dict[_Prefix, list[tuple[Netdev, str]]] = {}
     for netdev in found:
-        for place in dict.fromkeys(_places(netdev.link)):
-            key = _Place(place.network, "", place.order)
-            groups.setdefault(key, []).append((netdev, place.address))
+        for prefix in dict.fromkeys(_prefixes(netdev.link)):
+            key = _Prefix(prefix.network, "", prefix.order)
+            groups.setdefault(key, []).append((netdev, prefix.address))
     result = []
-    for place, members in sorted(groups.items(), key=lambda group: group[0].order):
-        kept = _without_inner_bridges(members)
-        if len({netdev.end.host for netdev, _ in kept}) > 1:
-            result.append(_subnet(place, kept, port_vlans or {}))
+    for prefix, members in sorted(groups.items(), key=lambda group: group[0].order):
+        outer = _without_inner_bridges(members)
+        if len({netdev.end.host for netdev, _ in outer}) > 1:
+            result.append(_subnet(prefix, outer, port_vlans or {}))
     return tuple(result)
 
 
-def _places(link: Link) -> Iterable[_Place]:
+def _prefixes(link: Link) -> Iterable[_Prefix]:
     for one in link.addresses:
-        place = (
-            _place(one.address, one.prefix_length) if one.scope == "global" and "dadfailed" not in one.flags else None
+        prefix = (
+            _prefix(one.address, one.prefix_length) if one.scope == "global" and "dadfailed" not in one.flags else None
         )
-        if place is not None:
-            yield place
+        if prefix is not None:
+            yield prefix
 
 
-@lru_cache(maxsize=16384)  # asked again with every inventory of any host
-def _place(address: str, prefix_length: int) -> _Place | None:
+@lru_cache(maxsize=16384)  # called again with every inventory of any host
+def _prefix(address: str, prefix_length: int) -> _Prefix | None:
     if "%" in address or "/" in address:
         return None
     try:
@@ -95,11 +95,12 @@ def _place(address: str, prefix_length: int) -> _Place | None:
     ip, network = interface.ip, interface.network
     if ip.is_link_local or ip.is_loopback or not 0 < network.prefixlen < network.max_prefixlen:
         return None
-    return _Place(str(network), str(ip), (network.version, int(network.network_address), network.prefixlen))
+    return _Prefix(str(network), str(ip), (network.version, int(network.network_address), network.prefixlen))
 
 
 def _without_inner_bridges(members: Sequence[tuple[Netdev, str]]) -> list[tuple[Netdev, str]]:
-    """Bridges that bear the same address on several hosts (docker0, virbr0) are each the inside of their own host."""
+    """Without bridges that have the same address on several hosts (docker0, virbr0): each is an internal network of its
+    host."""
     bridges: dict[str, set[str]] = {}
     for netdev, address in members:
         if netdev.link.kind == "bridge":
@@ -109,38 +110,38 @@ def _without_inner_bridges(members: Sequence[tuple[Netdev, str]]) -> list[tuple[
     ]
 
 
-def _subnet(place: _Place, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]) -> SharedSubnet:
-    borne = Counter(address for _, address in members)
-    duplicates = tuple(address for address, number in borne.items() if number > 1)
-    sure = {netdev.end: netdev.link for netdev, address in members if borne[address] == 1}
+def _subnet(prefix: _Prefix, members: Sequence[tuple[Netdev, str]], port_vlans: Mapping[End, int]) -> SharedSubnet:
+    counts = Counter(address for _, address in members)
+    duplicates = tuple(address for address, number in counts.items() if number > 1)
+    unambiguous = {netdev.end: netdev.link for netdev, address in members if counts[address] == 1}
     return SharedSubnet(
-        network=place.network,
-        family="ipv4" if place.order[0] == 4 else "ipv6",
+        network=prefix.network,
+        family="ipv4" if prefix.order[0] == 4 else "ipv6",
         members=tuple(Member(netdev.end, address) for netdev, address in members),
         duplicates=duplicates,
         disagreements=(
-            *disagreements("mtu", ((end, str(link.mtu)) for end, link in sure.items())),
-            *disagreements("speed", ((end, speed(link)) for end, link in sure.items())),
-            *disagreements("vlan", ((end, _vlan(end, link, port_vlans)) for end, link in sure.items())),
+            *disagreements("mtu", ((end, str(link.mtu)) for end, link in unambiguous.items())),
+            *disagreements("speed", ((end, speed(link)) for end, link in unambiguous.items())),
+            *disagreements("vlan", ((end, _vlan(end, link, port_vlans)) for end, link in unambiguous.items())),
         ),
     )
 
 
 def speed(link: Link) -> str | None:
-    """``10G``; None: not known, or made up by a virtual link."""
+    """``10G``; None: not known, or a false one of a virtual link."""
     settings = link.ethtool.settings
-    if settings is None or settings.speed is None or (link.bus is None and link.kind not in REAL_SPEED):
+    if settings is None or settings.speed is None or (link.bus is None and link.kind not in KINDS_WITH_SPEED):
         return None
     return units.link_speed(settings.speed)
 
 
 def _vlan(end: End, link: Link, port_vlans: Mapping[End, int]) -> str | None:
-    """The VLAN that is known to be around the packets of a netdev. None: nobody says, the switch may add one."""
+    """The known VLAN of the packets of a netdev. None: not known, the switch may add one."""
     number = port_vlans.get(end) or vlan_id(link)
     return None if number is None else str(number)
 
 
 def vlan_id(link: Link) -> int | None:
-    """Of a VLAN netdev."""
+    """VLAN ID of a VLAN netdev."""
     number = link.details.get("vlan_id") if link.kind == "vlan" else None
     return number if isinstance(number, int) else None

@@ -1,4 +1,4 @@
-"""Queueing disciplines in tc's own words, and what they do to traffic.
+"""Queueing disciplines in the syntax of tc, and their effect on traffic.
 
 Reads nothing. tc-netem(8), tc-tbf(8), tc-htb(8), tc-hfsc(8), tc-fq(8), tc-cake(8).
 """
@@ -8,29 +8,28 @@ from __future__ import annotations
 from nictop.model.text import units
 from nictop.probe.records import Qdisc
 
-RATE_WORDS = {"netem": "rate", "tbf": "rate", "htb": "ceil", "hfsc": "ul m2", "fq": "maxrate", "cake": "bandwidth"}
-RATES = ((1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit"))
-STATES = "loss state"
-"""What stands for a loss of which no mean is known."""
+RATE_KEYWORDS = {"netem": "rate", "tbf": "rate", "htb": "ceil", "hfsc": "ul m2", "fq": "maxrate", "cake": "bandwidth"}
+RATE_UNITS = ((1_000_000_000, "Gbit"), (1_000_000, "Mbit"), (1_000, "Kbit"))
+LOSS_STATE = "loss state"
+"""Text for a loss model whose mean is not known."""
 
 
 def qdisc_words(qdisc: Qdisc) -> str:
-    """``netem delay 20ms 5ms loss 1% rate 10Mbit``: as it is typed behind ``tc qdisc add dev LINK root``, as far as it
-    is known."""
+    """``netem delay 20ms 5ms loss 1% rate 10Mbit``: as typed after ``tc qdisc add dev LINK root``, as far as known."""
     words = [qdisc.kind]
     if qdisc.delay or qdisc.jitter:
         words += ["delay", _time(qdisc.delay), *([_time(qdisc.jitter)] if qdisc.jitter else [])]
     if qdisc.loss is None:
-        words.append(STATES)
+        words.append(LOSS_STATE)
     shares = (("loss", qdisc.loss), ("duplicate", qdisc.duplicate), ("corrupt", qdisc.corrupt))
     words += [f"{name} {_share(value)}" for name, value in (*shares, ("reorder", qdisc.reorder)) if value]
     if qdisc.rate is not None:
-        words += [RATE_WORDS.get(qdisc.kind, "rate"), _rate(qdisc.rate)]
+        words += [RATE_KEYWORDS.get(qdisc.kind, "rate"), _rate(qdisc.rate)]
     return " ".join(words)
 
 
 def is_complete(qdisc: Qdisc) -> bool:
-    """`qdisc_words` are all that tc needs to make it again."""
+    """Whether `qdisc_words` has all parameters that tc needs to create it again."""
     return qdisc.kind == "netem" and qdisc.loss is not None and not qdisc.reorder
 
 
@@ -56,7 +55,7 @@ def effect_words(qdisc: Qdisc) -> str:
 
 
 def impairs(qdisc: Qdisc, speed: int | None) -> bool:
-    """It does more than its link would do without it; `speed`: that of the link in Mb/s, None: not known."""
+    """Whether it limits or changes traffic more than its link does; `speed`: of the link in Mb/s, None: not known."""
     delays = qdisc.delay or qdisc.jitter or qdisc.loss is None or qdisc.loss
     if delays or qdisc.duplicate or qdisc.reorder or qdisc.corrupt:
         return True
@@ -74,4 +73,4 @@ def _share(value: float) -> str:
 
 
 def _rate(bits: int) -> str:
-    return next((f"{bits / size:.6g}{name}" for size, name in RATES if bits >= size), f"{bits}bit")
+    return next((f"{bits / size:.6g}{name}" for size, name in RATE_UNITS if bits >= size), f"{bits}bit")

@@ -1,11 +1,11 @@
 """The devices of one host as a tree: host, PCI functions, virtual functions, netdevs.
 
-Reads nothing; `device_tree(snapshot)` yields rows from top to bottom:
+Reads nothing; `device_tree(snapshot)` returns rows from top to bottom:
 
     alma-load-001                       host
     ├ 02:00.0 82576 Gigabit …           pci    a physical function
     │ ├ ens224                          link   its netdev
-    │ ├ VF 0 02:10.0                    vf     what the PF says of it, and its PCI function when that is on this host
+    │ ├ VF 0 02:10.0                    vf     as reported by the PF, with its PCI function if that is on this host
     │ │ └ ens224v0                      link
     │ └ VF 1 02:10.2                    vf     assigned to a guest: no netdev here
     ├ 03:00.0 Virtio 1.0 network …      pci
@@ -29,43 +29,42 @@ from nictop.probe.records import Link, PciFunction, VirtualFunction
 
 Kind = Literal["host", "pci", "link", "vf", "group"]
 
-BRIDGE = 0x06
-"""PCI base class of bridges; they are no network devices, whatever the probe was asked for."""
+PCI_CLASS_BRIDGE = 0x06
+"""PCI base class of bridges, which are not network devices."""
 
 ON_A_LOWER_LINK = frozenset(("vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "vxlan", "geneve", "gretap"))
-"""Kinds of netdevs that stand below the link they are made on. The `lower` of a veth is its peer."""
+"""Kinds of netdevs that are shown below their lower link. The `lower` of a veth is its peer."""
 
 KIND_ORDER = ("bridge", "bond", "team", "openvswitch", "vrf", "veth", "tun", "vlan", "vxlan")
-"""Order of the virtual links; other kinds follow, then ifindex decides."""
+"""Order of virtual links by kind; other kinds follow; then by ifindex."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One line of the tree."""
+    """One row of the tree."""
 
     key: str
-    """Stable while the thing exists: ``host``, ``pci:0000:02:00.0``, ``vf:0000:02:00.0:3``, ``link:4``,
+    """Stable while the device exists: ``host``, ``pci:0000:02:00.0``, ``vf:0000:02:00.0:3``, ``link:4``,
     ``group:virtual``."""
     kind: Kind
     depth: int
     title: str
-    """Raw: a name of the machine may be in it."""
+    """Not sanitized: may contain a name from the host."""
     pci: PciFunction | None = None
-    """Of a pci row, of a vf row whose function is on this host, and of the netdevs of both."""
+    """The function of a pci row, of a vf row whose function is on this host, and of their netdevs."""
     link: Link | None = None
-    """Of a link row."""
+    """The link of a link row."""
     vf: VirtualFunction | None = None
-    """Of a vf row: what the netdev `uplink` says of it; None: it says nothing."""
+    """In a vf row: as reported by the netdev `uplink`; None: not reported."""
     uplink: Link | None = None
-    """Of a vf row: the netdev of its physical function."""
+    """In a vf row: the netdev of its physical function."""
     prefix: tuple[bool, ...] = ()
-    """`depth` flags from the outside in: True where that ancestor, or the row itself (last flag), has no sister after
-    it."""
+    """`depth` flags from the root: True where that ancestor, or the row itself (last flag), is the last child."""
 
 
 @dataclass(eq=False)
 class _Node:
-    """A row whose place is not known yet."""
+    """A row before its position is known."""
 
     key: str
     kind: Kind
@@ -78,9 +77,9 @@ class _Node:
 
 
 def device_tree(snapshot: Snapshot) -> tuple[Row, ...]:
-    """All rows of a host, the host itself first. PCI functions by address, VFs by number, lo last; nothing in the order
-    depends on rates, so that no row moves by itself."""
-    return tuple(_rows(_Plan(snapshot).host()))
+    """All rows of a host, beginning with the host. PCI functions by address, VFs by number, lo last; the order does not
+    depend on rates, so that rows do not move."""
+    return tuple(_rows(_TreeBuilder(snapshot).host()))
 
 
 def short_address(address: str, functions: Iterable[str]) -> str:
@@ -95,24 +94,24 @@ def guides(row: Row) -> str:
     return "".join("  " if last else "│ " for last in row.prefix[:-1]) + ("└ " if row.prefix[-1] else "├ ")
 
 
-class _Plan:
-    """Who belongs below whom, on one host."""
+class _TreeBuilder:
+    """Parent and child relations of the devices of one host."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.functions = {pci.address: pci for pci in snapshot.pci if pci.class_code >> 16 != BRIDGE}
+        self.functions = {pci.address: pci for pci in snapshot.pci if pci.class_code >> 16 != PCI_CLASS_BRIDGE}
         self.short = all(address.startswith("0000:") for address in self.functions)
         links = sorted(snapshot.links.values(), key=lambda link: link.ifindex)
         self.nodes = {link.ifindex: _Node(f"link:{link.ifindex}", "link", link.name, link=link) for link in links}
-        self.carried: dict[str, list[Link]] = {}
-        self.rest: list[Link] = []
+        self.links_by_function: dict[str, list[Link]] = {}
+        self.top_level: list[Link] = []
         for link in links:
-            if _stands_on(link, snapshot.links) and link.lower is not None:
+            if _is_below(link, snapshot.links) and link.lower is not None:
                 self.nodes[link.lower].children.append(self.nodes[link.ifindex])
             elif link.pci_address is not None and link.pci_address in self.functions:
-                self.carried.setdefault(link.pci_address, []).append(link)
+                self.links_by_function.setdefault(link.pci_address, []).append(link)
             else:
-                self.rest.append(link)
+                self.top_level.append(link)
         self.virtual_functions = _virtual_functions(self.functions)
 
     def host(self) -> _Node:
@@ -121,10 +120,10 @@ class _Plan:
         host.children = [
             self.pci(self.functions[address]) for address in sorted(self.functions) if address not in below
         ]
-        pending = [link for link in self.rest if link.type == ARPHRD_VOID]
-        virtual = sorted((link for link in self.rest if is_virtual(link)), key=_virtual_order)
+        pending = [link for link in self.top_level if link.type == ARPHRD_VOID]
+        virtual = sorted((link for link in self.top_level if is_virtual(link)), key=_virtual_order)
         host.children += [
-            self.nodes[link.ifindex] for link in self.rest if link.type != ARPHRD_VOID and not is_virtual(link)
+            self.nodes[link.ifindex] for link in self.top_level if link.type != ARPHRD_VOID and not is_virtual(link)
         ]
         for key, title, members in (
             ("group:pending", "inventory pending", pending),
@@ -137,46 +136,50 @@ class _Plan:
         return host
 
     def pci(self, pci: PciFunction) -> _Node:
-        title = f"{self.shown(pci.address)} {pci.device_name or pci_name(pci)}"
-        own = self.carried.get(pci.address, [])
-        return _Node(f"pci:{pci.address}", "pci", title, pci=pci, children=self.hung(own, pci) + self.vfs(pci, own))
+        title = f"{self.short_title(pci.address)} {pci.device_name or pci_name(pci)}"
+        own = self.links_by_function.get(pci.address, [])
+        return _Node(
+            f"pci:{pci.address}", "pci", title, pci=pci, children=self.link_nodes(own, pci) + self.vfs(pci, own)
+        )
 
     def vfs(self, pci: PciFunction, own: Sequence[Link]) -> list[_Node]:
-        """The VFs of a physical function: those with a PCI function, and those that only its netdev knows of."""
-        answering = next((link for link in own if link.virtual_functions), None)
-        said = {vf.number: vf for vf in answering.virtual_functions} if answering is not None else {}
+        """The VFs of a physical function: those with a PCI function here, and those known only from its netdev."""
+        reporting = next((link for link in own if link.virtual_functions), None)
+        reported = {vf.number: vf for vf in reporting.virtual_functions} if reporting is not None else {}
         addresses = dict(enumerate(pci.sriov.virtual_functions)) if pci.sriov is not None else {}
         addresses.update(self.virtual_functions.get(pci.address, {}))
         nodes = []
-        for number in sorted(said.keys() | addresses.keys()):
+        for number in sorted(reported.keys() | addresses.keys()):
             address = addresses.get(number, "")
             function = self.functions.get(address)
             nodes.append(
                 _Node(
                     f"vf:{pci.address}:{number}",
                     "vf",
-                    f"VF {number} {self.shown(address)}".rstrip(),
+                    f"VF {number} {self.short_title(address)}".rstrip(),
                     pci=function,
-                    uplink=answering,
-                    vf=said.get(number),
-                    children=self.hung(self.carried.get(address, []), function) if function is not pci else [],
+                    uplink=reporting,
+                    vf=reported.get(number),
+                    children=self.link_nodes(self.links_by_function.get(address, []), function)
+                    if function is not pci
+                    else [],
                 )
             )
         return nodes
 
-    def hung(self, links: Iterable[Link], pci: PciFunction | None) -> list[_Node]:
+    def link_nodes(self, links: Iterable[Link], pci: PciFunction | None) -> list[_Node]:
         nodes = [self.nodes[link.ifindex] for link in links]
         for node in nodes:
             node.pci = pci
         return nodes
 
-    def shown(self, address: str) -> str:
+    def short_title(self, address: str) -> str:
         return address[5:] if self.short and address.startswith("0000:") else address
 
 
 def _virtual_functions(functions: dict[str, PciFunction]) -> dict[str, dict[int, str]]:
-    """Address of a physical function → VF number → address, for VFs that are PCI functions of this host. A VF whose
-    number is not known or taken is in no list, and stands in the tree by itself."""
+    """Address of a physical function → VF number → address, for VFs that are PCI functions of this host. A VF with an
+    unknown or duplicate number is not included and is shown like any function."""
     result: dict[str, dict[int, str]] = {}
     for address, pci in sorted(functions.items()):
         physical = functions.get(pci.physical_function or "")
@@ -190,9 +193,9 @@ def _virtual_functions(functions: dict[str, PciFunction]) -> dict[str, dict[int,
     return result
 
 
-def _stands_on(link: Link, links: dict[int, Link]) -> bool:
-    """Whether a link belongs below its lower link. Each kernel link is made on an older one, so that the chain ends;
-    in garbled input it may be a circle, and then nobody stands on anybody."""
+def _is_below(link: Link, links: dict[int, Link]) -> bool:
+    """Whether a link belongs below its lower link. In the kernel a link is created on an existing one, so the chain
+    ends; invalid input may contain a cycle, and then the result is False."""
     seen = {link.ifindex}
     current = link
     while current.kind in ON_A_LOWER_LINK and current.lower_namespace is None and current.lower in links:
@@ -209,9 +212,9 @@ def _virtual_order(link: Link) -> tuple[bool, int, int]:
 
 
 def _rows(root: _Node) -> Iterable[Row]:
-    waiting: list[tuple[_Node, tuple[bool, ...]]] = [(root, ())]
-    while waiting:
-        node, prefix = waiting.pop()
+    pending_nodes: list[tuple[_Node, tuple[bool, ...]]] = [(root, ())]
+    while pending_nodes:
+        node, prefix = pending_nodes.pop()
         yield Row(node.key, node.kind, len(prefix), node.title, node.pci, node.link, node.vf, node.uplink, prefix)
         last = len(node.children) - 1
-        waiting += [(child, (*prefix, index == last)) for index, child in enumerate(node.children)][::-1]
+        pending_nodes += [(child, (*prefix, index == last)) for index, child in enumerate(node.children)][::-1]

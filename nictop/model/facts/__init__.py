@@ -1,10 +1,10 @@
-"""How values, and the reasons for their absence, are said: one wording for the screen and for the report.
+"""Texts for values, and for the reasons of their absence, shared by the screens and the report.
 
-`text` makes machine strings fit for a terminal; `words`, `hardware` and `settings` put facts into a few words; `facts`
-lays out everything known of one link.
+`text.terminal` sanitizes strings of a host; `text.words`, `hardware` and `ethtool_settings` format single facts;
+`facts` collects everything known of one link.
 """
 
-from nictop.model.facts.hardware import pci_name, pcie_words, vf_words
+from nictop.model.facts.hardware import pci_name, pcie_words, vf_text
 from nictop.model.facts.sections import SUMMARY, Fact, Section
 from nictop.model.text.terminal import clean, fit, width, wrap
 from nictop.model.text.words import (
@@ -36,7 +36,7 @@ __all__ = [
     "state_mark",
     "state_words",
     "value_or_reason",
-    "vf_words",
+    "vf_text",
     "width",
     "wrap",
 ]

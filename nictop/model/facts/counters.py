@@ -1,6 +1,7 @@
-"""What a netdev counted: traffic, errors, its queues, and the driver's own counters that speak of trouble.
+"""Counters of a netdev: traffic, errors, its queues, and error counters of the driver.
 
-Reads nothing; yields sections of raw text. Totals are since the driver was loaded, rates between the last two records.
+Reads nothing; returns sections of unsanitized text. Totals are since the driver was loaded, rates between the last two
+records.
 """
 
 from __future__ import annotations
@@ -15,24 +16,25 @@ from nictop.model.text import units
 from nictop.model.text.words import Tone, driver_name, is_virtual, reason
 from nictop.probe.records import LINK_COUNTERS, Link
 
-MOST_QUEUES = 16
-"""Queues that get a line of their own, busiest first when there are more."""
+MAX_QUEUE_LINES = 16
+"""Number of queues with a line of their own; the busiest when there are more."""
 
-MOST_DRIVER_COUNTERS = 40
+MAX_DRIVER_COUNTER_LINES = 40
 
-_TROUBLE = re.compile(
+_ERROR_WORDS = re.compile(
     r"err(?!ed|upt)|drop|discard|fail|miss|crc|fcs|timeout|no_?buf|no_?desc|out_of|\boob\b|overr|overfl|underr|fifo|collision"
     r"|abort|lost|full|exceed|invalid|\bbad|_bad|stall|restart|reset|busy|xoff|linearize|too many|giant|oversize"
     r"|undersize|fragment|jabber|symbol|align|csum_(?:err|bad)|wake|stop|late_coll|starv|storm|expired",
     re.IGNORECASE,
 )
-"""Words by which drivers name what went wrong. A list for reading, no verdict: rules judge."""
+"""Words in the names of drivers' error counters. Only for display: rules decide what is a problem."""
 
-_FINE = re.compile(r"_(?:ok|good)$", re.IGNORECASE)
-"""A name that ends well: ``rx_full_csum_ok``."""
+_SUCCESS_ENDING = re.compile(r"_(?:ok|good)$", re.IGNORECASE)
+"""Endings of counters of successful operations: ``rx_full_csum_ok``."""
 
 _QUEUE_HEADING = re.compile(r"([TtRr]x) Queue#")
-"""vmxnet3 puts a heading between its counters, whose value is the queue number; indented names belong to it."""
+"""vmxnet3 has headings among its counters, whose value is the queue number; the indented names after one belong to
+it."""
 
 
 def counter_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -66,12 +68,12 @@ def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     for name, value in total.items():
         if value and ("err" in name or "dropped" in name or name in ("collisions", "rx_nohandler")):
             rate = getattr(rates, name.replace("rx_missed_errors", "rx_missed"), None) if rates is not None else None
-            troubles.append(_trouble(name, value, rate))
+            troubles.append(_trouble_fact(name, value, rate))
     return facts + (troubles or [Fact("trouble", "none: no errors, no drops, nothing missed", "good")])
 
 
-def _trouble(name: str, value: int, rate: float | None) -> Fact:
-    """A label holds 15 cells and such names are longer, so that the name is in the text."""
+def _trouble_fact(name: str, value: int, rate: float | None) -> Fact:
+    """The name is in the text because it is longer than the 15 cells of a label."""
     now = f" · {units.per_second(rate)}" if rate is not None else ""
     return Fact("trouble", f"{name} {units.count(value)}{now}", "warn" if rate else "normal")
 
@@ -79,15 +81,15 @@ def _trouble(name: str, value: int, rate: float | None) -> Fact:
 def _queue_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     queues = snapshot.rates.queues.get(link.ifindex, ()) if snapshot.rates is not None else ()
     shown: Sequence[QueueRates] = queues
-    if len(queues) > MOST_QUEUES:
-        shown = sorted(queues, key=lambda queue: -(queue.bits or 0.0))[:MOST_QUEUES]
-    facts = [Fact(f"{queue.direction} {queue.queue}", _queue_words(queue), _queue_tone(queue)) for queue in shown]
+    if len(queues) > MAX_QUEUE_LINES:
+        shown = sorted(queues, key=lambda queue: -(queue.bits or 0.0))[:MAX_QUEUE_LINES]
+    facts = [Fact(f"{queue.direction} {queue.queue}", _queue_text(queue), _queue_tone(queue)) for queue in shown]
     if len(queues) > len(shown):
         facts.append(Fact("more", f"{len(queues) - len(shown)} queues with less traffic", "dim"))
     return facts
 
 
-def _queue_words(queue: QueueRates) -> str:
+def _queue_text(queue: QueueRates) -> str:
     drops = f" · drops {units.per_second(queue.drops)}" if queue.drops is not None else ""
     return f"{units.bits_per_second(queue.bits)} · {units.packets_per_second(queue.packets)}{drops}"
 
@@ -112,24 +114,24 @@ def _driver_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
         return [Fact("counters", reason(link.ethtool.unreadable.get("driver_counters"), driver_name(link)), "dim")]
     rates = snapshot.rates.driver.get(link.ifindex, ()) if snapshot.rates is not None else ()
     facts = [
-        _trouble(name, values[index], rates[index] if len(rates) == len(names) else None)
+        _trouble_fact(name, values[index], rates[index] if len(rates) == len(names) else None)
         for index, name in enumerate(queue_names(names, values))
-        if values[index] and speaks_of_trouble(name) and not _QUEUE_HEADING.fullmatch(names[index].strip())
+        if values[index] and is_error_counter(name) and not _QUEUE_HEADING.fullmatch(names[index].strip())
     ]
-    if len(facts) > MOST_DRIVER_COUNTERS:
-        more = len(facts) - MOST_DRIVER_COUNTERS
-        facts = [*facts[:MOST_DRIVER_COUNTERS], Fact("more", f"{more} counters that are not zero", "dim")]
+    if len(facts) > MAX_DRIVER_COUNTER_LINES:
+        more = len(facts) - MAX_DRIVER_COUNTER_LINES
+        facts = [*facts[:MAX_DRIVER_COUNTER_LINES], Fact("more", f"{more} counters that are not zero", "dim")]
     return facts or [Fact("trouble", f"none of {len(names)} counters speaks of trouble", "good")]
 
 
-def speaks_of_trouble(name: str) -> bool:
-    """Whether the name of a driver counter says that something went wrong."""
-    return _TROUBLE.search(name) is not None and _FINE.search(name) is None
+def is_error_counter(name: str) -> bool:
+    """Whether a driver counter counts errors, by its name."""
+    return _ERROR_WORDS.search(name) is not None and _SUCCESS_ENDING.search(name) is None
 
 
 def queue_names(names: Sequence[str], values: Sequence[int]) -> Iterator[str]:
-    """Names that say which queue they mean: after vmxnet3's heading ``Tx Queue#`` of value 2, the indented ``  ring
-    full`` becomes ``tx queue 2 ring full``. Other drivers' names stay as they are."""
+    """Names with their queue: after vmxnet3's heading ``Tx Queue#`` of value 2, the indented `` ring full`` becomes
+    ``tx queue 2 ring full``. Names of other drivers do not change."""
     queue = ""
     for name, value in zip(names, values, strict=True):
         heading = _QUEUE_HEADING.fullmatch(name.strip())

@@ -1,26 +1,26 @@
-"""What ethtool says of a netdev: channels, rings, coalescing, offloads, RSS, pause, FEC, EEE, transceiver.
+"""ethtool values of a netdev: channels, rings, coalescing, offloads, RSS, pause, FEC, EEE, transceiver.
 
-Reads nothing; yields sections of raw text. A part that is absent is named with its reason.
+Reads nothing; returns sections of unsanitized text. Absent parts are listed with the reason.
 """
 
 from __future__ import annotations
 
 from nictop.model.facts.ethtool_settings import (
-    coalescing_words,
-    eee_words,
-    fec_words,
+    coalescing_text,
+    eee_text,
+    fec_text,
     offload_states,
     other_features,
-    pause_words,
-    rss_words,
+    pause_text,
+    rss_text,
 )
-from nictop.model.facts.hardware import lane_words, module_words
+from nictop.model.facts.hardware import lane_texts, module_text
 from nictop.model.facts.sections import Fact, Section, absences, section
 from nictop.model.queues.counts import receive_channels
 from nictop.model.text.words import driver_name, is_virtual, on
 from nictop.probe.records import Channels, Ethtool, Feature, Link, Module, PciFunction, Rings
 
-PARTS = {
+PART_NAMES = {
     "settings": "speed",
     "channels": "channels",
     "rings": "rings",
@@ -33,18 +33,18 @@ PARTS = {
     "module": "module",
     "private_flags": "private flags",
 }
-"""Field of `Ethtool` → what people call it, for the line that says what is absent."""
+"""Field of `Ethtool` → name in the list of absent parts."""
 
 
 def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
     ethtool = link.ethtool
     names = {
         field: name
-        for field, name in PARTS.items()
+        for field, name in PART_NAMES.items()
         if getattr(ethtool, field) is None and not (field == "settings" and not is_virtual(link))
     }
     if is_virtual(link) and "module" not in ethtool.unreadable:
-        names.pop("module", None)  # nobody asks a bridge for its transceiver
+        names.pop("module", None)  # virtual links have no transceiver
     missing = absences(names, ethtool.unreadable, driver_name(link, pci))
     return (
         *section("Queues", _queue_facts(ethtool)),
@@ -62,9 +62,9 @@ def _queue_facts(ethtool: Ethtool) -> list[Fact]:
     if ethtool.rings is not None:
         facts.append(Fact("rings", ring_words(ethtool.rings)))
     if ethtool.coalescing is not None:
-        facts.append(Fact("coalescing", coalescing_words(ethtool.coalescing) or "all parameters 0"))
+        facts.append(Fact("coalescing", coalescing_text(ethtool.coalescing) or "all parameters 0"))
     if ethtool.rss is not None:
-        text, tone = rss_words(ethtool.rss, receive_channels(ethtool.channels))
+        text, tone = rss_text(ethtool.rss, receive_channels(ethtool.channels))
         facts.append(Fact("RSS", text, tone))
         key = f", key of {ethtool.rss.key_length} bytes" if ethtool.rss.key_length else ""
         facts.append(Fact("hash", f"{ethtool.rss.hash_function or 'function not told'}{key}"))
@@ -103,7 +103,8 @@ def _of(name: str, now: int | None, most: int | None) -> str:
 
 
 def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
-    """What differs from usual first, then what is on, what is off, and the single features beyond the known ones."""
+    """First the offloads that differ from usual, then those that are on, those that are off, and the features of no
+    offload."""
     states = offload_states(features)
     facts = [
         Fact(
@@ -137,11 +138,11 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
 def _flow_facts(ethtool: Ethtool) -> list[Fact]:
     facts = []
     if ethtool.pause is not None:
-        facts.append(Fact("pause", pause_words(ethtool.pause)))
+        facts.append(Fact("pause", pause_text(ethtool.pause)))
     if ethtool.fec is not None:
-        facts.append(Fact("FEC", fec_words(ethtool.fec)))
+        facts.append(Fact("FEC", fec_text(ethtool.fec)))
     if ethtool.eee is not None:
-        facts.append(Fact("EEE", eee_words(ethtool.eee)))
+        facts.append(Fact("EEE", eee_text(ethtool.eee)))
     if ethtool.private_flags:
         facts.append(
             Fact("private flags", ", ".join(f"{name} {on(flag)}" for name, flag in ethtool.private_flags.items()))
@@ -154,12 +155,12 @@ def _flow_facts(ethtool: Ethtool) -> list[Fact]:
 
 
 def _module_facts(module: Module) -> list[Fact]:
-    facts = [Fact("module", module_words(module)), Fact("serial", module.serial or "none", "dim")]
+    facts = [Fact("module", module_text(module)), Fact("serial", module.serial or "none", "dim")]
     health = [
         f"{value:g} {unit}" for value, unit in ((module.temperature, "°C"), (module.voltage, "V")) if value is not None
     ]
     facts.append(Fact("health", " · ".join(health) or "no diagnostics in this module", "normal" if health else "dim"))
-    for number, text in enumerate(lane_words(module.lanes)):
+    for number, text in enumerate(lane_texts(module.lanes)):
         dark = "no light" in text
         facts.append(
             Fact(f"lane {number + 1}" if len(module.lanes) > 1 else "optics", text, "warn" if dark else "normal")

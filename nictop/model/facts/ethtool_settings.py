@@ -1,6 +1,6 @@
-"""What ethtool says of a link, in words: offloads, coalescing, receive side scaling, pause, FEC, EEE.
+"""Texts for ethtool values: offloads, coalescing, receive side scaling, pause, FEC, EEE.
 
-Reads nothing; takes records and yields raw text: `text.clean` is applied where a string meets a screen.
+Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it is displayed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from nictop.probe.records import Eee, Feature, Fec, Pause, Rss
 
 @dataclass(frozen=True)
 class Offload:
-    """A line of ``ethtool -k``: single features under the name people know."""
+    """A line of ``ethtool -k``: several features under their common name."""
 
     name: str
     features: tuple[str, ...]
-    """Patterns of feature names, as ethtool groups them (its off_flag_def table)."""
+    """Patterns of feature names, grouped as in ethtool (its off_flag_def table)."""
     usual: bool | None
-    """What a healthy link has; None: either is fine."""
+    """The usual state; None: both are usual."""
 
 
 OFFLOADS = (
@@ -46,11 +46,11 @@ class OffloadState:
 
     offload: Offload
     active: bool
-    """Any of its features is, as ethtool counts."""
+    """One of its features is active, as ethtool counts."""
     fixed: bool
     """None of its features can be changed."""
     refused: bool
-    """Somebody wants one that is not active and not fixed: the kernel or the driver turned it off again."""
+    """A feature was requested that is neither active nor fixed: the kernel or the driver disabled it again."""
 
     @property
     def unusual(self) -> bool:
@@ -63,7 +63,7 @@ class OffloadState:
 
 
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
-    """The offloads that these features make up, what differs from usual first; those without any feature are absent."""
+    """The offloads of these features, those that differ from usual first; offloads without any feature are absent."""
     states = []
     for offload in OFFLOADS:
         members = [one for one in features if any(fnmatchcase(one.name, pattern) for pattern in offload.features)]
@@ -83,7 +83,7 @@ def other_features(features: Sequence[Feature]) -> tuple[str, ...]:
     )
 
 
-def pause_words(pause: Pause) -> str:
+def pause_text(pause: Pause) -> str:
     counted = [
         f"{name} {units.count(number)} frames"
         for name, number in (("rx", pause.rx_frames), ("tx", pause.tx_frames))
@@ -92,20 +92,20 @@ def pause_words(pause: Pause) -> str:
     return " · ".join([f"rx {on(pause.rx)}, tx {on(pause.tx)}, autonegotiation {on(pause.autonegotiation)}", *counted])
 
 
-def fec_words(fec: Fec) -> str:
+def fec_text(fec: Fec) -> str:
     configured = ", ".join((*(("auto",) if fec.automatic else ()), *fec.configured)) or "nothing configured"
     return f"{fec.active or 'none'} active ({configured})"
 
 
-def eee_words(eee: Eee) -> str:
+def eee_text(eee: Eee) -> str:
     if not eee.enabled:
         return "off"
     timer = f", tx after {eee.tx_timer} µs" if eee.tx_low_power and eee.tx_timer is not None else ""
     return f"on, {'active' if eee.active else 'not active'}{timer}"
 
 
-def rss_words(rss: Rss, queues: int) -> tuple[str, Tone]:
-    """``128 slots over 4 queues, even``; `queues`: receive queues of the link, 0: not known."""
+def rss_text(rss: Rss, queues: int) -> tuple[str, Tone]:
+    """``128 slots over 4 queues, even``; `queues`: number of receive queues of the link, 0: not known."""
     if not rss.indirection:
         return "the driver does not show its table", "dim"
     weights: dict[int, int] = {}
@@ -122,8 +122,8 @@ def rss_words(rss: Rss, queues: int) -> tuple[str, Tone]:
 COALESCING_FIRST = ("adaptive-rx", "adaptive-tx", "rx-usecs", "rx-frames", "tx-usecs", "tx-frames")
 
 
-def coalescing_words(coalescing: Mapping[str, int]) -> str:
-    """``adaptive-rx off · rx-usecs 50``: what people turn first, then what is not zero."""
+def coalescing_text(coalescing: Mapping[str, int]) -> str:
+    """``adaptive-rx off · rx-usecs 50``: the most used parameters first, then those that are not 0."""
     names = [name for name in COALESCING_FIRST if name in coalescing]
     names += [name for name, value in coalescing.items() if value and name not in COALESCING_FIRST]
     return " · ".join(

@@ -1,7 +1,7 @@
-"""Everything known of one row of the tree, laid out for a person: the Link panel and the report show the same.
+"""Everything known of one row of the device tree, for the Link panel and the report.
 
-Reads nothing; `link_facts(row, snapshot)` yields sections of raw text for a host, a PCI function, a virtual function, a
-netdev or a group.
+Reads nothing; `link_facts(row, snapshot)` returns sections of unsanitized text for a host, a PCI function, a virtual
+function, a netdev or a group.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from nictop.model.facts.counters import counter_sections
 from nictop.model.facts.ethtool import ethtool_sections
 from nictop.model.facts.hardware import (
-    VFIO,
+    VFIO_DRIVER,
     driver_words,
     ids_words,
     pci_name,
     pcie_capacity,
     pcie_words,
-    vf_rate_words,
-    vf_words,
+    vf_rate_text,
+    vf_text,
 )
 from nictop.model.facts.links import address_section, driver_section, state_section
 from nictop.model.facts.profiles import host_profile_sections, profile_sections
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 def link_facts(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
-    """Sections for any kind of row, most important first; never empty, and no fact is blank."""
+    """Sections for any kind of row, the most important first; never empty, and no fact is blank."""
     if row.kind == "host":
         return _host_sections(snapshot)
     if row.kind == "group":
@@ -83,12 +83,16 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         ("NUMA nodes", "numa_nodes"),
     ):
         value = getattr(platform, field)
-        facts.append(Fact(label, value or _none_or(unreadable, field), "normal" if value else "dim"))
+        facts.append(Fact(label, value or _absence_text(unreadable, field), "normal" if value else "dim"))
     groups = platform.iommu_groups
     facts.append(
         Fact(
             "IOMMU groups",
-            _none_or(unreadable, "iommu_groups") if groups is None else str(groups) if groups else "0: no IOMMU in use",
+            _absence_text(unreadable, "iommu_groups")
+            if groups is None
+            else str(groups)
+            if groups
+            else "0: no IOMMU in use",
         )
     )
     hello = snapshot.hello
@@ -97,8 +101,8 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         rights = "root" if hello.euid == 0 else f"user {hello.euid}: what needs root says so"
         facts.append(Fact("probe", f"nictop {hello.version}, Python {hello.python}, pid {hello.pid}, {rights}"))
     failed = [Fact("unreadable", f"{source}: {reason(why, None)}", "warn") for source, why in _failed(snapshot)]
-    told = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
-    return (*section("Host", [*facts, *failed, *told]), *host_profile_sections(snapshot))
+    troubles = [Fact("trouble", trouble.message, "warn") for trouble in snapshot.troubles]
+    return (*section("Host", [*facts, *failed, *troubles]), *host_profile_sections(snapshot))
 
 
 def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
@@ -107,8 +111,8 @@ def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
     return [*inventory.items(), *counters.items()]
 
 
-def _none_or(unreadable: dict[str, Unreadable], field: str) -> str:
-    """The reason for an absent value; "none" when there is no such thing here."""
+def _absence_text(unreadable: dict[str, Unreadable], field: str) -> str:
+    """The reason for an absent value; "none" when it does not exist on this host."""
     return reason(unreadable[field], None) if field in unreadable else "none"
 
 
@@ -169,18 +173,18 @@ def _number(pci: PciFunction, field: str, none: str) -> str:
 
 
 def _vf_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
-    """What the physical function says of one of its VFs, and what it counted for it."""
+    """Attributes and counters of a VF as reported by its physical function."""
     facts = []
     if row.pci is None:
         facts.append(Fact("function", "not on this host's PCI bus", "dim"))
-    elif row.pci.driver == VFIO:
+    elif row.pci.driver == VFIO_DRIVER:
         facts.append(Fact("function", "handed to a virtual machine or user-space driver (vfio-pci)"))
     if row.vf is None:
         why = (
             f"{row.uplink.name} says nothing of it" if row.uplink is not None else "its physical function has no netdev"
         )
         return section("Virtual function", [*facts, Fact("attributes", why, "dim")])
-    facts += [Fact("attributes", vf_words(row.vf)), Fact("tx rate", vf_rate_words(row.vf))]
+    facts += [Fact("attributes", vf_text(row.vf)), Fact("tx rate", vf_rate_text(row.vf))]
     if row.vf.rss_query is not None:
         facts.append(Fact("RSS query", on(row.vf.rss_query)))
     return section("Virtual function", [*facts, *_vf_counters(row, snapshot)])

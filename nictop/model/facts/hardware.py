@@ -1,6 +1,6 @@
-"""PCI functions, PCI Express links, transceivers and virtual functions in words.
+"""Texts for PCI functions, PCI Express links, transceivers and virtual functions.
 
-Reads nothing; takes records and yields raw text: `text.clean` is applied where a string meets a screen.
+Reads nothing; takes records and returns unsanitized text: `text.terminal.clean` is applied where it is displayed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pcie_capacity(link: PcieLink) -> float | None:
 
 
 def pcie_words(link: PcieLink | None) -> tuple[str, Tone]:
-    """``8 GT/s ×4``, or ``8 GT/s ×4 (of 16 GT/s ×8)`` when both sides could not agree on more."""
+    """``8 GT/s ×4``, or ``8 GT/s ×4 (of 16 GT/s ×8)`` when the link runs below its maximum."""
     if link is None:
         return "no PCI Express link of its own", "dim"
     if link.speed is None and link.width is None:
@@ -50,7 +50,7 @@ def ids_words(pci: PciFunction) -> str:
 
 
 def pci_name(pci: PciFunction) -> str:
-    """``Intel Corporation 82576 Gigabit Network Connection``; what has no name is called by its ids."""
+    """``Intel Corporation 82576 Gigabit Network Connection``; the ids where there is no name."""
     if pci.device_name:
         return f"{pci.vendor_name} {pci.device_name}" if pci.vendor_name else pci.device_name
     return f"{pci.vendor_name} {ids_words(pci)}" if pci.vendor_name else ids_words(pci)
@@ -65,7 +65,7 @@ def optical_power(milliwatt: float | None) -> str:
     return f"{10 * math.log10(milliwatt):.2f} dBm ({milliwatt:.2f} mW)"
 
 
-def module_words(module: Module) -> str:
+def module_text(module: Module) -> str:
     """``SFP Intel Corp FTLX8571D3BCV-IT · fibre, 850 nm · LC``, ``SFP+ Molex 74752-1101 · copper cable, 1 m``."""
     name = " ".join(part for part in (module.kind, module.vendor, module.part) if part) or "module without a name"
     medium: str = "medium unknown" if module.medium == "unknown" else module.medium
@@ -76,8 +76,8 @@ def module_words(module: Module) -> str:
     return " · ".join(part for part in (name, medium, module.connector) if part)
 
 
-def lane_words(lanes: Sequence[Optics]) -> tuple[str, ...]:
-    """One line per lane: light received, light sent, laser current."""
+def lane_texts(lanes: Sequence[Optics]) -> tuple[str, ...]:
+    """One line per lane: received power, transmitted power, laser current."""
     return tuple(
         f"rx {optical_power(lane.rx_power)} · tx {optical_power(lane.tx_power)} · laser "
         + (f"{lane.bias:.1f} mA" if lane.bias is not None else "current not known")
@@ -88,8 +88,8 @@ def lane_words(lanes: Sequence[Optics]) -> tuple[str, ...]:
 NO_ADDRESS = "00:00:00:00:00:00"
 
 
-def vf_words(vf: VirtualFunction) -> str:
-    """What the physical function enforces: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
+def vf_text(vf: VirtualFunction) -> str:
+    """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off · link auto``."""
     address = "no MAC set by the PF" if vf.address in (None, NO_ADDRESS) else str(vf.address)
     vlan = "no VLAN"
     if vf.vlan:
@@ -102,7 +102,7 @@ def vf_words(vf: VirtualFunction) -> str:
     return " · ".join(parts)
 
 
-def vf_rate_words(vf: VirtualFunction) -> str:
+def vf_rate_text(vf: VirtualFunction) -> str:
     """``min 100 Mb/s, max 1000 Mb/s``, ``no limit``."""
     limits = [f"{name} {rate} Mb/s" for name, rate in (("min", vf.min_tx_rate), ("max", vf.max_tx_rate)) if rate]
     if limits:
@@ -110,11 +110,12 @@ def vf_rate_words(vf: VirtualFunction) -> str:
     return "not known" if vf.max_tx_rate is None else "no limit"
 
 
-VFIO = "vfio-pci"
+VFIO_DRIVER = "vfio-pci"
 
 
 def driver_words(pci: PciFunction) -> tuple[str, Tone]:
-    """``igb``, ``no driver``, ``vfio-pci (user space or a virtual machine)``, with an override that is not obeyed."""
+    """``igb``, ``no driver``, ``vfio-pci (user space or a virtual machine)``, with an override that is not in
+    effect."""
     override = ""
     if pci.driver_override and pci.driver_override != pci.driver:
         override = f", override {pci.driver_override}"
@@ -122,6 +123,6 @@ def driver_words(pci: PciFunction) -> tuple[str, Tone]:
         if "driver" in pci.unreadable:
             return f"{reason(pci.unreadable['driver'], None)}{override}", "dim"
         return f"no driver{override}", "warn"
-    if pci.driver == VFIO:
-        return f"{VFIO} (user space or a virtual machine){override}", "normal"
+    if pci.driver == VFIO_DRIVER:
+        return f"{VFIO_DRIVER} (user space or a virtual machine){override}", "normal"
     return f"{pci.driver}{override}", "normal"

@@ -1,11 +1,11 @@
-"""What a netdev is: state, addresses, place among the others, driver.
+"""Properties of a netdev: state, addresses, relations to other links, driver.
 
-Reads nothing; yields sections of raw text.
+Reads nothing; returns sections of unsanitized text.
 """
 
 from __future__ import annotations
 
-from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_words
+from nictop.model.devices.ipv4_conf import ipv4_conf, ipv4_conf_text
 from nictop.model.devices.traffic_control import impairs, qdisc_words
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -23,8 +23,8 @@ from nictop.model.text.words import (
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
 ARPHRD_ETHER = 1
-MOST_QDISCS = 4
-"""Queueing disciplines that are listed; a link with mq has one per queue."""
+MAX_QDISC_LINES = 4
+"""Number of listed queueing disciplines; a link with mq has one per queue."""
 
 ASSIGNMENTS = {
     "permanent": "permanent",
@@ -59,13 +59,13 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     facts.append(Fact("changes", " · ".join(changes) or reason(link.unreadable.get("carrier_changes"), None)))
     bounds = f" ({link.min_mtu or '?'} to {link.max_mtu})" if link.max_mtu else ""
     facts.append(Fact("MTU", f"{link.mtu} bytes{bounds}"))
-    facts += _place(link, snapshot)
+    facts += _relations(link, snapshot)
     length = "" if link.tx_queue_length is None else f" · txqueuelen {link.tx_queue_length}"
     facts.append(Fact("qdisc", f"{link.qdisc or 'none'}{length}"))
-    for one in link.traffic_control[:MOST_QDISCS]:
+    for one in link.traffic_control[:MAX_QDISC_LINES]:
         place = f" (class {one.parent})" if one.parent is not None else ""
-        harmful = impairs(one, None) and not is_virtual(link)
-        facts.append(Fact("traffic control", qdisc_words(one) + place, "warn" if harmful else "normal"))
+        is_impaired = impairs(one, None) and not is_virtual(link)
+        facts.append(Fact("traffic control", qdisc_words(one) + place, "warn" if is_impaired else "normal"))
     if link.flags & IFF_PROMISC or link.promiscuity:
         facts.append(Fact("promiscuous", f"yes, {link.promiscuity} user{'' if link.promiscuity == 1 else 's'}"))
     if link.type == ARPHRD_ETHER:
@@ -74,7 +74,7 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def _switched_off(link: Link) -> list[Fact]:
-    """What an Ethernet link does unless told otherwise; some kinds of virtual links never do."""
+    """ARP and multicast, if disabled; both are normally on for Ethernet, except for some kinds of virtual links."""
     off = {"ARP": bool(link.flags & IFF_NOARP), "multicast": not link.flags & IFF_MULTICAST}
     return [Fact(name, "off", "normal" if is_virtual(link) else "warn") for name, is_off in off.items() if is_off]
 
@@ -84,7 +84,7 @@ def _settings(link: Link) -> list[Fact]:
     if settings is None:
         why = link.ethtool.unreadable.get("settings")
         if is_virtual(link) and (why is None or why.reason == "not_offered"):
-            return []  # said with the other parts that a virtual link does not have
+            return []  # listed with the other absent parts of a virtual link
         return [Fact("speed", reason(why, driver_name(link)), "dim")]
     return [_speed(settings), Fact("port", _port(settings))]
 
@@ -114,7 +114,7 @@ def link_name(ifindex: int, snapshot: Snapshot) -> str:
     return other.name if other is not None else f"ifindex {ifindex}"
 
 
-def _place(link: Link, snapshot: Snapshot) -> list[Fact]:
+def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
     facts = []
     if link.kind:
         details = ", ".join(f"{name} {value}" for name, value in link.details.items())
@@ -153,24 +153,24 @@ def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
         facts.append(Fact("altnames", ", ".join(link.altnames)))
     if link.alias:
         facts.append(Fact("alias", link.alias))
-    failed = _whole_source(snapshot, "addresses")
+    failed = _source_failure(snapshot, "addresses")
     facts += [_address(one) for one in link.addresses] or [Fact("address", failed or "none", "dim")]
     conf = _ipv4_conf(link, snapshot)
     if conf:
         facts.append(Fact("IPv4 and ARP", conf))
-    failed = _whole_source(snapshot, "routes")
+    failed = _source_failure(snapshot, "routes")
     facts += [_route(one) for one in link.default_routes] or [Fact("default route", failed or "none", "dim")]
     return section("Addresses", facts)
 
 
 def _ipv4_conf(link: Link, snapshot: Snapshot) -> str:
-    """Settings that are not the kernel's own."""
+    """Settings that differ from the kernel's defaults."""
     inventory = snapshot.inventory
-    return ipv4_conf_words(ipv4_conf(link, inventory.settings)) if inventory is not None else ""
+    return ipv4_conf_text(ipv4_conf(link, inventory.settings)) if inventory is not None else ""
 
 
-def _whole_source(snapshot: Snapshot, source: str) -> str:
-    """Why the inventory has none of a source; "" when it was read."""
+def _source_failure(snapshot: Snapshot, source: str) -> str:
+    """Why the inventory has nothing from a source; "" when the source was read."""
     why = snapshot.inventory.unreadable.get(source) if snapshot.inventory is not None else None
     return reason(why, None) if why is not None else ""
 

@@ -1,6 +1,6 @@
-"""What belongs to one NIC on other hosts, in sentences.
+"""Sentences about the relations of one NIC to other hosts.
 
-Reads nothing; takes what `pairs` found.
+Reads nothing; takes the result of `pairs`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from nictop.model.devices.subnets import SharedSubnet
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import Tone
 
-WHAT = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
-MOST_NAMED = 6
-"""Netdevs that one sentence names; the others are counted."""
+PROPERTY_NAMES = {"mtu": "MTU", "speed": "speed", "vlan": "VLAN"}
+MAX_NAMED_NETDEVS = 6
+"""Number of netdevs named in one sentence; the others are counted."""
 
 
 @dataclass(frozen=True)
 class PairFact:
-    """A sentence about one NIC and those of other hosts. Names in it are as the machines told them."""
+    """A sentence about one NIC and those of other hosts. Names in it are not sanitized."""
 
     text: str
     tone: Tone = "normal"
 
 
 def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFact, ...]:
-    """All that is known; empty: nothing. `names`: those of the netdevs (`netdev_names`)."""
+    """All sentences about a NIC; may be empty. `names`: names of the netdevs (`netdev_names`)."""
     facts: list[PairFact] = []
     for function in found.virtual_functions:
         if end in (function.physical, function.guest):
@@ -44,7 +44,7 @@ def pair_facts(end: End, found: Pairs, names: Mapping[End, str]) -> tuple[PairFa
 
 
 def netdev_names(snapshots: Iterable[Snapshot]) -> dict[End, str]:
-    """Name of every netdev."""
+    """Netdev → name."""
     return {End(one.host, ifindex): link.name for one in snapshots for ifindex, link in one.links.items()}
 
 
@@ -81,13 +81,13 @@ def _subnet_facts(end: End, subnet: SharedSubnet, names: Mapping[End, str]) -> l
 
 
 def _disagreements(end: End, found: Iterable[Disagreement], names: Mapping[End, str]) -> list[PairFact]:
-    """What others have instead; disagreements of others among themselves are told at their NICs."""
+    """Values of others that differ from the one of `end`; differences among the others are reported at their NICs."""
     facts = []
     for one in found:
         own = next((value for value, ends in one.sides if end in ends), None)
         if own is not None:
             rest = [f"{value} at {_listed(ends, names)}" for value, ends in one.sides if value != own]
-            facts.append(PairFact(f"{WHAT[one.what]} {own} here, {', '.join(rest)}", "warn"))
+            facts.append(PairFact(f"{PROPERTY_NAMES[one.what]} {own} here, {', '.join(rest)}", "warn"))
     return facts
 
 
@@ -101,5 +101,5 @@ def _named(end: End, names: Mapping[End, str]) -> str:
 
 
 def _listed(ends: Sequence[End], names: Mapping[End, str]) -> str:
-    listed = ", ".join(_named(end, names) for end in ends[:MOST_NAMED])
-    return listed if len(ends) <= MOST_NAMED else f"{listed} and {len(ends) - MOST_NAMED} more"
+    listed = ", ".join(_named(end, names) for end in ends[:MAX_NAMED_NETDEVS])
+    return listed if len(ends) <= MAX_NAMED_NETDEVS else f"{listed} and {len(ends) - MAX_NAMED_NETDEVS} more"

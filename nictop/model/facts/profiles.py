@@ -1,6 +1,6 @@
-"""The Profile panel: who manages a netdev, its active profile, the others that could take it, profiles without a NIC.
+"""The Profile panel: manager of a netdev, its active profile, other profiles that fit, profiles without a device.
 
-Reads nothing; yields sections of raw text. Names of profiles are free text of the machine.
+Reads nothing; returns sections of unsanitized text. Names of profiles are free text of the host.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import Tone, reason
 from nictop.probe.records import Inventory, Link, ManagedDevice, NetworkManagerConfiguration, Profile
 
-MOST_OTHERS = 30
-"""Profiles listed; a machine with more of them has them for other devices."""
-SHIPPED = ("/usr/lib/", "/lib/")
-"""Files of the distribution: nobody's decision about this host."""
-PENDING = Fact("manager", "inventory pending", "dim")
+MAX_PROFILE_LINES = 30
+"""Number of listed profiles; a machine with more has them for other devices."""
+DISTRIBUTION_PATHS = ("/usr/lib/", "/lib/")
+"""Directories of files that come with the distribution, not from the administrator."""
+PENDING_FACT = Fact("manager", "inventory pending", "dim")
 
 
 def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     """Sections for a netdev, never empty: manager, active profile, other profiles."""
     inventory = snapshot.inventory
     if inventory is None or link.type == ARPHRD_VOID:
-        return section("Manager", [PENDING])
+        return section("Manager", [PENDING_FACT])
     matches = ProfileMatches(snapshot)
     manager = link_manager(link, inventory, LinkConfiguration(inventory))
     active = matches.active(link)
@@ -39,14 +39,14 @@ def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 
 
 def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
-    """Sections for a host: what runs, and the profiles that fit no device, with the reason."""
+    """Sections for a host: the managers, and the profiles that fit no device, with the reason."""
     inventory = snapshot.inventory
     if inventory is None:
-        return section("Managers", [PENDING])
+        return section("Managers", [PENDING_FACT])
     matches = ProfileMatches(snapshot)
     return (
         *section("Managers", list(_managers(inventory, matches))),
-        *section("Profiles that fit no device", list(_unusable(matches))),
+        *section("Profiles that fit no device", list(_unusable_profiles(matches))),
     )
 
 
@@ -69,7 +69,7 @@ def _manager(manager: LinkManager, link: Link, matches: ProfileMatches, inventor
 
 
 def _profile(profile: Profile, matches: ProfileMatches) -> list[Fact]:
-    """The active profile in full."""
+    """All facts of the active profile."""
     origin, tone = _origin(profile)
     facts = [
         Fact("profile", profile.id or "without a name"),
@@ -129,18 +129,18 @@ def _bound_to(profile: Profile) -> str:
 
 
 def _others(link: Link, matches: ProfileMatches, active: Profile | None) -> Iterable[Fact]:
-    """Every other profile of this kind of device: which would be next, which waits, which does not fit."""
+    """Every other profile for this kind of device: the next one, those that wait, those that do not fit."""
     device = matches.device(link)
     shown = [one for one in matches.profiles if _could_concern(one, link, device) and one is not active]
-    found = [matches.match(profile, link) for profile in shown[:MOST_OTHERS]]
+    found = [matches.match(profile, link) for profile in shown[:MAX_PROFILE_LINES]]
     first = active is None and device is not None and is_managed(device)
     for match in sorted(found, key=lambda one: not one.fits):
         label, text, tone = _other(match, first=first)
         first = first and not (match.fits and not match.waits)
         yield Fact(label, f'"{match.profile.id}" {text}', tone)
-    if len(shown) > MOST_OTHERS:
-        yield Fact("and", f"{len(shown) - MOST_OTHERS} more", "dim")
-    yield from _refused(matches)
+    if len(shown) > MAX_PROFILE_LINES:
+        yield Fact("and", f"{len(shown) - MAX_PROFILE_LINES} more", "dim")
+    yield from _unreadable_profiles(matches)
 
 
 def _other(match: ProfileMatch, *, first: bool) -> tuple[str, str, Tone]:
@@ -148,21 +148,21 @@ def _other(match: ProfileMatch, *, first: bool) -> tuple[str, str, Tone]:
     if not match.fits:
         return "does not fit", match.unfit, "dim"
     facts = f"{address_phrase(profile.ipv4, 'ipv4')}; autoconnect {_autoconnect(profile)}"
-    made_up = "; made up by NetworkManager" if is_made_up(profile) else ""
+    generated = "; made up by NetworkManager" if is_made_up(profile) else ""
     if match.waits:
-        return "fits, waits", f"{match.waits}; {facts}{made_up}", "normal"
-    return ("fits, first" if first else "fits"), f"{facts}{made_up}", "good" if first else "normal"
+        return "fits, waits", f"{match.waits}; {facts}{generated}", "normal"
+    return ("fits, first" if first else "fits"), f"{facts}{generated}", "good" if first else "normal"
 
 
 def _could_concern(profile: Profile, link: Link, device: ManagedDevice | None) -> bool:
-    """It is for this link by name, or of a type that such a device runs; not a mere description."""
+    """Whether it has the name of this link, or a type for this kind of device; external profiles are excluded."""
     if profile.external:
         return False
     types = TYPES_OF_DEVICE.get(device.type, ()) if device is not None else ()
     return profile.interface_name == link.name or profile.type in types
 
 
-def _refused(matches: ProfileMatches) -> Iterable[Fact]:
+def _unreadable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
     hidden = [one for one in matches.manager.profiles if not one.uuid] if matches.manager is not None else []
     if hidden:
         yield Fact("not readable", f"{len(hidden)} that belong to other users", "dim")
@@ -182,9 +182,9 @@ def _managers(inventory: Inventory, matches: ProfileMatches) -> Iterable[Fact]:
         tone: Tone = "warn" if off or starting else "normal"
         yield Fact("NetworkManager", f"{manager.version or 'version not known'}{off}{starting}", tone)
         devices = manager.devices.values()
-        managed = [one for one in devices if one.state > 10 and not _looks_on(one.active_profile, matches)]
+        managed = [one for one in devices if one.state > 10 and not _is_external(one.active_profile, matches)]
         yield Fact("its devices", f"{len(managed)} of {len(manager.devices)}")
-        yield from _forbidden(manager.configuration)
+        yield from _exclusions(manager.configuration)
     elif "networkmanager" in inventory.unreadable:
         yield Fact("NetworkManager", reason(inventory.unreadable["networkmanager"], None), "warn")
     else:
@@ -194,18 +194,18 @@ def _managers(inventory: Inventory, matches: ProfileMatches) -> Iterable[Fact]:
         yield Fact("networkd", f"manages {len(own)} of {len(inventory.networkd)} links")
     files: dict[str, None] = {}
     for entry in inventory.configuration:
-        if not entry.file.startswith(SHIPPED):
+        if not entry.file.startswith(DISTRIBUTION_PATHS):
             files.setdefault(f"{entry.owner}: {entry.file}")
     for text in list(files)[:10]:
         yield Fact("files", text, "dim")
 
 
-def _looks_on(uuid: str | None, matches: ProfileMatches) -> bool:
+def _is_external(uuid: str | None, matches: ProfileMatches) -> bool:
     profile = matches.by_uuid.get(uuid) if uuid is not None else None
     return profile is not None and profile.external
 
 
-def _forbidden(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
+def _exclusions(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
     where = configuration.origins.get("no_auto_default", "its configuration")
     if configuration.no_auto_default:
         yield Fact("makes none for", f"{', '.join(configuration.no_auto_default)} (no-auto-default in {where})")
@@ -214,9 +214,9 @@ def _forbidden(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:
         yield Fact("leaves alone", ", ".join(left))
 
 
-def _unusable(matches: ProfileMatches) -> Iterable[Fact]:
+def _unusable_profiles(matches: ProfileMatches) -> Iterable[Fact]:
     for profile in matches.profiles:
         why = matches.missing_binding(profile)
         if why:
             yield Fact("no device", f'"{profile.id}": {why}', "warn")
-    yield from _refused(matches)
+    yield from _unreadable_profiles(matches)

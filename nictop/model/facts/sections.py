@@ -1,4 +1,4 @@
-"""The shape in which facts are laid out for a person: titled sections of labelled lines."""
+"""Facts for display: titled sections of labelled lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nictop.probe.records import Unreadable
 
 @dataclass(frozen=True)
 class Fact:
-    """One line: a label of at most 15 cells, and a text that is never empty. Both raw."""
+    """One line: a label of at most 15 cells, and a text that is never empty. Neither is sanitized."""
 
     label: str
     text: str
@@ -20,26 +20,26 @@ class Fact:
 
 @dataclass(frozen=True)
 class Section:
-    """Facts that belong together, most important first; never empty."""
+    """Facts that belong together, the most important first; never empty."""
 
     title: str
     facts: tuple[Fact, ...]
 
 
 SUMMARY = "Summary"
-"""Title of the first section of a netdev; a panel that names the netdev anyway need not draw it."""
+"""Title of the first section of a netdev; a panel with the name of the netdev in its title need not draw it."""
 
 ABSENT_ORDER = ("not_offered", "missing", "needs_root", "vanished", "malformed", "failed")
 
 
 def section(title: str, facts: Sequence[Fact]) -> tuple[Section, ...]:
-    """A section, or nothing when there is no fact for it."""
+    """One section, or none when there are no facts."""
     return (Section(title, tuple(facts)),) if facts else ()
 
 
 def absences(names: Mapping[str, str], unreadable: Mapping[str, Unreadable], driver: str | None) -> tuple[Fact, ...]:
-    """Why things are absent, in one line per reason: ``not offered by veth: rings, coalescing``. `names`: field of the
-    record → what people call it."""
+    """Reasons for absent parts, one line per reason: ``not offered by veth: rings, coalescing``. `names`: field of the
+    record → its name in the text."""
     grouped: dict[tuple[int, str], list[str]] = {}
     for field, name in names.items():
         why = unreadable.get(field)

@@ -1,6 +1,6 @@
-"""The first five lines about a netdev: what a person who has no time asks first.
+"""The summary of a netdev: its five most important lines.
 
-Reads nothing; yields one section of raw text. The sections behind it have each of these facts in full.
+Reads nothing; returns one section of unsanitized text. The sections after it have all details.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nictop.model.text import units
 from nictop.model.text.words import Tone, driver_name, is_virtual, reason, state_words, times
 from nictop.probe.records import LINK_COUNTERS, Address, Link, PciFunction
 
-EVENTS = (
+LOSS_COUNTERS = (
     ("rx_errors", "rx_errors"),
     ("tx_errors", "tx_errors"),
     ("rx_dropped", "rx_dropped"),
@@ -23,7 +23,8 @@ EVENTS = (
 
 
 def summary_section(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tuple[Section, ...]:
-    """State, what is lost, addresses, driver, queues: five lines where they fit. Nothing for a link that is too new."""
+    """State, losses, addresses, driver, queues: five lines where they apply. Nothing for a link without an inventory
+    yet."""
     if link.type == ARPHRD_VOID:
         return ()
     facts = [_state(link), trouble_fact(link, snapshot), _addresses(link, snapshot), _driver(link, pci)]
@@ -37,31 +38,31 @@ def _state(link: Link) -> Fact:
 
 
 def trouble_fact(link: Link, snapshot: Snapshot) -> Fact:
-    """What is lost now, with its rate; else what was lost since the driver was loaded."""
+    """Present losses with their rates; otherwise the losses since the driver was loaded."""
     numbers = snapshot.counters.links.get(link.ifindex) if snapshot.counters is not None else None
     numbers = numbers if numbers is not None else link.counters
     if numbers is None:
         return Fact("trouble", "counters not read yet", "dim")
     rates = snapshot.rates.links.get(link.ifindex) if snapshot.rates is not None else None
-    now = _now(rates)
+    now = _current_losses(rates)
     if now:
         return Fact("trouble", " · ".join(now), "warn")
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
-    past = [f"{name} {units.count(total[name])}" for name, _ in EVENTS if total.get(name)]
-    if past:
-        return Fact("trouble", f"none now · so far {', '.join(past)}" if rates is not None else ", ".join(past))
+    totals = [f"{name} {units.count(total[name])}" for name, _ in LOSS_COUNTERS if total.get(name)]
+    if totals:
+        return Fact("trouble", f"none now · so far {', '.join(totals)}" if rates is not None else ", ".join(totals))
     return Fact("trouble", "none: no errors, no drops, nothing missed", "good")
 
 
-def _now(rates: LinkRates | None) -> list[str]:
+def _current_losses(rates: LinkRates | None) -> list[str]:
     if rates is None:
         return []
-    rated = ((name, getattr(rates, field)) for name, field in EVENTS)
+    rated = ((name, getattr(rates, field)) for name, field in LOSS_COUNTERS)
     return [f"{name} {units.per_second(rate)}" for name, rate in rated if rate]
 
 
 def ranked_addresses(link: Link) -> list[Address]:
-    """The ones people would ping first: global before link-local, IPv4 before IPv6."""
+    """The most useful ones first: global before link-local, IPv4 before IPv6."""
     return sorted(link.addresses, key=lambda one: (one.scope != "global", one.family != "ipv4"))
 
 
@@ -94,12 +95,12 @@ def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
     parts = []
     if ethtool.channels is not None:
         now = ethtool.channels
-        parts += _of(
+        parts += _ranges(
             ("combined", now.combined, now.max_combined), ("rx", now.rx, now.max_rx), ("tx", now.tx, now.max_tx)
         )
     if ethtool.rings is not None:
         rings = ethtool.rings
-        parts += _of(("rx ring", rings.rx, rings.max_rx), ("tx ring", rings.tx, rings.max_tx))
+        parts += _ranges(("rx ring", rings.rx, rings.max_rx), ("tx ring", rings.tx, rings.max_tx))
     if parts:
         return [Fact("queues", " · ".join(parts))]
     if is_virtual(link):
@@ -107,8 +108,8 @@ def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
     return [Fact("queues", reason(ethtool.unreadable.get("channels"), driver_name(link, pci)), "dim")]
 
 
-def _of(*kinds: tuple[str, int | None, int | None]) -> list[str]:
-    """``combined 2/4``: now and at most; kinds that the driver does not have are left out."""
+def _ranges(*kinds: tuple[str, int | None, int | None]) -> list[str]:
+    """``combined 2/4``: present and maximum number; kinds that the driver does not have are left out."""
     return [
         f"{name} {'?' if now is None else now}" + ("" if most is None else f"/{most}")
         for name, now, most in kinds

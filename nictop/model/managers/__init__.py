@@ -1,1 +1,1 @@
-"""Which profile or configuration file owns a link, and why."""
+"""The profile or configuration file that manages a link, and why."""

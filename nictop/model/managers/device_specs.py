@@ -1,8 +1,8 @@
-"""Device specs of NetworkManager.conf: does a list of them name this device?
+"""Device lists of NetworkManager.conf.
 
 Reads nothing. NetworkManager.conf(5), "Device List Format", and `match_device_eval` of nm-core-utils.c: ``*``,
-``interface-name:eth*`` (also ``=`` exact and ``~`` pattern), ``mac:…``, ``driver:…`` and ``type:…``; with ``except:``
-in front of a spec its devices are left out, whatever else names them.
+``interface-name:eth*`` (also ``=`` exact and ``~`` pattern), ``mac:…``, ``driver:…`` and ``type:…``; devices that match
+a spec with ``except:`` are excluded, whatever the other specs are.
 """
 
 from __future__ import annotations
@@ -11,29 +11,40 @@ from collections.abc import Iterable
 
 from nictop import wildcards
 
-TYPES = {1: "ethernet", 2: "wifi", 9: "infiniband", 10: "bond", 11: "vlan", 13: "bridge", 14: "generic", 15: "team"}
-"""NM_DEVICE_TYPE_* → word after ``type:``, as ``nmcli device`` shows it."""
-TYPES.update({16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy", 31: "vrf", 32: "loopback"})
-EXCEPT = "except:"
+DEVICE_TYPE_NAMES = {
+    1: "ethernet",
+    2: "wifi",
+    9: "infiniband",
+    10: "bond",
+    11: "vlan",
+    13: "bridge",
+    14: "generic",
+    15: "team",
+}
+"""NM_DEVICE_TYPE_* → value of ``type:``, as shown by ``nmcli device``."""
+DEVICE_TYPE_NAMES.update(
+    {16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy", 31: "vrf", 32: "loopback"}
+)
+EXCEPT_PREFIX = "except:"
 
 
 def names_device(specs: Iterable[str], *, name: str, address: str | None, driver: str | None, kind: int) -> bool:
-    """True when the list names the device. `address`: the permanent one, lower case. `kind`: NM_DEVICE_TYPE_*."""
+    """Whether the list contains the device. `address`: the permanent one, lower case. `kind`: NM_DEVICE_TYPE_*."""
     only_exceptions, found = True, False
     any_spec = False
     for spec in specs:
         any_spec = True
-        exception = spec.startswith(EXCEPT)
+        exception = spec.startswith(EXCEPT_PREFIX)
         only_exceptions = only_exceptions and exception
-        hit = one_names_device(spec[len(EXCEPT) :] if exception else spec, name, address, driver, kind)
+        hit = spec_matches_device(spec[len(EXCEPT_PREFIX) :] if exception else spec, name, address, driver, kind)
         if hit and exception:
             return False
         found = found or hit
     return found or (any_spec and only_exceptions)
 
 
-def one_names_device(spec: str, name: str, address: str | None, driver: str | None, kind: int) -> bool:
-    """One spec without ``except:``."""
+def spec_matches_device(spec: str, name: str, address: str | None, driver: str | None, kind: int) -> bool:
+    """Whether one spec without ``except:`` matches the device."""
     if spec == "*":
         return True
     tag, colon, value = spec.partition(":")
@@ -46,5 +57,5 @@ def one_names_device(spec: str, name: str, address: str | None, driver: str | No
     if colon and tag == "driver":
         return driver is not None and value.partition("/")[0] == driver
     if colon and tag == "type":
-        return TYPES.get(kind) == value
+        return DEVICE_TYPE_NAMES.get(kind) == value
     return spec == name or (address is not None and spec.lower() == address)

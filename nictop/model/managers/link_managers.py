@@ -1,8 +1,8 @@
-"""Who manages a link, in which state that is, and why.
+"""The manager of a link, with its state and the reason.
 
-Reads nothing. NetworkManager speaks for itself; systemd-networkd through its state files, with netplan behind it where
-netplan wrote the file; ifupdown and network-scripts leave nothing but their configuration, so a stanza that applies to
-the link counts when nobody else manages it. cloud-init writes the files of the others and is named with them.
+Reads nothing. NetworkManager and systemd-networkd (state files) report their state; netplan may have written the files
+of networkd. ifupdown and network-scripts have only configuration, so a stanza that applies to the link counts if no
+other manager has it. cloud-init writes the files of the others and is named with them.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NETWORKD_STATES: dict[str, tuple[str, Tone]] = {
     "linger": ("gone", "dim"),
     "unmanaged": ("not managed: no .network file matches", "dim"),
 }
-NETPLAN_FILE = "netplan-"
-"""In the names of the files that netplan writes below /run/systemd/network."""
+NETPLAN_FILE_PART = "netplan-"
+"""Part of the names of the files that netplan writes below /run/systemd/network."""
 IFF_LOOPBACK = 0x8
-BY_FILE: dict[str, ManagerName] = {"ifupdown": "ifupdown", "ifcfg": "network-scripts"}
+MANAGERS_BY_OWNER: dict[str, ManagerName] = {"ifupdown": "ifupdown", "ifcfg": "network-scripts"}
 COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network-scripts": "ifcfg"}
 """Shorter names for a table column."""
 ACTIVATED = 100
@@ -43,20 +43,20 @@ ACTIVATED = 100
 
 @dataclass(frozen=True)
 class LinkManager:
-    """The answer."""
+    """The manager of a link; "nobody" if it has none."""
 
     name: ManagerName
     state: str
-    """In words, with the reason; "" when the manager keeps none."""
+    """Text with the reason; "" when the manager reports none."""
     tone: Tone
     written_by: str | None = None
-    """netplan or cloud-init, whose files the manager obeys."""
+    """netplan or cloud-init, which wrote the configuration of the manager."""
     files: tuple[str, ...] = ()
     """``FILE:LINE`` of the stanzas that apply."""
 
 
 def link_manager(link: Link, inventory: Inventory, configuration: LinkConfiguration) -> LinkManager:
-    """The one that manages a link now; "nobody" says in `state` why those who run do not."""
+    """The present manager of a link. For "nobody", `state` is the reason why no running manager has it."""
     manager = inventory.networkmanager
     device = manager.devices.get(link.ifindex) if manager is not None else None
     entries = configuration.addressing(link)
@@ -67,11 +67,11 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
         return LinkManager("NetworkManager", state_phrase(device.state, device.reason), tone, written_by, files)
     networkd = inventory.networkd.get(link.ifindex)
     if networkd is not None and networkd.setup_state not in ("unmanaged", "linger"):
-        words, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
-        if NETPLAN_FILE in (networkd.network_file or ""):
+        text, tone = NETWORKD_STATES.get(networkd.setup_state, (networkd.setup_state, "normal"))
+        if NETPLAN_FILE_PART in (networkd.network_file or ""):
             written_by = "netplan"
         files = files or ((networkd.network_file,) if networkd.network_file else ())
-        state = f"{words}, {networkd.operational_state}" if networkd.operational_state else words
+        state = f"{text}, {networkd.operational_state}" if networkd.operational_state else text
         return LinkManager("systemd-networkd", state, tone, written_by, files)
     by_file = _by_file(entries, inventory)
     if by_file is not None:
@@ -82,27 +82,27 @@ def link_manager(link: Link, inventory: Inventory, configuration: LinkConfigurat
 
 
 def is_managed(device: ManagedDevice) -> bool:
-    """NetworkManager takes care of the device, whatever state that has."""
+    """NetworkManager manages the device, in whatever state."""
     return device.state > UNMANAGED
 
 
 def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | None:
-    """The profile that is up or coming up on it."""
+    """The profile that is active or being activated on the device."""
     if device.active_profile is None or inventory.networkmanager is None:
         return None
     return next((one for one in inventory.networkmanager.profiles if one.uuid == device.active_profile), None)
 
 
 def described_only(device: ManagedDevice, profile: Profile | None) -> bool:
-    """NetworkManager only looks on: its profile describes what somebody else set up."""
+    """Whether the active profile only describes a configuration that was not made by NetworkManager."""
     return profile is not None and profile.external and profile.uuid == device.active_profile
 
 
 def _by_file(entries: tuple[ConfigurationEntry, ...], inventory: Inventory) -> ManagerName | None:
     for entry in entries:
         if entry.owner == "ifcfg" and inventory.networkmanager is not None:
-            continue  # NetworkManager reads them itself: what it does not manage, it was told to leave
-        name = BY_FILE.get(entry.owner)
+            continue  # NetworkManager reads these files: a link that it does not manage is excluded on purpose
+        name = MANAGERS_BY_OWNER.get(entry.owner)
         if name is not None:
             return name
     return None

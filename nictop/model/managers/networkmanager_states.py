@@ -1,4 +1,4 @@
-"""NetworkManager's numbers in words: states of a device, reasons of a state, methods of addresses.
+"""Texts for NetworkManager's constants: device states, state reasons, address methods.
 
 Reads nothing. NM_DEVICE_STATE_* and NM_DEVICE_STATE_REASON_* of libnm-core-public/nm-dbus-interface.h, 1.56.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 from nictop.probe.records import IpSettings
 
 UNMANAGED, UNAVAILABLE, DISCONNECTED, IP_CONFIG, ACTIVATED, DEACTIVATING, FAILED = 10, 20, 30, 70, 100, 110, 120
-"""Those of NM_DEVICE_STATE_* that mean something here; 40 to 90 are the steps of an activation."""
+"""The NM_DEVICE_STATE_* that are used here; 40 to 90 are the steps of an activation."""
 USER_REQUESTED = 39
 """NM_DEVICE_STATE_REASON_USER_REQUESTED"""
 
-STATES = {
+STATE_TEXTS = {
     0: "unknown",
     UNMANAGED: "not managed",
     UNAVAILABLE: "not available",
@@ -28,7 +28,7 @@ STATES = {
     FAILED: "failed",
 }
 
-REASONS = {
+REASON_TEXTS = {
     1: "reason unknown",
     2: "now managed",
     3: "something told NetworkManager not to manage it",
@@ -109,17 +109,17 @@ REASONS = {
     78: "networking is switched off",
     79: "the modem has no operator code",
 }
-"""0 is "no reason", of which nothing is said."""
+"""0 means "no reason" and has no text."""
 
 
 def state_phrase(state: int, reason: int) -> str:
-    """``failed (no address could be had)``; without a reason the state alone."""
-    words = STATES.get(state, f"state {state}")
-    why = "" if reason == 0 else REASONS.get(reason, f"reason {reason}")
-    return f"{words} ({why})" if why else words
+    """``failed (no address could be had)``; only the state when there is no reason."""
+    text = STATE_TEXTS.get(state, f"state {state}")
+    why = "" if reason == 0 else REASON_TEXTS.get(reason, f"reason {reason}")
+    return f"{text} ({why})" if why else text
 
 
-METHODS = {
+METHOD_TEXTS = {
     "auto": "DHCP",
     "manual": "static",
     "disabled": "off",
@@ -132,10 +132,10 @@ METHODS = {
 
 def address_phrase(settings: IpSettings, family: str) -> str:
     """``static 192.0.2.10/24, gateway 192.0.2.1`` · ``DHCP`` · ``off``. `family`: ipv4 or ipv6."""
-    words = METHODS.get(settings.method, settings.method) or "no method"
+    text = METHOD_TEXTS.get(settings.method, settings.method) or "no method"
     if family == "ipv6" and settings.method == "auto":
-        words = "router advertisements, DHCPv6"
-    parts = [" ".join((words, ", ".join(settings.addresses))).strip()]
+        text = "router advertisements, DHCPv6"
+    parts = [" ".join((text, ", ".join(settings.addresses))).strip()]
     if settings.gateway:
         parts.append(f"gateway {settings.gateway}")
     if settings.never_default:

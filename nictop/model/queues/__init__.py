@@ -1,1 +1,1 @@
-"""Queues of a NIC: names of drivers' counters, interrupt vectors, CPUs, a proposed distribution."""
+"""Queues of a NIC: names of drivers' counters, interrupt vectors, CPUs."""

@@ -1,4 +1,4 @@
-"""Who spends CPU on packets: virtual machines with their vhost threads, ksoftirqd, NAPI threads.
+"""CPU time spent on packets, by consumer: virtual machines with their vhost threads, ksoftirqd, NAPI threads.
 
 Reads nothing; takes the threads of the inventory and their shares of the last interval.
 """
@@ -19,47 +19,47 @@ _OWNER = re.compile(r"vhost-(\d{1,9})")
 
 @dataclass(frozen=True)
 class CpuConsumer:
-    """One line: a virtual machine, or one thread of the kernel. Shares are of one CPU and add up: 2.0 is two CPUs."""
+    """A virtual machine, or one thread of the kernel. Shares are of one CPU and are added: 2.0 is two CPUs."""
 
     kind: Literal["machine", "vhost", "ksoftirqd", "napi"]
-    """vhost: of a process that is no virtual machine we know."""
+    """vhost: of a process that is not a known virtual machine."""
     name: str
-    """Of the virtual machine, or of the thread."""
+    """Name of the virtual machine or of the thread."""
     pid: int
-    """Process of the virtual machine, id of the thread."""
+    """Process of the virtual machine, or id of the thread."""
     total: float | None
     """None: no rate yet."""
     vcpu: float | None = None
-    """Its processors. Only virtual machines have this and the next two."""
+    """Share of its virtual processors. Only virtual machines have this and the next two."""
     rest: float | None = None
-    """Its other threads: device emulation, I/O, migration."""
+    """Share of its other threads: device emulation, I/O, migration."""
     vhost: float | None = None
-    """Its vhost threads: packets between tap and guest."""
+    """Share of its vhost threads: packets between tap and guest."""
     cpus: tuple[int, ...] = ()
-    """CPUs that its busy threads last ran on."""
+    """CPUs on which its busy threads ran last."""
     links: tuple[int, ...] = ()
     """ifindexes of its tap and macvtap links, where they are known."""
     threads: int = 1
 
 
 def spenders(snapshot: Snapshot) -> tuple[CpuConsumer, ...]:
-    """The busiest first; those that did nothing, or of which nothing is known yet, behind by name."""
+    """The busiest first; idle ones and those without a rate last, by name."""
     threads = snapshot.inventory.threads if snapshot.inventory is not None else ()
     shares = snapshot.rates.threads if snapshot.rates is not None else {}
     groups: dict[int, list[Thread]] = {}
     lines: list[CpuConsumer] = []
     for thread in threads:
         if thread.kind in ("ksoftirqd", "napi"):
-            lines.append(_single(thread, shares))
+            lines.append(_thread_consumer(thread, shares))
         else:
             groups.setdefault(_owner(thread), []).append(thread)
-    lines += [_group(owner, members, shares) for owner, members in groups.items()]
+    lines += [_process_consumer(owner, members, shares) for owner, members in groups.items()]
     return tuple(sorted(lines, key=lambda line: (-(line.total or 0.0), line.name, line.pid)))
 
 
 def _owner(thread: Thread) -> int:
-    """The process that a thread works for: since Linux 6.4 a vhost thread is one of QEMU's, before it has a process of
-    its own and only its name tells."""
+    """The process that a thread works for: since Linux 6.4 a vhost thread is one of QEMU's; before, it has its own
+    process, and only its name contains the owner."""
     if thread.kind == "vhost":
         match = _OWNER.fullmatch(thread.name)
         if match is not None:
@@ -67,7 +67,7 @@ def _owner(thread: Thread) -> int:
     return thread.pid
 
 
-def _single(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsumer:
+def _thread_consumer(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsumer:
     share = shares.get(thread.tid)
     return CpuConsumer(
         kind="napi" if thread.kind == "napi" else "ksoftirqd",
@@ -79,8 +79,8 @@ def _single(thread: Thread, shares: dict[int, ThreadShare]) -> CpuConsumer:
     )
 
 
-def _group(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) -> CpuConsumer:
-    def spent(*kinds: str) -> float | None:
+def _process_consumer(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) -> CpuConsumer:
+    def used(*kinds: str) -> float | None:
         known = [shares[one.tid].total for one in members if one.kind in kinds and one.tid in shares]
         if known:
             return sum(known)
@@ -88,7 +88,7 @@ def _group(owner: int, members: list[Thread], shares: dict[int, ThreadShare]) ->
 
     is_machine = any(one.kind in ("vcpu", "vm") for one in members)
     name = next((one.machine for one in members if one.machine), None)
-    parts = {"vcpu": spent("vcpu"), "rest": spent("vm"), "vhost": spent("vhost")}
+    parts = {"vcpu": used("vcpu"), "rest": used("vm"), "vhost": used("vhost")}
     known = [part for part in parts.values() if part is not None]
     return CpuConsumer(
         kind="machine" if is_machine or name else "vhost",

@@ -1,6 +1,7 @@
 """CPU lists (``0-3,8``) and hexadecimal CPU masks (``00000001,00000000``) as the kernel prints them.
 
-Reads nothing. Both come from files that can hold anything: what is not a list or a mask is None, never an exception.
+Reads nothing. Both come from files with any content: for text that is not a list or mask the result is None, never an
+exception.
 """
 
 from __future__ import annotations
@@ -9,24 +10,25 @@ from collections.abc import Iterable
 
 from nictop.limits import MAX_CPU_LIST_CHARS, MAX_CPUS
 
-GROUP = 8
+MASK_GROUP_DIGITS = 8
 """Hexadecimal digits between two commas of a mask: 32 CPUs."""
 
 
 def parse_cpu_list(text: str | None) -> tuple[int, ...] | None:
-    """The CPUs of a list, in ascending order: ``0-2,8`` → (0, 1, 2, 8). An empty list is (); None: there is none, or
-    it is not a CPU list: ranges of the kernel's are in order and apart, so that they are as many CPUs as it names."""
+    """The CPUs of a list, in ascending order: ``0-2,8`` → (0, 1, 2, 8). An empty list is (); None: no text, or not a
+    valid list. The kernel's ranges are ordered and do not overlap, so a list with more than `MAX_CPUS` CPUs in total is
+    invalid."""
     if text is None or len(text) > MAX_CPU_LIST_CHARS:
         return None
     cpus: set[int] = set()
-    named = 0
+    cpu_count = 0
     for part in text.strip().split(",") if text.strip() else ():
         first, dash, last = part.strip().partition("-")
         low, high = _number(first), _number(last) if dash else _number(first)
         if low is None or high is None or high < low:
             return None
-        named += high + 1 - low
-        if named > MAX_CPUS:
+        cpu_count += high + 1 - low
+        if cpu_count > MAX_CPUS:
             return None
         cpus.update(range(low, high + 1))
     return tuple(sorted(cpus))
@@ -40,8 +42,8 @@ def _number(text: str) -> int | None:
 
 
 def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
-    """The CPUs of a mask, in ascending order. The last group is CPUs 0 to 31, the lowest bit of it CPU 0 (``%*pb``):
-    ``1,00000000`` → (32,). None: there is none, or it is not a mask."""
+    """The CPUs of a mask, in ascending order. The last group is CPUs 0 to 31, with CPU 0 in the lowest bit (``%*pb``):
+    ``1,00000000`` → (32,). None: no text, or not a valid mask."""
     if text is None:
         return None
     groups = text.strip().split(",")
@@ -49,8 +51,8 @@ def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
         return None
     bits = 0
     for number, group in enumerate(groups):
-        # all but the first are printed with their leading zeros; a shorter one would shift the others
-        if not group or len(group) > GROUP or (number and len(group) != GROUP):
+        # all but the first have leading zeros; a shorter one would shift the others
+        if not group or len(group) > MASK_GROUP_DIGITS or (number and len(group) != MASK_GROUP_DIGITS):
             return None
         if any(digit not in "0123456789abcdefABCDEF" for digit in group):
             return None
@@ -59,7 +61,7 @@ def parse_cpu_mask(text: str | None) -> tuple[int, ...] | None:
 
 
 def format_cpu_list(cpus: Iterable[int]) -> str:
-    """``0-2,8``, as the kernel writes it (``%*pbl``); "" for none."""
+    """``0-2,8``, as the kernel prints it (``%*pbl``); "" for none."""
     parts: list[str] = []
     first = last = -2
     for cpu in [*sorted(set(cpus)), -1]:

@@ -1,7 +1,7 @@
-"""Which driver counters (``ethtool -S``) belong to which queue: one table per driver.
+"""Driver counters (``ethtool -S``) by queue: one table per driver.
 
-Reads nothing; takes the names of the string set ETH_SS_STATS and yields, per queue, the positions of its packets, bytes
-and drops. Names that are in no table stay raw: nothing is guessed from a name that happens to hold a number.
+Reads nothing; takes the names of the string set ETH_SS_STATS and returns, per queue, the positions of its packets,
+bytes and drops. Names that are in no table are ignored: a number in a name is not taken for a queue.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Literal
 from nictop.probe.records import Link
 
 Side = Literal["rx", "tx"]
-What = Literal["packets", "bytes", "drops"]
+Quantity = Literal["packets", "bytes", "drops"]
 
 
 @dataclass(frozen=True)
 class QueuePositions:
-    """Where one direction of one queue stands among the driver counters. Several are added up; none: not offered."""
+    """Positions of one direction of one queue among the driver counters. Several are added; none: not offered."""
 
     packets: tuple[int, ...] = ()
     bytes: tuple[int, ...] = ()
@@ -27,42 +27,42 @@ class QueuePositions:
 
 
 @dataclass(frozen=True)
-class Name:
+class CounterName:
     """One counter name of a driver; the first group of the pattern is the queue number."""
 
     pattern: re.Pattern[str]
     side: Side
-    what: What
+    what: Quantity
     section: bool = False
-    """The name stands below a section header, which has the queue number, and has none itself."""
+    """The name is in a section whose header has the queue number; it has none itself."""
 
 
-def _names(*rows: tuple[str, Side, What]) -> tuple[Name, ...]:
-    return tuple(Name(re.compile(pattern), side, what) for pattern, side, what in rows)
+def _names(*rows: tuple[str, Side, Quantity]) -> tuple[CounterName, ...]:
+    return tuple(CounterName(re.compile(pattern), side, what) for pattern, side, what in rows)
 
 
-def _both(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[Name, ...]:
-    """Patterns with ``{}`` for rx or tx."""
-    rows: list[tuple[str, Side, What]] = []
+def _rx_and_tx(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[CounterName, ...]:
+    """Rows for both directions; the patterns have ``{}`` for rx or tx."""
+    rows: list[tuple[str, Side, Quantity]] = []
     for side in ("rx", "tx"):
-        way: Side = "rx" if side == "rx" else "tx"
-        rows += [(packets.format(way), way, "packets"), (size.format(way), way, "bytes")]
-    return _names(*rows, *((pattern, way, "drops") for pattern, way in drops))
+        direction: Side = "rx" if side == "rx" else "tx"
+        rows += [(packets.format(direction), direction, "packets"), (size.format(direction), direction, "bytes")]
+    return _names(*rows, *((pattern, direction, "drops") for pattern, direction in drops))
 
 
-def _section(names: str, side: Side, what: What) -> Name:
-    return Name(re.compile(names), side, what, section=True)
+def _section(names: str, side: Side, what: Quantity) -> CounterName:
+    return CounterName(re.compile(names), side, what, section=True)
 
 
-_INTEL = _both(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes")
-_XL710 = _both(  # the second form is that of Linux before 5.0
+_INTEL = _rx_and_tx(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes")
+_XL710 = _rx_and_tx(  # the second form is that of Linux before 5.0
     r"{0}-(\d+)\.(?:{0}_)?packets", r"{0}-(\d+)\.(?:{0}_)?bytes"
 )
-_MELLANOX = _both(r"{}(\d+)_packets", r"{}(\d+)_bytes")
+_MELLANOX = _rx_and_tx(r"{}(\d+)_packets", r"{}(\d+)_bytes")
 
-NAMES: dict[str, tuple[Name, ...]] = {
+COUNTER_NAMES: dict[str, tuple[CounterName, ...]] = {
     # drivers/net/virtio_net.c; packets and bytes until Linux 6.9 (then qstats), the shorter names since 6.5
-    "virtio_net": _both(
+    "virtio_net": _rx_and_tx(
         r"{}(?:_queue_)?(\d+)_packets",
         r"{}(?:_queue_)?(\d+)_bytes",
         (r"rx(?:_queue_)?(\d+)_drops", "rx"),
@@ -102,14 +102,14 @@ NAMES: dict[str, tuple[Name, ...]] = {
     # drivers/net/ethernet/mellanox/mlx4/en_ethtool.c
     "mlx4_en": (*_MELLANOX, *_names((r"rx(\d+)_dropped", "rx", "drops"))),
     # drivers/net/ethernet/broadcom/bnxt/bnxt_ethtool.c; discards are of the hardware's ring
-    "bnxt_en": _both(
+    "bnxt_en": _rx_and_tx(
         r"\[(\d+)\]: {}_[umb]cast_packets",
         r"\[(\d+)\]: {}_[umb]cast_bytes",
         (r"\[(\d+)\]: rx_discards", "rx"),
         (r"\[(\d+)\]: tx_discards", "tx"),
     ),
     # drivers/net/ethernet/amazon/ena/ena_ethtool.c
-    "ena": _both(r"queue_(\d+)_{}_cnt", r"queue_(\d+)_{}_bytes"),
+    "ena": _rx_and_tx(r"queue_(\d+)_{}_cnt", r"queue_(\d+)_{}_bytes"),
     # drivers/net/ethernet/google/gve/gve_ethtool.c; it counts descriptors, which are not packets
     "gve": _names(
         (r"rx_bytes\[(\d+)\]", "rx", "bytes"),
@@ -118,7 +118,7 @@ NAMES: dict[str, tuple[Name, ...]] = {
         (r"tx_bytes\[(\d+)\]", "tx", "bytes"),
     ),
     # drivers/net/hyperv/netvsc_drv.c
-    "hv_netvsc": _both(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes"),
+    "hv_netvsc": _rx_and_tx(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes"),
     # drivers/net/veth.c; counted by its NAPI only: see `_veth_counts`
     "veth": _names(
         (r"rx_queue_(\d+)_xdp_packets", "rx", "packets"),
@@ -128,18 +128,19 @@ NAMES: dict[str, tuple[Name, ...]] = {
 }
 
 _HEADERS: dict[str, Side] = {"Rx Queue#": "rx", "Tx Queue#": "tx"}
-"""Section headers of vmxnet3: counters of their own, whose value is the queue number. They come in its order."""
+"""Section headers of vmxnet3: counters whose value is the queue number. They are in the order of the queues."""
 
 _INDENT = re.compile(r" *")
 SECTION_INDENT = 2
-"""Blanks before the names of a section. Deeper ones are parts of the one above (``   giant hdr``), shallower ones end
-the section (``tx timeout count``)."""
+"""Blanks before the names of a section. Names with more are parts of the one above (`` giant hdr``), names with fewer
+end the section (``tx timeout count``)."""
 
 
 def queue_positions(driver: str, names: Sequence[str]) -> dict[tuple[Side, int], QueuePositions]:
-    """("rx" or "tx", queue number) → positions in `names`; {} for drivers that count no queues, or not in our table."""
-    table = NAMES.get(driver, ())
-    found: dict[tuple[Side, int], dict[What, list[int]]] = {}
+    """("rx" or "tx", queue number) → positions in `names`; {} for drivers that count no queues or are not in the
+    table."""
+    table = COUNTER_NAMES.get(driver, ())
+    found: dict[tuple[Side, int], dict[Quantity, list[int]]] = {}
     section: tuple[Side, int] | None = None
     headers: dict[Side, int] = {"rx": 0, "tx": 0}
     for position, name in enumerate(names):
@@ -162,10 +163,10 @@ def queue_positions(driver: str, names: Sequence[str]) -> dict[tuple[Side, int],
     }
 
 
-def _key(row: Name, name: str, section: tuple[Side, int] | None) -> tuple[Side, int] | None:
+def _key(row: CounterName, name: str, section: tuple[Side, int] | None) -> tuple[Side, int] | None:
     if row.section:
-        in_it = section is not None and section[0] == row.side and _indent(name) == SECTION_INDENT
-        return section if in_it and row.pattern.fullmatch(name.strip()) else None
+        is_in_section = section is not None and section[0] == row.side and _indent(name) == SECTION_INDENT
+        return section if is_in_section and row.pattern.fullmatch(name.strip()) else None
     match = row.pattern.fullmatch(name)
     return (row.side, _number(match[1])) if match is not None else None
 
@@ -176,14 +177,14 @@ def _indent(name: str) -> int:
 
 
 def _number(digits: str) -> int:
-    """The queue number, -1 for what cannot be one."""
+    """The queue number; -1 for an invalid one."""
     return int(digits) if digits.isascii() and len(digits) <= 6 else -1
 
 
 def link_queue_positions(
     driver: str | None, link: Link, peer: Link | None = None
 ) -> dict[tuple[Side, int], QueuePositions]:
-    """The same for a link as it is set up now. `peer`: the other end of a veth, where it is in sight."""
+    """The positions for a link in its present configuration. `peer`: the other end of a veth, if it is visible."""
     names = link.ethtool.driver_counter_names
     if driver is None or names is None or (driver == "veth" and not _veth_counts(link, peer)):
         return {}
@@ -191,8 +192,9 @@ def link_queue_positions(
 
 
 def _veth_counts(link: Link, peer: Link | None) -> bool:
-    """veth counts a queue's packets only when its NAPI takes them: with receive GRO (off by default), and from a peer
-    without TCP segmentation offload (veth_skb_is_eligible_for_napi). Its zeros would read as idle queues otherwise."""
+    """Whether veth counts the packets of a queue: only if its NAPI receives them, that is with receive GRO (off by
+    default), and from a peer without TCP segmentation offload (veth_skb_is_eligible_for_napi). Otherwise its zeros
+    would look like idle queues."""
     if peer is None or peer.ethtool.features is None:
         return False
     segments = any(

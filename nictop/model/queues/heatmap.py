@@ -1,8 +1,8 @@
-"""The queue × CPU picture: interrupts per second, folded to the width that there is.
+"""The queue × CPU heatmap: interrupts per second, folded to the available width.
 
-Reads nothing. CPUs that do not fit become ranges; the hottest always stand alone, and what stood alone before stays so
-unless another one has become clearly hotter, so that columns do not jump. Every cell is a sum: those of a row add up to
-all of its interrupts, folded or not.
+Reads nothing. CPUs that do not fit are combined into ranges; the hottest CPUs always have their own column, and keep it
+unless another one is clearly hotter, so that columns do not jump. Every cell is a sum: the cells of a row add up to all
+of its interrupts, folded or not.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from dataclasses import dataclass
 
 from nictop.model.queues.cpu_lists import format_cpu_list
 
-CLEARLY_HOTTER = 2.0
-"""A CPU that stood alone counts this much more when the hot ones are chosen."""
+KEEP_COLUMN_FACTOR = 2.0
+"""Factor for CPUs that had their own column before, when the hot ones are chosen."""
 
-WIDEST_GAP = 1
-"""Ranges are cut where there is room, the one with the most CPUs first; a range of this many cannot be cut."""
+MAX_UNSPLIT_CPUS = 1
+"""Ranges are split while there is room, the one with the most CPUs first; a range of this many is not split."""
 
 
 @dataclass(frozen=True)
 class HeatColumn:
-    """One column: a CPU alone, or several in ascending order."""
+    """One column: a single CPU, or several in ascending order."""
 
     cpus: tuple[int, ...]
 
     @property
     def title(self) -> str:
-        """``7``, ``8-31``; from the first to the last where CPU ids are sparse."""
+        """``7``, ``8-31``; first and last CPU, even if ids are missing between them."""
         return str(self.cpus[0]) if len(self.cpus) == 1 else f"{self.cpus[0]}-{self.cpus[-1]}"
 
     @property
@@ -39,7 +39,7 @@ class HeatColumn:
 
 @dataclass(frozen=True)
 class Heat:
-    """The picture."""
+    """The heatmap."""
 
     columns: tuple[HeatColumn, ...]
     cells: tuple[tuple[float, ...], ...]
@@ -47,16 +47,16 @@ class Heat:
     totals: tuple[float, ...]
     """Per column, over all rows."""
     peak: float
-    """The highest cell; 0 when nothing happens."""
+    """The highest cell; 0 without interrupts."""
     hot: frozenset[int]
-    """CPUs that stand alone although others had to be folded; empty when all fit."""
+    """CPUs with their own column while others are folded; empty when all fit."""
 
 
 def fold(cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, before: Heat | None = None) -> Heat:
-    """The picture of `rows` (CPU id → interrupts per second) in at most `width` columns, at least one.
+    """The heatmap of `rows` (CPU id → interrupts per second) in at most `width` columns, at least one.
 
-    `cpus`: the CPUs to show, online ones; one that only a row names (it went offline a moment ago) is shown as well.
-    `before`: the picture of the tick before.
+    `cpus`: the CPUs to show, usually the online ones; a CPU that is only in a row (it just went offline) is shown as
+    well. `before`: the previous heatmap.
     """
     sums: dict[int, float] = dict.fromkeys(cpus, 0.0)
     for row in rows:
@@ -68,20 +68,20 @@ def fold(cpus: Sequence[int], rows: Sequence[Mapping[int, float]], width: int, b
         columns: list[tuple[int, ...]] = [(cpu,) for cpu in ordered]
         hot: frozenset[int] = frozenset()
     else:
-        hot = _hot(ordered, sums, width, before.hot if before is not None else frozenset())
-        columns = _spread(_cut(ordered, hot), width)
-    return _picture(columns, rows, hot)
+        hot = _hot_cpus(ordered, sums, width, before.hot if before is not None else frozenset())
+        columns = _split_ranges(_split_at_hot_cpus(ordered, hot), width)
+    return _heatmap(columns, rows, hot)
 
 
-def _picture(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]) -> Heat:
-    place = {cpu: index for index, column in enumerate(columns) for cpu in column}
+def _heatmap(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, float]], hot: frozenset[int]) -> Heat:
+    column_index = {cpu: index for index, column in enumerate(columns) for cpu in column}
     totals = [0.0] * len(columns)
     cells = []
     peak = 0.0
     for row in rows:
         line = [0.0] * len(columns)
         for cpu, rate in row.items():
-            index = place[cpu]
+            index = column_index[cpu]
             line[index] += rate
             totals[index] += rate
         peak = max(peak, *line) if line else peak
@@ -89,34 +89,36 @@ def _picture(columns: Sequence[tuple[int, ...]], rows: Sequence[Mapping[int, flo
     return Heat(tuple(HeatColumn(column) for column in columns), tuple(cells), tuple(totals), peak, hot)
 
 
-def _hot(ordered: Sequence[int], sums: Mapping[int, float], width: int, alone: frozenset[int]) -> frozenset[int]:
-    """As many of the hottest CPUs as can stand alone with ranges between them in `width` columns. What has no
-    interrupts is not hot."""
+def _hot_cpus(
+    ordered: Sequence[int], sums: Mapping[int, float], width: int, single_before: frozenset[int]
+) -> frozenset[int]:
+    """The hottest CPUs, as many as can have their own column with ranges between them in `width` columns. CPUs without
+    interrupts are not hot."""
     position = {cpu: index for index, cpu in enumerate(ordered)}
     ranked = sorted(
         (cpu for cpu in ordered if sums[cpu] > 0),
-        key=lambda cpu: (-sums[cpu] * (CLEARLY_HOTTER if cpu in alone else 1.0), cpu),
+        key=lambda cpu: (-sums[cpu] * (KEEP_COLUMN_FACTOR if cpu in single_before else 1.0), cpu),
     )
     chosen: set[int] = set()  # positions
     needed = 1
     for cpu in ranked:
-        needed += _cost(position[cpu], chosen, len(ordered))
+        needed += _added_columns(position[cpu], chosen, len(ordered))
         if needed > width:
-            break  # a colder one must not stand alone while a hotter one does not
+            break  # no colder CPU gets its own column before a hotter one
         chosen.add(position[cpu])
     return frozenset(ordered[index] for index in chosen)
 
 
-def _cost(index: int, chosen: set[int], count: int) -> int:
-    """Columns more when the CPU at this position leaves its range: one for itself, one for each side that remains
-    beyond the first."""
+def _added_columns(index: int, chosen: set[int], count: int) -> int:
+    """Additional columns when the CPU at this index gets its own column: one for each adjacent CPU that remains in a
+    range."""
     left = index > 0 and index - 1 not in chosen
     right = index + 1 < count and index + 1 not in chosen
     return int(left) + int(right)
 
 
-def _cut(ordered: Sequence[int], hot: frozenset[int]) -> list[tuple[int, ...]]:
-    """Hot CPUs alone, what is between them as ranges."""
+def _split_at_hot_cpus(ordered: Sequence[int], hot: frozenset[int]) -> list[tuple[int, ...]]:
+    """Columns with one hot CPU each, and ranges of the CPUs between them."""
     columns: list[tuple[int, ...]] = []
     between: list[int] = []
     for cpu in ordered:
@@ -132,13 +134,13 @@ def _cut(ordered: Sequence[int], hot: frozenset[int]) -> list[tuple[int, ...]]:
     return columns
 
 
-def _spread(columns: list[tuple[int, ...]], width: int) -> list[tuple[int, ...]]:
-    """Columns that are still free go to the widest ranges, in equal parts."""
+def _split_ranges(columns: list[tuple[int, ...]], width: int) -> list[tuple[int, ...]]:
+    """Split the widest ranges into equal parts while columns are free."""
     parts = [1] * len(columns)
     free = width - len(columns)
     while free > 0:
         index = max(range(len(columns)), key=lambda one: len(columns[one]) / parts[one])
-        if len(columns[index]) / parts[index] <= WIDEST_GAP:
+        if len(columns[index]) / parts[index] <= MAX_UNSPLIT_CPUS:
             break
         parts[index] += 1
         free -= 1

@@ -1,8 +1,8 @@
-"""One netdev from the wire to the core: queue → NAPI → interrupt → CPU, with what each carried in the last interval.
+"""The queue map of one netdev: queue → NAPI → interrupt → CPU, with the rates of the last interval.
 
-Reads nothing. `queue_map(link, snapshot)` joins the plan of the inventory (`queue_plan`, made once) with the rates of
-the last two counter records. Per-queue rates are those of the netdev family (qstats) where the driver offers them, else
-those of its driver counters.
+Reads nothing. `queue_map(link, snapshot)` joins the plan from the inventory (`queue_plan`, computed once) with the
+rates of the last two counter records. Per-queue rates are those of the netdev family (qstats) where the driver offers
+them, else those of its driver counters.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class InterruptLoad:
 
     interrupt: QueueInterrupt
     per_second: float | None
-    """All CPUs together; None: no rate, or it was reset."""
+    """Sum over all CPUs; None: no rate, or it was reset."""
     cpus: dict[int, float]
-    """CPU id → per second; CPUs with none are left out."""
+    """CPU id → per second; CPUs without any are left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class QueueRow:
     queue: int | None
     has_rx: bool
     has_tx: bool
-    """False: there is no such queue. Neither: it has been taken out of use (``ethtool -L``), its interrupt is left."""
+    """False: there is no such queue. Both False: the queue was disabled (``ethtool -L``), only its interrupt exists."""
     rx_packets: float | None = None
     rx_bits: float | None = None
     rx_drops: float | None = None
@@ -45,21 +45,21 @@ class QueueRow:
     tx_bits: float | None = None
     tx_drops: float | None = None
     offered: tuple[str, ...] = RATE_NAMES
-    """Which of these rates the driver counts per queue; all while nobody has asked it yet."""
+    """The rates that the driver counts per queue; all of them until the probe has read the counters."""
     napis: tuple[int, ...] = ()
     napi_threads: tuple[int, ...] = ()
-    """Thread ids, where NAPI is threaded."""
+    """Thread ids, if NAPI is threaded."""
     loads: tuple[InterruptLoad, ...] = ()
     """Its interrupts, by number."""
     interrupts: float | None = None
-    """Of the interrupts (vmbus channels) that serve this queue alone; of all of them in the sum."""
+    """Sum of the interrupts (vmbus channels) that serve only this queue; in the total row, of all interrupts."""
     channel: int | None = None
     """vmbus channel id."""
     allowed: tuple[int, ...] | None = None
     effective: tuple[int, ...] | None = None
-    """CPUs that its interrupts may go to and do go to; None: this kernel does not say."""
+    """CPUs to which its interrupts may be delivered, and are delivered; None: not reported by this kernel."""
     local: bool | None = None
-    """All of them are on the NUMA node of the NIC; None: nothing to be far from, or not known."""
+    """All of them are on the NUMA node of the NIC; None: only one node, or not known."""
     xps: tuple[int, ...] | None = None
     rps: tuple[int, ...] | None = None
     """(): off; None: not settable, or no such queue."""
@@ -67,7 +67,7 @@ class QueueRow:
 
     @property
     def busy_cpus(self) -> tuple[int, ...]:
-        """CPUs that took its interrupts in the last interval, the busiest first."""
+        """CPUs that handled its interrupts in the last interval, the busiest first."""
         sums: dict[int, float] = {}
         for one in self.loads:
             for cpu, rate in one.cpus.items():
@@ -80,13 +80,14 @@ class QueueRow:
 
     @property
     def load(self) -> float | None:
-        """What makes queues comparable: packets per second of both directions, interrupts where nobody counts them."""
+        """Comparable load of a queue: packets per second of both directions, or interrupts where packets are not
+        counted."""
         known = [value for value in (self.rx_packets, self.tx_packets) if value is not None]
         return sum(known) if known else self.interrupts
 
     @property
     def idle(self) -> bool:
-        """Known to have done nothing: no packet and no interrupt."""
+        """Known to have been idle: no packet and no interrupt."""
         known = (self.load, self.interrupts)
         return any(value is not None for value in known) and not any(known)
 
@@ -99,33 +100,33 @@ class QueueMap:
     """By queue number."""
     total: QueueRow
     busiest: int | None
-    """Number of the queue with the highest `QueueRow.load`; None: none has any."""
+    """Number of the queue with the highest `QueueRow.load`; None: all are idle."""
     busiest_share: float | None
-    """Its share of all, 0 to 1; 1 / number of queues is perfectly even."""
+    """Its share of the total load, 0 to 1; 1 / number of queues is perfectly even."""
     idle: tuple[int, ...]
-    """Numbers of the queues that did nothing; meant to be folded."""
+    """Numbers of the idle queues, which screens may fold."""
     others: tuple[InterruptLoad, ...]
     """Interrupts for link changes, mailbox and configuration."""
     unmapped: tuple[InterruptLoad, ...]
-    """Interrupts of the device that could not be given to a queue."""
+    """Interrupts of the device that could not be assigned to a queue."""
     qstats: bool
     """Rates come from the netdev family; False: from the driver's own counters."""
 
 
 def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
-    """The map of `link` now. Without rates or inventory everything that is known without them."""
+    """The present map of `link`; without rates or inventory, everything that is known without them."""
     rates = snapshot.rates
     plan = queue_plan(link, snapshot.inventory)
-    counted = {(one.direction, one.queue): one for one in rates.queues.get(link.ifindex, ())} if rates else {}
+    sources = {(one.direction, one.queue): one for one in rates.queues.get(link.ifindex, ())} if rates else {}
     driver = rates.driver.get(link.ifindex, ()) if rates is not None else ()
-    asked = rates is not None and (link.ifindex in rates.queues or link.ifindex in rates.driver)
+    is_requested = rates is not None and (link.ifindex in rates.queues or link.ifindex in rates.driver)
     loads: dict[int, InterruptLoad] = {}
     rows = [
         _row(
             queue,
             link.ifindex,
             rates,
-            _Counted(counted, driver, asked),
+            _CounterSources(sources, driver, is_requested),
             tuple(_load(one, rates) for one in queue.interrupts),
         )
         for queue in plan.queues
@@ -134,16 +135,16 @@ def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
         loads.update((one.interrupt.number, one) for one in row.loads)
     ranked = [(row.load or 0.0, row.queue) for row in rows]
     most, busiest = max(ranked, default=(0.0, None), key=lambda one: one[0])
-    everything = sum(load for load, _ in ranked)
+    total_load = sum(load for load, _ in ranked)
     return QueueMap(
         rows=tuple(rows),
         total=_total(rows, loads.values()),
         busiest=busiest if most > 0 else None,
-        busiest_share=most / everything if everything > 0 else None,
+        busiest_share=most / total_load if total_load > 0 else None,
         idle=tuple(row.queue for row in rows if row.queue is not None and row.idle),
         others=tuple(_load(one, rates) for one in plan.others),
         unmapped=tuple(_load(one, rates) for one in plan.unmapped),
-        qstats=bool(counted),
+        qstats=bool(sources),
     )
 
 
@@ -155,18 +156,18 @@ def _load(interrupt: QueueInterrupt, rates: Rates | None) -> InterruptLoad:
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
-    """Where per-queue rates come from."""
+class _CounterSources:
+    """Sources of per-queue rates."""
 
     qstats: Mapping[tuple[Side, int], QueueRates]
     driver: tuple[float | None, ...]
-    asked: bool
-    """The probe has asked for them, whatever it was told."""
+    is_requested: bool
+    """The probe has read per-queue counters, whatever the result."""
 
     def side(
         self, direction: Side, number: int, positions: QueuePositions
     ) -> tuple[float | None, float | None, float | None]:
-        """Packets, bits, drops per second: of qstats, what it lacks of the driver's counters."""
+        """(packets, bits, drops) per second: from qstats, or from the driver's counters where qstats has none."""
         one = self.qstats.get((direction, number))
         packets = one.packets if one is not None else None
         bits = one.bits if one is not None else None
@@ -185,19 +186,19 @@ class _Counted:
         for position in positions:
             value = self.driver[position] if position < len(self.driver) else None
             if value is None:
-                return None  # a part that was reset would make the sum a wrong number
+                return None  # without a counter that was reset the sum would be wrong
             total = value if total is None else total + value
         return total
 
 
 def _row(
-    queue: PlannedQueue, ifindex: int, rates: Rates | None, counted: _Counted, loads: tuple[InterruptLoad, ...]
+    queue: PlannedQueue, ifindex: int, rates: Rates | None, sources: _CounterSources, loads: tuple[InterruptLoad, ...]
 ) -> QueueRow:
     number = queue.number
-    rx = counted.side("rx", number, queue.rx_positions)
-    tx = counted.side("tx", number, queue.tx_positions)
-    has_rx = queue.has_rx or ("rx", number) in counted.qstats
-    has_tx = queue.has_tx or ("tx", number) in counted.qstats
+    rx = sources.side("rx", number, queue.rx_positions)
+    tx = sources.side("tx", number, queue.tx_positions)
+    has_rx = queue.has_rx or ("rx", number) in sources.qstats
+    has_tx = queue.has_tx or ("tx", number) in sources.qstats
     interrupts = _sum_of(one.per_second for one in loads if not one.interrupt.shared)
     effective = _union(one.interrupt.effective for one in loads)
     allowed = _union(one.interrupt.allowed for one in loads)
@@ -206,7 +207,7 @@ def _row(
         rate = rates.channels.get(ifindex, {}).get(channel.id) if rates is not None else None
         interrupts = rate.interrupts if rate is not None else None
         effective = (channel.cpu,) if channel.cpu is not None else None
-    near = [one.interrupt.local for one in loads if one.interrupt.local is not None]
+    local_flags = [one.interrupt.local for one in loads if one.interrupt.local is not None]
     return QueueRow(
         queue=number,
         has_rx=has_rx,
@@ -217,7 +218,7 @@ def _row(
         tx_packets=tx[0],
         tx_bits=tx[1],
         tx_drops=tx[2],
-        offered=_offered(queue, counted, rx + tx),
+        offered=_offered(queue, sources, rx + tx),
         napis=queue.napis,
         napi_threads=queue.napi_threads,
         loads=loads,
@@ -225,23 +226,23 @@ def _row(
         channel=channel.id if channel is not None else None,
         allowed=allowed,
         effective=effective,
-        local=all(near) if near else None,
+        local=all(local_flags) if local_flags else None,
         xps=queue.xps,
         rps=queue.rps,
         rps_flow_count=queue.rps_flow_count,
     )
 
 
-def _offered(queue: PlannedQueue, counted: _Counted, values: tuple[float | None, ...]) -> tuple[str, ...]:
-    """Names of the rates that this queue has or, after a reset, will have again."""
-    if not counted.asked:
+def _offered(queue: PlannedQueue, sources: _CounterSources, values: tuple[float | None, ...]) -> tuple[str, ...]:
+    """Names of the rates that this queue has, or will have again after a reset."""
+    if not sources.is_requested:
         return RATE_NAMES
-    rx = ("rx", queue.number) in counted.qstats
-    tx = ("tx", queue.number) in counted.qstats
+    rx = ("rx", queue.number) in sources.qstats
+    tx = ("tx", queue.number) in sources.qstats
     at, to = queue.rx_positions, queue.tx_positions
-    sources = (rx or at.packets, rx or at.bytes, at.drops, tx or to.packets, tx or to.bytes, to.drops)
+    counters = (rx or at.packets, rx or at.bytes, at.drops, tx or to.packets, tx or to.bytes, to.drops)
     return tuple(
-        name for name, value, source in zip(RATE_NAMES, values, sources, strict=True) if value is not None or source
+        name for name, value, source in zip(RATE_NAMES, values, counters, strict=True) if value is not None or source
     )
 
 
@@ -258,9 +259,9 @@ def _sum_of(values: Iterable[float | None]) -> float | None:
 
 
 def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
-    """The sum line. An interrupt that several queues share is counted once."""
+    """The sum row. An interrupt shared by several queues is counted once."""
     all_loads = tuple(sorted(loads, key=lambda one: one.interrupt.number))
-    near = [row.local for row in rows if row.local is not None]
+    local_flags = [row.local for row in rows if row.local is not None]
     channels = [row.interrupts for row in rows if row.channel is not None]
     return QueueRow(
         queue=None,
@@ -278,5 +279,5 @@ def _total(rows: list[QueueRow], loads: Iterable[InterruptLoad]) -> QueueRow:
         interrupts=_sum_of([*(one.per_second for one in all_loads), *channels]),
         allowed=_union(row.allowed for row in rows),
         effective=_union(row.effective for row in rows),
-        local=all(near) if near else None,
+        local=all(local_flags) if local_flags else None,
     )

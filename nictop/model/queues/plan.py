@@ -1,7 +1,7 @@
-"""The part of the queue map that an inventory fixes: which queue has which NAPI instance, interrupt and CPUs.
+"""The static part of the queue map, from an inventory: NAPI instance, interrupt and CPUs of each queue.
 
-Reads nothing. The interrupt of a queue is the one that its NAPI instance names (``napi-get``), else the one whose name
-says so (`vectors`); a hv_netvsc queue has a vmbus channel instead. What no source explains is kept as unmapped.
+Reads nothing. The interrupt of a queue is the one of its NAPI instance (``napi-get``), else the one whose name contains
+the queue (`vectors`); a hv_netvsc queue has a vmbus channel instead. Other interrupts are unmapped.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from nictop.probe.records import Channel, Interrupt, Inventory, Link, Queue
 
 @dataclass(frozen=True)
 class QueueInterrupt:
-    """An interrupt of a netdev, and what it serves."""
+    """An interrupt of a netdev, and the queues it serves."""
 
     number: int
     name: str
-    """As its driver named it; several handlers are joined by commas, "" when nobody says."""
+    """As named by its driver; several handlers are joined by commas; "" when unknown."""
     direction: Direction
     role: Role
     shared: bool
-    """It serves every queue of the netdev: its rate is not the rate of any one of them."""
+    """It serves all queues of the netdev: its rate is not that of a single queue."""
     allowed: tuple[int, ...] | None
     """CPUs, smp_affinity_list. None: not known."""
     effective: tuple[int, ...] | None
-    """CPUs it really goes to, effective_affinity_list."""
+    """CPUs to which it is delivered, effective_affinity_list."""
     local: bool | None
-    """Those CPUs belong to the NUMA node of the NIC; None: a machine of one node, or the node is not known."""
+    """Those CPUs belong to the NUMA node of the NIC; None: a machine with one node, or the node is not known."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,17 @@ class PlannedQueue:
     number: int
     has_rx: bool
     has_tx: bool
-    """False: there is no such queue; both: only an interrupt is left of it (``ethtool -L`` took it out of use)."""
+    """False: there is no such queue. Both False: only an interrupt exists (``ethtool -L`` disabled the queue)."""
     napis: tuple[int, ...]
     napi_threads: tuple[int, ...]
     """Threads that poll them (threaded NAPI)."""
     interrupts: tuple[QueueInterrupt, ...]
     channel: Channel | None
     xps: tuple[int, ...] | None
-    """CPUs that transmit by this queue; (): transmit packet steering is off. None: not settable, or no such queue."""
+    """CPUs that transmit through this queue; (): transmit packet steering is off. None: not settable, or no such
+    queue."""
     rps: tuple[int, ...] | None
-    """CPUs that this queue's packets are handed to; (): receive packet steering is off."""
+    """CPUs that process this queue's packets; (): receive packet steering is off."""
     rps_flow_count: int | None
     rx_positions: QueuePositions
     tx_positions: QueuePositions
@@ -60,60 +61,60 @@ class PlannedQueue:
 
 @dataclass(frozen=True)
 class QueuePlan:
-    """All of one netdev."""
+    """The plan of one netdev."""
 
     queues: tuple[PlannedQueue, ...]
     """By number."""
     others: tuple[QueueInterrupt, ...]
-    """Interrupts that serve no queue by their name: link changes, mailbox, configuration."""
+    """Interrupts that serve no queue according to their name: link changes, mailbox, configuration."""
     unmapped: tuple[QueueInterrupt, ...]
-    """Interrupts that no source explains."""
+    """Interrupts that could not be assigned."""
 
 
 _plans: dict[tuple[int, int], tuple[Inventory | None, Link, QueuePlan]] = {}
-MOST_PLANS = 64
-"""Plans kept; a plan is remade when its link or its inventory is another object."""
+MAX_CACHED_PLANS = 64
+"""Number of cached plans; a plan is computed again when its link or its inventory is another object."""
 
 
 def queue_plan(link: Link, inventory: Inventory | None) -> QueuePlan:
-    """The plan of `link`, made once for this inventory and this state of the link."""
+    """The plan of `link`, cached for this inventory and link object."""
     key = (id(link), id(inventory))
     known = _plans.get(key)
     if known is not None:
-        return known[2]  # both objects are held there, so that no other one can have these ids
+        return known[2]  # the cache holds both objects, so that their ids are unique
     plan = make_queue_plan(link, inventory)
-    while len(_plans) >= MOST_PLANS:
+    while len(_plans) >= MAX_CACHED_PLANS:
         del _plans[next(iter(_plans))]
     _plans[key] = (inventory, link, plan)
     return plan
 
 
 def make_queue_plan(link: Link, inventory: Inventory | None) -> QueuePlan:
-    """The same, always made anew."""
+    """The plan of `link`, without the cache."""
     driver = _driver(link, inventory)
     interrupts = _interrupts_of(link, driver, inventory)
     napi_irq = {napi.id: napi.irq for napi in link.napis if napi.irq is not None}
-    near = _near_cpus(link, interrupts, inventory)
+    node_cpus = _node_cpus(link, interrupts, inventory)
     by_napi: dict[int, list[Queue]] = {}
     for queue in link.queues:
         irq = napi_irq.get(queue.napi) if queue.napi is not None else None
         if irq is not None:
             by_napi.setdefault(irq, []).append(queue)
-    placed: list[tuple[int | None, QueueInterrupt]] = []
-    left = [one for one in interrupts if one.number not in by_napi]
+    assigned: list[tuple[int | None, QueueInterrupt]] = []
+    unassigned = [one for one in interrupts if one.number not in by_napi]
     for irq, queues in by_napi.items():
         record = next((one for one in interrupts if one.number == irq), Interrupt(irq, (), link.pci_address))
-        placed += _placed_by_napi(record, queues, near)
+        assigned += _assigned_by_napi(record, queues, node_cpus)
     unmapped = []
-    mixed = _ports_are_mixed(link, driver, inventory)
-    for record, found in zip(left, _classified(driver, interrupts, left), strict=True):
-        if found is None or (mixed and found.role == "queue"):
-            unmapped.append(_interrupt(record, OTHER, near))
+    is_shared_function = _shares_event_queues(link, driver, inventory)
+    for record, found in zip(unassigned, _classified(driver, interrupts, unassigned), strict=True):
+        if found is None or (is_shared_function and found.role == "queue"):
+            unmapped.append(_interrupt(record, OTHER, node_cpus))
         else:
-            placed.append((found.queue, _interrupt(record, found, near)))
+            assigned.append((found.queue, _interrupt(record, found, node_cpus)))
     return QueuePlan(
-        queues=_planned(link, link_queue_positions(driver, link, _peer(link, inventory)), placed),
-        others=tuple(one for _, one in placed if one.role != "queue"),
+        queues=_planned(link, link_queue_positions(driver, link, _peer(link, inventory)), assigned),
+        others=tuple(one for _, one in assigned if one.role != "queue"),
         unmapped=tuple(unmapped),
     )
 
@@ -125,7 +126,7 @@ def _driver(link: Link, inventory: Inventory | None) -> str | None:
 
 
 def _peer(link: Link, inventory: Inventory | None) -> Link | None:
-    """The link below in this network namespace, which for a veth is its other end."""
+    """The lower link in this network namespace; for a veth, its other end."""
     if inventory is None or link.lower_namespace is not None:
         return None
     return next((one for one in inventory.links if one.ifindex == link.lower), None)
@@ -135,7 +136,7 @@ def _peer(link: Link, inventory: Inventory | None) -> Link | None:
 
 
 def _interrupts_of(link: Link, driver: str | None, inventory: Inventory | None) -> tuple[Interrupt, ...]:
-    """By PCI function; xen event channels and platform devices by the name that their driver gives them."""
+    """Interrupts by PCI function; of xen event channels and platform devices by the name that their driver assigns."""
     if inventory is None:
         return ()
     if link.pci_address is not None:
@@ -144,7 +145,7 @@ def _interrupts_of(link: Link, driver: str | None, inventory: Inventory | None) 
         return ()
     names = [link.name, *link.altnames]
     if link.bus == "xen" or driver == "vif":
-        names.append(link.device.replace("vif-", "vif"))  # xenbus calls it vif-0, its event channels vif0-q0-tx
+        names.append(link.device.replace("vif-", "vif"))  # vif-0 on xenbus, vif0-q0-tx in event channels
         names.append(re.sub(r"^vif(\d{1,9})-(\d{1,9})$", r"vif\1.\2", link.device))
     begins = tuple(f"{name}-" for name in names)
     return tuple(
@@ -154,34 +155,37 @@ def _interrupts_of(link: Link, driver: str | None, inventory: Inventory | None) 
     )
 
 
-def _ports_are_mixed(link: Link, driver: str | None, inventory: Inventory | None) -> bool:
-    """Two ports of one mlx4 function share its event queues: which one serves which port's queue, mlx4_assign_eq knows
-    and no name tells."""
+def _shares_event_queues(link: Link, driver: str | None, inventory: Inventory | None) -> bool:
+    """Two ports of one mlx4 function share its event queues: which queue of which port uses one is known only to
+    mlx4_assign_eq, not visible in its name."""
     if driver not in ("mlx4_en", "mlx4_core") or inventory is None:
         return False
     return any(other.ifindex != link.ifindex and other.pci_address == link.pci_address for other in inventory.links)
 
 
-def _classified(driver: str | None, all_of_them: Sequence[Interrupt], left: Sequence[Interrupt]) -> list[Vector | None]:
-    """What each of `left` serves by its name; the names of all are needed to read some."""
+def _classified(
+    driver: str | None, all_interrupts: Sequence[Interrupt], unassigned: Sequence[Interrupt]
+) -> list[Vector | None]:
+    """The vectors of the interrupts in `unassigned` by their names; some names can be interpreted only with all names
+    of the device."""
     if driver is None:
-        return [None for _ in left]
-    actions = [action for one in all_of_them for action in one.actions or ("",)]
-    # An INTx line is shared with strangers: their names must not keep a sole vector from being recognised.
-    alone = len(all_of_them) == 1 and len(actions) > 1
+        return [None for _ in unassigned]
+    actions = [action for one in all_interrupts for action in one.actions or ("",)]
+    # An INTx line is shared with other devices: their names must not hide that it is the only vector.
+    is_only_interrupt = len(all_interrupts) == 1 and len(actions) > 1
     found = iter(vectors(driver, actions))
     by_number: dict[int, Vector | None] = {}
-    for one in all_of_them:
+    for one in all_interrupts:
         served = [next(found) for _ in one.actions or ("",)]
-        if alone:
+        if is_only_interrupt:
             served += [vectors(driver, [action])[0] for action in one.actions]
         known = [vector for vector in served if vector is not None]
         by_number[one.number] = next((vector for vector in known if vector.role == "queue"), next(iter(known), None))
-    return [by_number[one.number] for one in left]
+    return [by_number[one.number] for one in unassigned]
 
 
-def _placed_by_napi(
-    record: Interrupt, queues: Sequence[Queue], near: frozenset[int] | None
+def _assigned_by_napi(
+    record: Interrupt, queues: Sequence[Queue], node_cpus: frozenset[int] | None
 ) -> list[tuple[int | None, QueueInterrupt]]:
     directions: dict[int, set[str]] = {}
     for queue in queues:
@@ -189,12 +193,12 @@ def _placed_by_napi(
     result: list[tuple[int | None, QueueInterrupt]] = []
     for number, both in directions.items():
         direction: Direction = "both" if len(both) == 2 else ("rx" if "rx" in both else "tx")
-        one = _interrupt(record, Vector(direction, number, "queue"), near)
+        one = _interrupt(record, Vector(direction, number, "queue"), node_cpus)
         result.append((number, replace(one, shared=len(directions) > 1)))
     return result
 
 
-def _interrupt(record: Interrupt, found: Vector, near: frozenset[int] | None) -> QueueInterrupt:
+def _interrupt(record: Interrupt, found: Vector, node_cpus: frozenset[int] | None) -> QueueInterrupt:
     allowed, effective = parse_cpu_list(record.allowed_cpus), parse_cpu_list(record.effective_cpus)
     cpus = effective or allowed
     return QueueInterrupt(
@@ -205,12 +209,12 @@ def _interrupt(record: Interrupt, found: Vector, near: frozenset[int] | None) ->
         shared=found.role == "queue" and found.queue is None,
         allowed=allowed,
         effective=effective,
-        local=near.issuperset(cpus) if near is not None and cpus else None,
+        local=node_cpus.issuperset(cpus) if node_cpus is not None and cpus else None,
     )
 
 
-def _near_cpus(link: Link, interrupts: Sequence[Interrupt], inventory: Inventory | None) -> frozenset[int] | None:
-    """CPUs of the NUMA node that the NIC is attached to; None where there is nothing to be far from."""
+def _node_cpus(link: Link, interrupts: Sequence[Interrupt], inventory: Inventory | None) -> frozenset[int] | None:
+    """CPUs of the NUMA node of the NIC; None with a single node, or when the node is not known."""
     if inventory is None or len(inventory.platform.node_cpus) < 2:
         return None
     node = next((one.numa_node for one in inventory.pci if one.address == link.pci_address), None)
@@ -226,22 +230,26 @@ def _near_cpus(link: Link, interrupts: Sequence[Interrupt], inventory: Inventory
 def _planned(
     link: Link,
     positions: Mapping[tuple[Side, int], QueuePositions],
-    placed: Sequence[tuple[int | None, QueueInterrupt]],
+    assigned: Sequence[tuple[int | None, QueueInterrupt]],
 ) -> tuple[PlannedQueue, ...]:
     queues = {(queue.direction, queue.number): queue for queue in link.queues}
-    of_all = [one for number, one in placed if number is None and one.role == "queue"]
+    shared_interrupts = [one for number, one in assigned if number is None and one.role == "queue"]
     own: dict[int, list[QueueInterrupt]] = {}
-    for number, one in placed:
+    for number, one in assigned:
         if number is not None and one.role == "queue":
             own.setdefault(number, []).append(one)
-    numbers = {queue.number for queue in link.queues} or {number for _, number in positions} or {0 for _ in of_all[:1]}
+    numbers = (
+        {queue.number for queue in link.queues}
+        or {number for _, number in positions}
+        or {0 for _ in shared_interrupts[:1]}
+    )
     threads = {napi.id: napi.thread for napi in link.napis}
     channels = _channels_by_queue(link)
-    every = sorted(numbers | own.keys() | channels.keys())
-    if len(every) == 1:
-        of_all = [replace(one, shared=False) for one in of_all]
+    all_numbers = sorted(numbers | own.keys() | channels.keys())
+    if len(all_numbers) == 1:
+        shared_interrupts = [replace(one, shared=False) for one in shared_interrupts]
     result = []
-    for number in every:
+    for number in all_numbers:
         rx, tx = queues.get(("rx", number)), queues.get(("tx", number))
         napis = tuple(dict.fromkeys(queue.napi for queue in (rx, tx) if queue is not None and queue.napi is not None))
         result.append(
@@ -251,7 +259,7 @@ def _planned(
                 has_tx=tx is not None or (not queues and ("tx", number) in positions),
                 napis=napis,
                 napi_threads=tuple(thread for thread in map(threads.get, napis) if thread is not None),
-                interrupts=tuple(sorted([*own.get(number, ()), *of_all], key=lambda one: one.number)),
+                interrupts=tuple(sorted([*own.get(number, ()), *shared_interrupts], key=lambda one: one.number)),
                 channel=channels.get(number),
                 xps=parse_cpu_mask(tx.xps_cpus) if tx is not None else None,
                 rps=parse_cpu_mask(rx.rps_cpus) if rx is not None else None,
@@ -264,11 +272,12 @@ def _planned(
 
 
 def _channels_by_queue(link: Link) -> dict[int, Channel]:
-    """By the queue number that they tell; where not all do, the primary one first, then as they were offered."""
+    """By the reported queue number; if some have none, in the order of their ids, which begins with the primary
+    channel."""
     channels = sorted(link.channels, key=lambda channel: channel.id)
-    told = {channel.queue: channel for channel in channels if channel.queue is not None}
-    if len(told) == len(channels):
-        return {number: channel for number, channel in told.items() if number is not None}
+    by_queue = {channel.queue: channel for channel in channels if channel.queue is not None}
+    if len(by_queue) == len(channels):
+        return {number: channel for number, channel in by_queue.items() if number is not None}
     return dict(enumerate(channels))
 
 

@@ -1,8 +1,8 @@
-"""What the name of an interrupt says of the queue behind it: one table per driver.
+"""Queues by the names of interrupts: one table per driver.
 
-Reads nothing; takes the names that drivers gave to ``request_irq`` (`Interrupt.actions`) and yields queue numbers. The
-driver chooses the table, never the interface name: a name may be older than a rename, so that only the fixed part of a
-vector name is matched. Each row cites the kernel source that prints it.
+Reads nothing; takes the names that drivers passed to ``request_irq`` (`Interrupt.actions`) and returns queue numbers.
+The table is chosen by driver, never by interface name. The interface may have been renamed after the name was assigned,
+so that only the fixed part of a vector name is matched. Each row cites the kernel source that prints it.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class Vector:
 
     direction: Direction
     queue: int | None
-    """Queue number as the kernel counts them; None: every queue of the netdev, or none (`role`)."""
+    """Queue number as counted by the kernel; None: all queues of the netdev, or none (`role`)."""
     role: Role
-    """other: link changes, mailbox, events. config: the device told of a change of its configuration."""
+    """other: link changes, mailbox, events. config: notification of a configuration change of the device."""
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """One way in which a driver names its vectors."""
+    """One naming scheme of a driver's vectors."""
 
     pattern: re.Pattern[str]
-    """Of the whole name; its first group, where there is one, is the number."""
+    """Matches the whole name; its first group, if there is one, is the number."""
     direction: Direction
     role: Role
     source: str
     """The file of the Linux source that prints the name."""
     first: int = 0
-    """The number that stands for queue 0; a smaller one is no queue (other)."""
+    """The number of queue 0 in the name; a smaller number is not a queue (other)."""
 
 
 _Row = tuple[str, Direction, Role] | tuple[str, Direction, Role, int]
@@ -149,21 +149,21 @@ _BY_ORDER = {
     "e1000e": (Vector("rx", 0, "queue"), Vector("tx", 0, "queue"), OTHER),
     "igbvf": (Vector("tx", 0, "queue"), Vector("rx", 0, "queue"), OTHER),
 }
-"""Vectors in the order of their numbers, for when all three have the name of the interface and nothing more."""
+"""Vectors in the order of their numbers, for the case that all three have the name of the interface only."""
 
-LONGEST_NUMBER = 6
-"""Digits of a queue number; a longer one is not one."""
+MAX_NUMBER_DIGITS = 6
+"""Maximum digits of a queue number."""
 
 
 def vector(driver: str, action: str) -> Vector | None:
-    """What the vector of this name serves on a device of `driver`; None: this driver does not name vectors so."""
+    """The vector with this name on a device of `driver`; None: the driver does not use such names."""
     for scheme in SCHEMES.get(driver, ()):
         match = scheme.pattern.fullmatch(action)
         if match is None:
             continue
         if scheme.role != "queue" or match.re.groups == 0:
             return Vector(scheme.direction, None, scheme.role)
-        if not match[1].isascii() or len(match[1]) > LONGEST_NUMBER:
+        if not match[1].isascii() or len(match[1]) > MAX_NUMBER_DIGITS:
             return None
         number = int(match[1]) - scheme.first
         return Vector(scheme.direction, number, "queue") if number >= 0 else OTHER
@@ -171,10 +171,10 @@ def vector(driver: str, action: str) -> Vector | None:
 
 
 def vectors(driver: str, actions: Sequence[str]) -> tuple[Vector | None, ...]:
-    """The same for all vectors of one device together, by interrupt number.
+    """All vectors of one device together, ordered by interrupt number.
 
-    Some names can be read only beside the others: the sole vector of a device (MSI, INTx) serves all of its queues,
-    whatever it is called, and gve counts receive blocks on from the transmit blocks.
+    Some names can be interpreted only together: the only vector of a device (MSI, INTx) serves all of its queues
+    whatever its name, and gve numbers receive blocks after the transmit blocks.
     """
     found = [vector(driver, action) for action in actions]
     if driver == "virtio_net":  # INTx: the name of the virtio device alone
@@ -194,5 +194,5 @@ def vectors(driver: str, actions: Sequence[str]) -> tuple[Vector | None, ...]:
 
 
 def _gve_block(block: int, half: int) -> Vector:
-    """gve_tx_idx_to_ntfy and gve_rx_idx_to_ntfy, backwards: the first half of the blocks transmits."""
+    """Inverse of gve_tx_idx_to_ntfy and gve_rx_idx_to_ntfy: the first half of the blocks transmits."""
     return Vector("tx", block, "queue") if block < half else Vector("rx", block - half, "queue")

@@ -1,1 +1,1 @@
-"""Counters of two moments → rates per second: links, VFs, queues, CPUs, interrupts."""
+"""Rates per second from two counter records: links, VFs, queues, CPUs, interrupts."""

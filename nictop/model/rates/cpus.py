@@ -1,4 +1,4 @@
-"""Two readings of /proc/stat become the shares of time that each CPU spent on what.
+"""Shares of CPU time from two samples of /proc/stat.
 
 Reads nothing; takes tuples in the order of `CPU_TIMES`, in USER_HZ ticks.
 """
@@ -9,36 +9,36 @@ from dataclasses import dataclass
 
 from nictop.probe.records import CPU_TIMES
 
-TICKS_SLACK = 2
-"""Ticks by which the columns of a CPU may exceed the elapsed time, each column being rounded by itself."""
+ROUNDING_TICKS = 2
+"""Ticks per column by which a CPU may exceed the elapsed time, because each column is rounded separately."""
 
 
 @dataclass(frozen=True, eq=False)
 class CpuShares:
-    """Where one CPU spent the elapsed time: shares of 1 whose sum is 1."""
+    """How one CPU spent the elapsed time: shares of 1 whose sum is 1."""
 
     user: float
-    """With nice, without guest."""
+    """Including nice, without guest."""
     system: float
     irq: float
     softirq: float
     steal: float
-    """The hypervisor ran somebody else."""
+    """The hypervisor ran other tasks."""
     guest: float
-    """With guest_nice: this host ran a virtual machine."""
+    """Including guest_nice: this host ran a virtual machine."""
     idle: float
     iowait: float
 
     @property
     def busy(self) -> float:
-        """All but idle and iowait; steal counts, because that time was not to be had either."""
+        """All but idle and iowait; steal counts, because that time was not available either."""
         return max(0.0, 1.0 - self.idle - self.iowait)
 
 
 def all_cpu_shares(
     before: dict[int, tuple[int, ...]], after: dict[int, tuple[int, ...]], ticks: float
 ) -> dict[int, CpuShares]:
-    """CPU id → shares, of the CPUs that were online at both readings; `ticks`: USER_HZ ticks that passed between."""
+    """CPU id → shares, of the CPUs that were online in both samples; `ticks`: elapsed USER_HZ ticks."""
     result = {}
     for cpu, new in after.items():
         old = before.get(cpu)
@@ -49,15 +49,15 @@ def all_cpu_shares(
 
 
 def _cpu_shares(old: tuple[int, ...], new: tuple[int, ...], ticks: float) -> CpuShares | None:
-    """Shares of one CPU; None when no tick has passed, or more than fit into the elapsed time (the CPU was offline and
-    its columns jumped). Columns that an old kernel lacks are 0; those that ran backwards are 0 too (proc(5))."""
+    """Shares of one CPU; None when no tick has passed, or more than the elapsed time (the CPU was offline and its
+    columns jumped). Columns that an old kernel does not have are 0, and so are those that decreased (proc(5))."""
     known = min(len(old), len(new), len(CPU_TIMES))
     steps = [max(0, new[index] - old[index]) for index in range(known)] + [0] * (len(CPU_TIMES) - known)
     user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice = steps
     guest = min(guest, user)
     guest_nice = min(guest_nice, nice)
     total = user + nice + system + idle + iowait + irq + softirq + steal
-    if total == 0 or total > 1.5 * ticks + TICKS_SLACK * len(CPU_TIMES):
+    if total == 0 or total > 1.5 * ticks + ROUNDING_TICKS * len(CPU_TIMES):
         return None
     return CpuShares(
         user=(user - guest + nice - guest_nice) / total,

@@ -1,8 +1,8 @@
-"""Two counter records become per-second rates and CPU shares.
+"""Rates per second and CPU shares from two counter records.
 
-Reads nothing. A counter that ran backwards was reset (driver reload, ``ethtool -L``) and has no rate this time:
-``None``, never a spike. A counter of 32 or 64 bits that wrapped has one, when the packets and bytes of the same
-direction bear it out.
+Reads nothing. A counter that decreased was reset (driver reload, ``ethtool -L``) and has no rate this time: ``None``,
+never a spike. A counter of 32 or 64 bits that wrapped around has a rate if the packet and byte counters of the same
+direction are consistent with that.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from nictop.probe.records import LINK_COUNTERS, QUEUE_COUNTERS, VF_COUNTERS, Cou
 
 __all__ = ["CpuShares", "LinkRates", "QueueRates", "Rates", "VfRates", "rates", "vf_rates"]
 
-WRAPS = (1 << 32, 1 << 64)
-"""Sizes of the counters that drivers have. Without knowing which, one that was in the last quarter and is in the first
+COUNTER_RANGES = (1 << 32, 1 << 64)
+"""Sizes of drivers' counters. The width is not known: a counter that was in the last quarter and is now in the first
 may have wrapped."""
 
-IMPLAUSIBLE = 1 << 62
-"""No counter moves that far between two readings: it is a small step backwards in unsigned arithmetic."""
+MAX_COUNTER_STEP = 1 << 62
+"""A larger step is a small step backwards in unsigned arithmetic."""
 
-SHORTEST = 0.001
-"""Seconds; a pass over the counters itself takes a part of that, so that less between two of them means nothing."""
+MIN_ELAPSED_SECONDS = 0.001
+"""Seconds; reading the counters takes part of that, so that shorter intervals give no meaningful rate."""
 
-SMALLEST_PACKET = 14
-LARGEST_PACKET = 1 << 19
-"""Bytes that one counted packet can have: an Ethernet header alone; a segmented packet of BIG TCP."""
+MIN_PACKET_BYTES = 14
+MAX_PACKET_BYTES = 1 << 19
+"""Bytes that one counted packet can have: an Ethernet header only; a segmented packet of BIG TCP."""
 
-LARGEST_EVENT_WRAP = 1 << 26
-"""Errors or drops in one step over the end of the range; more than that is a reset that came near it."""
+MAX_EVENT_WRAP = 1 << 26
+"""Largest step of an error or drop counter that is accepted as a wrap; a larger one is a reset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class LinkRates:
     """One netdev, all per second. None: this counter was reset, or the kernel is too old to have it."""
 
     rx_bits: float | None
-    """Bits per second: rx_bytes, headers included, preamble and FCS not."""
+    """Bits per second: rx_bytes, with headers, without preamble and FCS."""
     tx_bits: float | None
     rx_packets: float | None
     tx_packets: float | None
@@ -61,7 +61,7 @@ class LinkRates:
     rx_dropped: float | None
     tx_dropped: float | None
     rx_missed: float | None
-    """rx_missed_errors: the device had no descriptor to put the packet."""
+    """rx_missed_errors: the device had no descriptor for the packet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +77,7 @@ class QueueRates:
 
 @dataclass(frozen=True, eq=False)
 class VfRates:
-    """One virtual function as its physical function counts it, per second; rx is what the VF received."""
+    """One virtual function as counted by its physical function, per second; rx is what the VF received."""
 
     rx_bits: float | None
     tx_bits: float | None
@@ -89,16 +89,16 @@ class VfRates:
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """What happened between two counter records. What is only in one of them (a new link, an offline CPU) is absent."""
+    """Rates between two counter records. What is only in one of them (a new link, an offline CPU) is absent."""
 
     elapsed: float
-    """Seconds between the two."""
+    """Seconds between the two records."""
     links: dict[int, LinkRates]
     """By ifindex."""
     cpus: dict[int, CpuShares]
     """By CPU id."""
     driver: dict[int, tuple[float | None, ...]]
-    """ifindex → per second, in the order of `Ethtool.driver_counter_names`."""
+    """ifindex → rates per second, in the order of `Ethtool.driver_counter_names`."""
     queues: dict[int, tuple[QueueRates, ...]]
     vfs: dict[int, dict[int, VfRates]]
     """ifindex of the physical function → VF number."""
@@ -113,13 +113,13 @@ class Rates:
     channels: dict[int, dict[int, ChannelRates]] = field(default_factory=dict)
     """ifindex of a hv_netvsc link → vmbus channel id."""
     machine: tuple[MachineInterruptRate, ...] = ()
-    """Every line of /proc/interrupts, only while asked for."""
+    """Every line of /proc/interrupts, only while requested."""
 
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
     """Rates between two records of the same boot; `clock_ticks` is USER_HZ. None when hardly any time has passed."""
     elapsed = after.time - before.time
-    if not elapsed >= SHORTEST:
+    if not elapsed >= MIN_ELAPSED_SECONDS:
         return None
     links: dict[int, LinkRates] = {}
     driver: dict[int, tuple[float | None, ...]] = {}
@@ -130,7 +130,7 @@ def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
     for ifindex, new in after.driver.items():
         old = before.driver.get(ifindex)
         if old is not None and len(old) == len(new):
-            driver[ifindex] = tuple([_per_second(_forward(a, b), elapsed) for a, b in zip(old, new, strict=True)])
+            driver[ifindex] = tuple([_per_second(_forward_step(a, b), elapsed) for a, b in zip(old, new, strict=True)])
     return Rates(
         elapsed=elapsed,
         links=links,
@@ -158,26 +158,27 @@ def _per_second(delta: int | None, elapsed: float, factor: int = 1) -> float | N
     return None if delta is None else delta * factor / elapsed
 
 
-def _forward(old: int, new: int) -> int | None:
-    """The step of a counter, or None when it went backwards."""
+def _forward_step(old: int, new: int) -> int | None:
+    """The step of a counter, or None when it decreased."""
     delta = new - old
-    return delta if 0 <= delta < IMPLAUSIBLE else None
+    return delta if 0 <= delta < MAX_COUNTER_STEP else None
 
 
-def _wrapped(old: int, new: int) -> int | None:
-    """The step of a counter that went backwards, if it was near the end of its range and is near the beginning now."""
-    for size in WRAPS:
+def _wrapped_step(old: int, new: int) -> int | None:
+    """The step of a counter that decreased, if it was near the end of its range and is now near the beginning; else
+    None."""
+    for size in COUNTER_RANGES:
         if old < size:
             return size - old + new if old >= size - size // 4 and new < size // 4 else None
     return None
 
 
-def _events(old: int, new: int) -> int | None:
-    """The step of a counter that nothing proves (errors, drops) on a link that was not reset."""
-    step = _forward(old, new)
+def _event_step(old: int, new: int) -> int | None:
+    """The step of an error or drop counter, which no other counter can confirm, on a link that was not reset."""
+    step = _forward_step(old, new)
     if step is None:
-        step = _wrapped(old, new)
-        if step is not None and step > LARGEST_EVENT_WRAP:
+        step = _wrapped_step(old, new)
+        if step is not None and step > MAX_EVENT_WRAP:
             return None
     return step
 
@@ -185,20 +186,20 @@ def _events(old: int, new: int) -> int | None:
 def _packets_and_bytes(
     old: Sequence[int], new: Sequence[int], packets: int, size: int
 ) -> tuple[int | None, int | None]:
-    """Steps of the packet and byte counters at two indexes, which prove each other: a wrap of one is believed only when
-    the other one moved forwards by a step that fits. (None, None): both were reset."""
-    packet_step, byte_step = _forward(old[packets], new[packets]), _forward(old[size], new[size])
+    """Steps of the packet and byte counters at two indexes. A wrap of one is accepted only if the other one increased
+    consistently. (None, None): both were reset."""
+    packet_step, byte_step = _forward_step(old[packets], new[packets]), _forward_step(old[size], new[size])
     if packet_step is not None and byte_step is not None:
         return packet_step, byte_step
     if packet_step is None and byte_step is None:
         return None, None
     if packet_step is None:
-        packet_step = _wrapped(old[packets], new[packets])
+        packet_step = _wrapped_step(old[packets], new[packets])
     else:
-        byte_step = _wrapped(old[size], new[size])
+        byte_step = _wrapped_step(old[size], new[size])
     if packet_step is None or byte_step is None:
         return None, None
-    if packet_step * SMALLEST_PACKET <= byte_step <= packet_step * LARGEST_PACKET:
+    if packet_step * MIN_PACKET_BYTES <= byte_step <= packet_step * MAX_PACKET_BYTES:
         return packet_step, byte_step
     return None, None
 
@@ -208,35 +209,39 @@ def _packets_and_bytes(
 _RX_PACKETS, _TX_PACKETS, _RX_BYTES, _TX_BYTES = (
     LINK_COUNTERS.index(name) for name in ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
 )
-_EVENTS = tuple(
+_EVENT_INDEXES = tuple(
     LINK_COUNTERS.index(name) for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
 )
-_RESET = LinkRates(None, None, None, None, None, None, None, None, None)
+_NO_RATES = LinkRates(None, None, None, None, None, None, None, None, None)
 
 
 def _link_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> LinkRates:
     known = min(len(old), len(new))
     if known <= _TX_BYTES:
-        return _RESET
+        return _NO_RATES
     rx_packets, rx_bytes = _packets_and_bytes(old, new, _RX_PACKETS, _RX_BYTES)
     tx_packets, tx_bytes = _packets_and_bytes(old, new, _TX_PACKETS, _TX_BYTES)
     if rx_packets is None or rx_bytes is None or tx_packets is None or tx_bytes is None:
-        return _RESET  # a reset spares no counter: one that has already grown past its old value would lie
-    events = [_per_second(_events(old[index], new[index]), elapsed) if index < known else None for index in _EVENTS]
+        return (
+            _NO_RATES  # a reset affects all counters: the step of one that exceeds its old value again would be wrong
+        )
+    events = [
+        _per_second(_event_step(old[index], new[index]), elapsed) if index < known else None for index in _EVENT_INDEXES
+    ]
     return LinkRates(
         rx_bytes * 8 / elapsed, tx_bytes * 8 / elapsed, rx_packets / elapsed, tx_packets / elapsed, *events
     )
 
 
 def vf_rates(before: Counters, after: Counters) -> dict[int, dict[int, VfRates]]:
-    """The `vfs` part of `rates` alone: the probe reads VF counters less often than the others, so that the record to
-    compare with is an older one."""
+    """The `vfs` part of `rates`. Separate because the probe reads VF counters less often than the others, so that they
+    are compared with an older record."""
     elapsed = after.time - before.time
-    if not elapsed >= SHORTEST:
+    if not elapsed >= MIN_ELAPSED_SECONDS:
         return {}
     return {
         ifindex: {
-            number: _one_vf(before.vfs[ifindex][number], new, elapsed)
+            number: _vf_counter_rates(before.vfs[ifindex][number], new, elapsed)
             for number, new in functions.items()
             if number in before.vfs[ifindex]
         }
@@ -245,27 +250,27 @@ def vf_rates(before: Counters, after: Counters) -> dict[int, dict[int, VfRates]]
     }
 
 
-_VF = {name: index for index, name in enumerate(VF_COUNTERS)}
+_VF_INDEXES = {name: index for index, name in enumerate(VF_COUNTERS)}
 
 
-def _one_vf(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> VfRates:
+def _vf_counter_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> VfRates:
     if min(len(old), len(new)) < len(VF_COUNTERS):
         return VfRates(None, None, None, None, None, None)
-    rx_packets, rx_bytes = _packets_and_bytes(old, new, _VF["rx_packets"], _VF["rx_bytes"])
-    tx_packets, tx_bytes = _packets_and_bytes(old, new, _VF["tx_packets"], _VF["tx_bytes"])
+    rx_packets, rx_bytes = _packets_and_bytes(old, new, _VF_INDEXES["rx_packets"], _VF_INDEXES["rx_bytes"])
+    tx_packets, tx_bytes = _packets_and_bytes(old, new, _VF_INDEXES["tx_packets"], _VF_INDEXES["tx_bytes"])
     return VfRates(
         _per_second(rx_bytes, elapsed, 8),
         _per_second(tx_bytes, elapsed, 8),
         _per_second(rx_packets, elapsed),
         _per_second(tx_packets, elapsed),
-        _per_second(_forward(old[_VF["rx_dropped"]], new[_VF["rx_dropped"]]), elapsed),
-        _per_second(_forward(old[_VF["tx_dropped"]], new[_VF["tx_dropped"]]), elapsed),
+        _per_second(_forward_step(old[_VF_INDEXES["rx_dropped"]], new[_VF_INDEXES["rx_dropped"]]), elapsed),
+        _per_second(_forward_step(old[_VF_INDEXES["tx_dropped"]], new[_VF_INDEXES["tx_dropped"]]), elapsed),
     )
 
 
 _Queue = tuple[str, int, tuple[int | None, ...]]
-_Side = Literal["rx", "tx"]
-_SIDES: dict[str, tuple[_Side, tuple[int, ...]]] = {
+_Direction = Literal["rx", "tx"]
+_DIRECTION_INDEXES: dict[str, tuple[_Direction, tuple[int, ...]]] = {
     side: (side, tuple(QUEUE_COUNTERS.index(f"{side}_{what}") for what in ("packets", "bytes", "drops")))
     for side in ("rx", "tx")
 }
@@ -276,10 +281,10 @@ def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed:
     result = []
     for direction, queue, new in after:
         old = known.get((direction, queue))
-        if old is None or direction not in _SIDES:
+        if old is None or direction not in _DIRECTION_INDEXES:
             continue
-        side, indexes = _SIDES[direction]
-        packets, size, drops = [_step(old, new, index) for index in indexes]
+        side, indexes = _DIRECTION_INDEXES[direction]
+        packets, size, drops = [_queue_counter_step(old, new, index) for index in indexes]
         result.append(
             QueueRates(
                 side, queue, _per_second(packets, elapsed), _per_second(size, elapsed, 8), _per_second(drops, elapsed)
@@ -288,9 +293,9 @@ def _queue_rates(before: tuple[_Queue, ...], after: tuple[_Queue, ...], elapsed:
     return tuple(result)
 
 
-def _step(old: tuple[int | None, ...], new: tuple[int | None, ...], index: int) -> int | None:
-    """None: one of the two does not know that counter."""
+def _queue_counter_step(old: tuple[int | None, ...], new: tuple[int | None, ...], index: int) -> int | None:
+    """None: one of the two records does not have that counter."""
     if index >= len(old) or index >= len(new):
         return None
     a, b = old[index], new[index]
-    return None if a is None or b is None else _forward(a, b)
+    return None if a is None or b is None else _forward_step(a, b)

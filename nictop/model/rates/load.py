@@ -1,7 +1,7 @@
-"""Where the packets cost CPU: interrupts, softirqs, softnet and threads per second, between two counter records.
+"""CPU load of packet processing: interrupts, softirqs, softnet and threads per second, from two counter records.
 
-Reads nothing. Joined by interrupt number, CPU id and thread id, never by position. All of the kernel's counters here
-are 32 bits wide: one that wrapped goes on; one that ran backwards otherwise began anew and has no rate this time.
+Reads nothing. Joined by interrupt number, CPU id and thread id, never by position. The kernel's counters here are 32
+bits wide: one that wrapped continues; one that decreased otherwise was reset and has no rate this time.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from nictop.probe.records import Counters, MachineInterrupt
 
-WRAP = 1 << 32
-"""unsigned int: kernel_stat, softnet_data and irq_desc count so (include/linux/kernel_stat.h)."""
+COUNTER_RANGE = 1 << 32
+"""Range of unsigned int, used by kernel_stat, softnet_data and irq_desc (include/linux/kernel_stat.h)."""
 
-SUM = -1
-"""CPU id of a line of /proc/interrupts that has one sum (ERR, MIS)."""
+SUM_COLUMN = -1
+"""CPU id in a line of /proc/interrupts with one sum only (ERR, MIS)."""
 
-MOST_TICKS = 1.5
-"""CPU shares above this are two readings that do not belong together."""
+MAX_CPU_SHARE = 1.5
+"""CPU shares above this come from two samples that do not belong together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class SoftnetRates:
     processed: float | None
     """Packets."""
     dropped: float | None
-    """Packets that found the backlog full."""
+    """Packets dropped because the backlog was full."""
     time_squeeze: float | None
     """net_rx_action ended with work left: its budget or time was used up."""
     received_rps: float | None
@@ -48,12 +48,12 @@ class SoftnetRates:
 
 @dataclass(frozen=True, eq=False)
 class ThreadShare:
-    """CPU time of one thread: shares of one CPU."""
+    """CPU time of one thread, as shares of one CPU."""
 
     user: float
     system: float
     cpu: int
-    """CPU it last ran on."""
+    """CPU on which it ran last."""
 
     @property
     def total(self) -> float:
@@ -62,7 +62,7 @@ class ThreadShare:
 
 @dataclass(frozen=True, eq=False)
 class ChannelRates:
-    """One vmbus channel, per second. None: reset, or this kernel does not have the number."""
+    """One vmbus channel, per second. None: reset, or this kernel does not have the counter."""
 
     interrupts: float | None
     events: float | None
@@ -77,51 +77,51 @@ class MachineInterruptRate(NamedTuple):
     description: str
     total: float
     cpus: dict[int, float]
-    """CPU id → per second; only those with any. -1: the line has one sum for all CPUs."""
+    """CPU id → per second; only those above 0. -1: the line has one sum for all CPUs."""
 
 
 def counter_step(old: int, new: int) -> int | None:
-    """The step of a 32-bit counter; None when it ran backwards without a wrap (from the last quarter of the range into
-    the first)."""
+    """The step of a 32-bit counter; None when it decreased without a wrap (from the last quarter of the range into the
+    first)."""
     if new >= old:
         return new - old
-    if new < WRAP // 4 and WRAP - WRAP // 4 <= old < WRAP:
-        return WRAP - old + new
+    if new < COUNTER_RANGE // 4 and COUNTER_RANGE - COUNTER_RANGE // 4 <= old < COUNTER_RANGE:
+        return COUNTER_RANGE - old + new
     return None
 
 
 def interrupt_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, dict[int, float]]:
-    """IRQ number → CPU id → interrupts per second; CPUs with none are left out. An interrupt of which any CPU ran
-    backwards was given to another vector (``ethtool -L``, driver reload) and is absent this time; so is a CPU that was
-    offline at either reading."""
+    """IRQ number → CPU id → interrupts per second; CPUs without any are left out. An interrupt whose count decreased on
+    any CPU was assigned to another vector (``ethtool -L``, driver reload) and is absent this time; so is a CPU that was
+    offline in either sample."""
     result: dict[int, dict[int, float]] = {}
-    hidden = _not_online_at_both(before, after)
+    excluded = _cpus_not_always_online(before, after)
     for irq, new in after.interrupts.items():
         old = before.interrupts.get(irq)
         if old is None:
             continue
-        if old == new:  # most vectors of most hosts, most of the time
+        if old == new:  # shortcut for the common case
             result[irq] = {}
             continue
-        one = _per_cpu(old, new, hidden, elapsed)
+        one = _per_cpu(old, new, excluded, elapsed)
         if one is not None:
             result[irq] = one
     return result
 
 
-def _not_online_at_both(before: Counters, after: Counters) -> frozenset[int]:
+def _cpus_not_always_online(before: Counters, after: Counters) -> frozenset[int]:
     return frozenset(before.cpus.keys() ^ after.cpus.keys()) if before.cpus and after.cpus else frozenset()
 
 
 def _per_cpu(
-    old: Mapping[int, int], new: Mapping[int, int], hidden: frozenset[int], elapsed: float
+    old: Mapping[int, int], new: Mapping[int, int], excluded: frozenset[int], elapsed: float
 ) -> dict[int, float] | None:
     result: dict[int, float] = {}
-    for cpu in old.keys() - new.keys() - hidden:
+    for cpu in old.keys() - new.keys() - excluded:
         if old[cpu]:
-            return None  # CPUs with none are left out: this one was set back to none
+            return None  # CPUs without any are left out: this count was reset to 0
     for cpu, count in new.items():
-        if cpu in hidden:
+        if cpu in excluded:
             continue
         step = counter_step(old.get(cpu, 0), count)
         if step is None:
@@ -132,7 +132,7 @@ def _per_cpu(
 
 
 def softirq_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, SoftirqRates]:
-    """CPU id → softirqs per second, of the CPUs that were online at both readings."""
+    """CPU id → softirqs per second, of the CPUs that were online in both samples."""
     return {
         cpu: SoftirqRates(*_columns(before.softirqs[cpu], new, 2, elapsed))
         for cpu, new in after.softirqs.items()
@@ -141,7 +141,7 @@ def softirq_rates(before: Counters, after: Counters, elapsed: float) -> dict[int
 
 
 def softnet_rates(before: Counters, after: Counters, elapsed: float) -> dict[int, SoftnetRates]:
-    """CPU id → softnet per second, of the CPUs that were online at both readings."""
+    """CPU id → softnet rates per second, of the CPUs that were online in both samples."""
     return {
         cpu: SoftnetRates(*_columns(before.softnet[cpu], new, 5, elapsed))
         for cpu, new in after.softnet.items()
@@ -162,8 +162,9 @@ def _columns(
 
 
 def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks: int) -> dict[int, ThreadShare]:
-    """Thread id → shares of one CPU. A thread whose times ran backwards, or moved further than the clock, is another
-    thread with the same id and is absent. `clock_ticks`: USER_HZ as the host gave it; none without a positive one."""
+    """Thread id → shares of one CPU. A thread whose times decreased, or increased by more than the elapsed time, is
+    another thread with the same id and is absent. `clock_ticks`: USER_HZ as reported by the host; {} when it is not
+    positive."""
     ticks = elapsed * clock_ticks
     result: dict[int, ThreadShare] = {}
     if ticks <= 0:
@@ -173,7 +174,7 @@ def thread_shares(before: Counters, after: Counters, elapsed: float, clock_ticks
         if old is None:
             continue
         steps = (user - old[0], system - old[1])
-        if min(steps) >= 0 and sum(steps) <= MOST_TICKS * ticks + 4:  # each time is rounded by itself
+        if min(steps) >= 0 and sum(steps) <= MAX_CPU_SHARE * ticks + 4:  # each time is rounded separately
             result[tid] = ThreadShare(steps[0] / ticks, steps[1] / ticks, cpu)
     return result
 
@@ -192,23 +193,23 @@ def channel_rates(before: Counters, after: Counters, elapsed: float) -> dict[int
 
 
 def machine_rates(before: Counters, after: Counters, elapsed: float) -> tuple[MachineInterruptRate, ...]:
-    """Every line of /proc/interrupts that both records have under the same label and description, in its order."""
+    """Every line of /proc/interrupts that both records have with the same label and description, in order."""
     if before.machine is None or after.machine is None:
         return ()
     known = {line.label: line for line in before.machine}
-    hidden = _not_online_at_both(before, after)
+    excluded = _cpus_not_always_online(before, after)
     result = []
     for line in after.machine:
-        one = _machine_rate(known.get(line.label), line, hidden, elapsed)
+        one = _machine_rate(known.get(line.label), line, excluded, elapsed)
         if one is not None:
             result.append(one)
     return tuple(result)
 
 
 def _machine_rate(
-    old: MachineInterrupt | None, new: MachineInterrupt, hidden: frozenset[int], elapsed: float
+    old: MachineInterrupt | None, new: MachineInterrupt, excluded: frozenset[int], elapsed: float
 ) -> MachineInterruptRate | None:
     if old is None or old.description != new.description:
         return None
-    cpus = {} if old.counts == new.counts else _per_cpu(old.counts, new.counts, hidden, elapsed)
+    cpus = {} if old.counts == new.counts else _per_cpu(old.counts, new.counts, excluded, elapsed)
     return None if cpus is None else MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)

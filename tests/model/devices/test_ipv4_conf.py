@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nictop.model.devices.ipv4_conf import Ipv4Conf, ipv4_conf, ipv4_conf_words
+from nictop.model.devices.ipv4_conf import Ipv4Conf, ipv4_conf, ipv4_conf_text
 from nictop.probe.records import Settings
 from tests.model.hosts import PF
 
@@ -26,4 +26,4 @@ def test_the_larger_one_counts(every: tuple[int, ...], own: tuple[int, ...] | No
         sysctl.update({f"net.ipv4.conf.{PF.name}.{name}": value for name, value in zip(NAMES, own, strict=True)})
     found = ipv4_conf(PF, Settings(sysctl=sysctl))
     assert found == conf
-    assert ipv4_conf_words(found) == words
+    assert ipv4_conf_text(found) == words

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HostNow, NicRow, overview
-from nictop.model.devices.row_filter import NUMBERS, TEXTS, row_filter
+from nictop.model.devices.row_filter import NUMBER_FIELDS, TEXT_FIELDS, row_filter
 from nictop.model.snapshot import Snapshot, with_state
 from nictop.probe.records import Address
 from tests.model.hosts import LINKS, inventory, live_host, make_link, snapshot_of
@@ -147,7 +147,7 @@ def test_while_a_quotation_is_being_typed_it_filters_already() -> None:
 
 def test_an_address_is_no_key() -> None:
     """Every key has a letter that no hexadecimal number has."""
-    assert not [key for key in (*TEXTS, *NUMBERS) if set(key) <= set("0123456789abcdef")]
+    assert not [key for key in (*TEXT_FIELDS, *NUMBER_FIELDS) if set(key) <= set("0123456789abcdef")]
 
 
 def test_every_link_is_found_by_its_name() -> None:

@@ -7,7 +7,7 @@ import pytest
 from nictop.model.devices.netdevs import Disagreement, End
 from nictop.model.devices.pairs import Ambiguity, Pairs, TapPair, VirtualFunctionPair
 from nictop.model.devices.subnets import Member, SharedSubnet
-from nictop.model.facts.pairs import MOST_NAMED, netdev_names, pair_facts
+from nictop.model.facts.pairs import MAX_NAMED_NETDEVS, netdev_names, pair_facts
 from tests.model.hosts import live_host
 
 PORT, NIC, TAP, GUEST = End("pve", 2), End("vm1", 3), End("pve", 9), End("vm1", 2)
@@ -61,13 +61,13 @@ def test_what_is_wrong_stands_out() -> None:
     assert tones == {"is": "normal", "MTU": "warn", "shares": "normal", "192.0.2.2": "warn", "MAC": "warn"}
 
 
-@pytest.mark.parametrize("others", [MOST_NAMED, MOST_NAMED + 1, 60])
+@pytest.mark.parametrize("others", [MAX_NAMED_NETDEVS, MAX_NAMED_NETDEVS + 1, 60])
 def test_many_neighbours_are_counted(others: int) -> None:
     members = tuple(Member(End(f"h{number}", 2), f"192.0.2.{number}") for number in range(others + 1))
     found = Pairs(subnets=(SharedSubnet("192.0.2.0/24", "ipv4", members),))
     (fact,) = pair_facts(members[0].end, found, {})
-    assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(others, MOST_NAMED)
-    assert (f" and {others - MOST_NAMED} more" in fact.text) == (others > MOST_NAMED)
+    assert fact.text.count("h") - fact.text.count("shares") - fact.text.count("with") == min(others, MAX_NAMED_NETDEVS)
+    assert (f" and {others - MAX_NAMED_NETDEVS} more" in fact.text) == (others > MAX_NAMED_NETDEVS)
 
 
 def test_a_nic_by_itself_has_nothing_to_be_said() -> None:

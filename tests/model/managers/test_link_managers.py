@@ -13,7 +13,7 @@ from nictop.model.facts.profiles import host_profile_sections, profile_sections
 from nictop.model.facts.sections import Section
 from nictop.model.managers.configuration import LinkConfiguration, applies
 from nictop.model.managers.link_managers import LinkManager, link_manager
-from nictop.model.managers.networkmanager_states import REASONS, STATES, state_phrase
+from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, state_phrase
 from nictop.probe.records import ConfigurationEntry
 from tests.support.rule_cases import RULES, watched
 
@@ -71,9 +71,9 @@ def test_nobody_is_said_with_the_reason() -> None:
 
 
 def test_every_state_and_reason_has_words_of_its_own() -> None:
-    assert set(STATES) == {0, *range(10, 130, 10)}
-    assert set(REASONS) == set(range(1, 80))
-    assert len(set(REASONS.values())) == len(REASONS)
+    assert set(STATE_TEXTS) == {0, *range(10, 130, 10)}
+    assert set(REASON_TEXTS) == set(range(1, 80))
+    assert len(set(REASON_TEXTS.values())) == len(REASON_TEXTS)
     assert state_phrase(30, 0) == "disconnected"
     assert state_phrase(777, 999) == "state 777 (reason 999)"
 

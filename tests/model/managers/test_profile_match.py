@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.managers.profile_match import ProfileMatches, kernel_words, order, why_unfit, wildcards
+from nictop.model.managers.profile_match import (
+    ProfileMatches,
+    autoconnect_order,
+    matches_kernel_command_line,
+    matches_patterns,
+    mismatch_reason,
+)
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link, ManagedDevice, NetworkManager, Profile
 from tests.model.hosts import PLATFORM, UP
@@ -65,20 +71,20 @@ def matches(
     ],
 )
 def test_what_fits(fields: dict[str, Any], why: str) -> None:
-    assert why_unfit(profile(**fields), NIC, DEVICE, ()) == why
+    assert mismatch_reason(profile(**fields), NIC, DEVICE, ()) == why
 
 
 def test_without_a_permanent_address_the_present_one_counts() -> None:
     link = replace(NIC, permanent_address=None, address=MAC)
     device = replace(DEVICE, permanent_address=None)
-    assert why_unfit(profile(mac_address=MAC), link, device, ()) == ""
+    assert mismatch_reason(profile(mac_address=MAC), link, device, ()) == ""
 
 
 def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
     link = replace(NIC, permanent_address=None)
     device = replace(DEVICE, permanent_address=None)
-    assert why_unfit(profile(mac_address=MAC), link, device, ()) != ""
-    assert why_unfit(profile(mac_address_denylist=(MAC,)), link, device, ()) == ""
+    assert mismatch_reason(profile(mac_address=MAC), link, device, ()) != ""
+    assert mismatch_reason(profile(mac_address_denylist=(MAC,)), link, device, ()) == ""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +118,7 @@ def test_the_order_is_networkmanagers() -> None:
     twin = profile("g")
     said = matches(by_hand, twin, made_up, never, old, young, preferred)
     assert [one.profile.uuid for one in said.fitting(NIC)] == ["f", "e", "d", "c", "g", "b", "a"]
-    assert [one.uuid for one in sorted(said.profiles, key=order)] == [one.uuid for one in said.profiles]
+    assert [one.uuid for one in sorted(said.profiles, key=autoconnect_order)] == [one.uuid for one in said.profiles]
     made = said.generated(NIC)
     assert made is not None and made.uuid == "b"
     assert "b" not in [one.profile.uuid for one in said.proper(NIC)]
@@ -145,14 +151,20 @@ def test_what_is_not_there() -> None:
     ],
 )
 def test_wildcards(patterns: tuple[str, ...], expected: bool) -> None:
-    assert wildcards(patterns, "ens224") is expected
+    assert matches_patterns(patterns, "ens224") is expected
 
 
 def test_kernel_words() -> None:
     line = ("quiet", "root=/dev/sda1", "rd.neednet=1")
-    assert kernel_words(("quiet",), line) and kernel_words(("root",), line) and kernel_words(("root=/dev/sda1",), line)
-    assert not kernel_words(("roo",), line) and not kernel_words(("root=/dev/sdb1",), line)
-    assert kernel_words(("!debug",), line) and not kernel_words(("!quiet",), line)
+    assert (
+        matches_kernel_command_line(("quiet",), line)
+        and matches_kernel_command_line(("root",), line)
+        and matches_kernel_command_line(("root=/dev/sda1",), line)
+    )
+    assert not matches_kernel_command_line(("roo",), line) and not matches_kernel_command_line(
+        ("root=/dev/sdb1",), line
+    )
+    assert matches_kernel_command_line(("!debug",), line) and not matches_kernel_command_line(("!quiet",), line)
 
 
 TEXTS = st.text(max_size=6)
@@ -187,8 +199,8 @@ PROFILES = st.builds(
 def test_looking_up_agrees_with_trying_each(profiles: list[Profile]) -> None:
     """The look-up by name and address finds exactly those that fit when each one is tried."""
     said = matches(*profiles)
-    tried = [one for one in said.profiles if not one.external and not why_unfit(one, NIC, DEVICE, ())]
+    tried = [one for one in said.profiles if not one.external and not mismatch_reason(one, NIC, DEVICE, ())]
     assert sorted(map(id, tried)) == sorted(id(one.profile) for one in said.fitting(NIC))
     for one in said.profiles:
         if said.missing_binding(one):
-            assert why_unfit(one, NIC, DEVICE, ())
+            assert mismatch_reason(one, NIC, DEVICE, ())

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.queues.driver_counters import NAMES, QueuePositions, Side, link_queue_positions, queue_positions
+from nictop.model.queues.driver_counters import (
+    COUNTER_NAMES,
+    QueuePositions,
+    Side,
+    link_queue_positions,
+    queue_positions,
+)
 from nictop.probe.records import Ethtool, Feature
 from tests.model.captured import ethtool_names
 from tests.model.hosts import make_link
@@ -151,7 +157,7 @@ def test_veth_counts_only_while_napi_takes_its_packets(gro: bool, segments: bool
     assert found == ({("rx", 0): QueuePositions((1,), (2,), (3,))} if counts else {})
 
 
-@given(st.sampled_from(sorted(NAMES)), st.lists(st.text(max_size=32), max_size=20))
+@given(st.sampled_from(sorted(COUNTER_NAMES)), st.lists(st.text(max_size=32), max_size=20))
 def test_arbitrary_names(driver: str, names: list[str]) -> None:
     for (side, number), found in queue_positions(driver, names).items():
         assert side in ("rx", "tx") and number >= 0

@@ -390,9 +390,9 @@ def test_the_plan_is_made_once_for_an_inventory_and_a_link() -> None:
 def test_plans_do_not_pile_up() -> None:
     from nictop.model.queues import plan as room
 
-    for number in range(room.MOST_PLANS + 5):
+    for number in range(room.MAX_CACHED_PLANS + 5):
         queue_plan(nic("igb", ifindex=number, queues=queues(1, 1)), None)
-    assert len(room._plans) <= room.MOST_PLANS
+    assert len(room._plans) <= room.MAX_CACHED_PLANS
 
 
 def test_hot_added_queues() -> None:
