@@ -1,4 +1,4 @@
-"""The captured guest of tests/data as records: its links, its interrupts, and what ethtool said of its counters."""
+"""The captured guest of tests/data as records: its links, its interrupts, and its counters from ethtool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def captured_interrupts() -> tuple[tuple[Interrupt, ...], dict[int, dict[int, in
 
 
 def captured_inventory() -> Inventory:
-    """As the probe took it on that guest, without the interrupts."""
+    """As the probe read it on that guest, without the interrupts."""
     return next(line.inventory for line in recorded("igb-vfs-vmxnet3-virtio") if line.inventory is not None)
 
 
@@ -35,7 +35,7 @@ def captured_counters() -> Counters:
 
 
 def ethtool_names(root: Path, name: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Counter names and values of ``ethtool -S``, their indentation kept: it prints five blanks before each."""
+    """Counter names and values of ``ethtool -S``, with their indentation: it prints five blanks before each."""
     lines = (root / f"cmd/ethtool/{name}-S").read_text().splitlines()[1:]
     pairs = [line[5:].rsplit(": ", 1) for line in lines]
     return tuple(pair[0] for pair in pairs), tuple(int(pair[1]) for pair in pairs)

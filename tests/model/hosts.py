@@ -1,4 +1,4 @@
-"""Hosts made of literal records: what the tests of the model, the report and the command line look at."""
+"""Hosts made of literal records, for the tests of the model, the report and the command line."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PLATFORM = Platform(
 
 
 def link_counters(**named: int) -> tuple[int, ...]:
-    """`LINK_COUNTERS` with the named ones set and the others 0."""
+    """`LINK_COUNTERS` with the given values, the others 0."""
     assert named.keys() <= set(LINK_COUNTERS)
     return tuple(named.get(name, 0) for name in LINK_COUNTERS)
 

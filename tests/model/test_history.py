@@ -1,4 +1,4 @@
-"""The past as it was: gaps are gaps, memory is bounded, and recording costs next to nothing."""
+"""History: absent values are gaps, memory is bounded, and recording is cheap."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def reading(second: int, *ifindexes: int, packets: int | None = None) -> Counter
     return counters(float(second), dict.fromkeys(ifindexes, numbers), cpus={0: (10 * second, 0, 0, 90 * second, 0)})
 
 
-def played(history: History, *readings: Counters) -> None:
-    """Record as the program does: a snapshot per line."""
+def record_all(history: History, *readings: Counters) -> None:
+    """Record as the program does: one snapshot per line."""
     known: list[object] = [HELLO]
     for one in readings:
         known.append(one)
@@ -30,7 +30,7 @@ def played(history: History, *readings: Counters) -> None:
 
 def test_series_newest_last() -> None:
     history = History(3)
-    played(history, *(reading(second, 4, packets=second * second) for second in range(1, 7)))
+    record_all(history, *(reading(second, 4, packets=second * second) for second in range(1, 7)))
     assert history.series(("rx_packets", 4)) == (7.0, 9.0, 11.0)
     assert history.series(("tx_bits", 4)) == (7 * 1600.0, 9 * 1600.0, 11 * 1600.0)
     assert history.series(("cpu_busy", 0)) == pytest.approx((0.1, 0.1, 0.1))
@@ -41,7 +41,7 @@ def test_series_newest_last() -> None:
 
 def test_a_reset_is_a_gap() -> None:
     history = History(10)
-    played(history, reading(1, 4), reading(2, 4), reading(3, 4, packets=0), reading(4, 4, packets=5))
+    record_all(history, reading(1, 4), reading(2, 4), reading(3, 4, packets=0), reading(4, 4, packets=5))
     assert history.series(("rx_packets", 4)) == (10.0, None, 5.0)
 
 
@@ -54,7 +54,7 @@ def test_the_same_counters_count_once() -> None:
     assert history.times() == (2.0,)
 
 
-def test_vanished_links_leave_gaps_and_then_nothing() -> None:
+def test_absent_links_have_gaps_and_are_then_removed() -> None:
     history = History(1000)
     readings = [
         reading(1, 4, 5),
@@ -75,12 +75,12 @@ def test_vanished_links_leave_gaps_and_then_nothing() -> None:
 
 def test_another_boot_begins_an_empty_history() -> None:
     history = History(10)
-    played(history, reading(1, 4), reading(2, 4))
+    record_all(history, reading(1, 4), reading(2, 4))
     history.record(snapshot_of(replace(HELLO, boot_id="another"), reading(1, 4), reading(2, 4)))
     assert history.series(("rx_packets", 4)) == (10.0,)
 
 
-def test_a_host_without_counters_is_no_value() -> None:
+def test_no_values_without_counters() -> None:
     history = History(10)
     history.record(Snapshot.empty("host"))
     assert history.times() == ()
@@ -92,7 +92,7 @@ def test_capacity_is_checked() -> None:
 
 
 def test_two_hundred_links() -> None:
-    """What they cost: `tests.benchmarks history`."""
+    """Their cost: `tests.benchmarks history`."""
     history = History(600)
     links = range(1, 201)
     for second in range(1, 4):
@@ -100,10 +100,10 @@ def test_two_hundred_links() -> None:
     assert history.series(("rx_packets", 200)) == (10.0, 10.0, 10.0)
 
 
-# ------------------------------------------------------------------------------------------------- a host that was away
+# ---------------------------------------------------------------------------------------------------------- absent host
 
 
-def lived(history: History, *items: Counters | str) -> None:
+def record_items(history: History, *items: Counters | str) -> None:
     """Record as the program does: counters, and states of the connection between them."""
     snapshot = snapshot_of(HELLO)
     for item in items:
@@ -116,12 +116,12 @@ def lived(history: History, *items: Counters | str) -> None:
         history.record(snapshot)
 
 
-def test_a_reconnect_leaves_a_gap_as_long_as_the_absence_and_no_invented_value() -> None:
-    """While it was away the host sent ten times as much: neither the gap nor what follows it may show a mean of it."""
+def test_a_reconnect_leaves_a_gap_of_the_length_of_the_absence() -> None:
+    """During the absence the host sent ten times as much: neither the gap nor what follows may contain a mean of it."""
     history = History(100)
     before = [reading(second, 4) for second in range(1, 5)]
     after = [reading(second, 4, packets=1000 + second * 10) for second in (10, 11, 12)]
-    lived(history, *before, "lost", "connecting", "live", *after)
+    record_items(history, *before, "lost", "connecting", "live", *after)
     assert history.times() == tuple(map(float, range(1, 13)))
     assert history.series(("rx_packets", 4)) == (10.0, 10.0, 10.0, *(None,) * 6, 10.0, 10.0)
     assert history.series(("cpu_busy", 0)) == pytest.approx((0.1, 0.1, 0.1, *(None,) * 6, 0.1, 0.1))
@@ -130,14 +130,14 @@ def test_a_reconnect_leaves_a_gap_as_long_as_the_absence_and_no_invented_value()
 def test_the_gap_keeps_the_step_of_the_readings() -> None:
     history = History(100)
     fast = [replace(reading(second, 4), time=10 + second / 5) for second in range(5)]
-    lived(history, *fast, "lost", "live", replace(reading(20, 4), time=12.0), replace(reading(21, 4), time=12.2))
+    record_items(history, *fast, "lost", "live", replace(reading(20, 4), time=12.0), replace(reading(21, 4), time=12.2))
     assert history.times() == pytest.approx([10 + step / 5 for step in range(12)])
     assert history.series(("rx_packets", 4))[4:] == (*(None,) * 6, pytest.approx(50.0))
 
 
-def test_a_long_absence_costs_no_more_than_the_capacity() -> None:
+def test_a_long_absence_is_limited_by_the_capacity() -> None:
     history = History(10)
-    lived(history, reading(1, 4), reading(2, 4), "lost", "live", reading(10_000_000, 4), reading(10_000_001, 4))
+    record_items(history, reading(1, 4), reading(2, 4), "lost", "live", reading(10_000_000, 4), reading(10_000_001, 4))
     assert len(history.times()) == 10
     assert history.times()[-1] == 10_000_001
     assert history.series(("rx_packets", 4)) == (*(None,) * 9, 10.0)
@@ -146,20 +146,20 @@ def test_a_long_absence_costs_no_more_than_the_capacity() -> None:
 def test_a_short_absence_is_one_gap() -> None:
     """A probe that was started anew: what it counts first is compared with what another life counted."""
     history = History(10)
-    lived(history, reading(1, 4), reading(2, 4), "lost", "connecting", "live", reading(3, 4), reading(4, 4))
+    record_items(history, reading(1, 4), reading(2, 4), "lost", "connecting", "live", reading(3, 4), reading(4, 4))
     assert history.series(("rx_packets", 4)) == (10.0, None, 10.0)
 
 
 def test_an_absence_before_the_first_reading_is_none() -> None:
     history = History(10)
-    lived(history, "connecting", "lost", "live", reading(1, 4), reading(2, 4))
+    record_items(history, "connecting", "lost", "live", reading(1, 4), reading(2, 4))
     assert history.times() == (1.0, 2.0)
     assert history.series(("rx_packets", 4)) == (10.0,)
 
 
 def test_a_reboot_during_the_absence_begins_an_empty_history() -> None:
     history = History(10)
-    lived(history, reading(50, 4), reading(51, 4), "lost")
+    record_items(history, reading(50, 4), reading(51, 4), "lost")
     rebooted = replace(HELLO, boot_id="another")
     history.record(snapshot_of(rebooted, reading(1, 4)))
     history.record(snapshot_of(rebooted, reading(1, 4), reading(2, 4)))
@@ -175,7 +175,7 @@ def test_a_reboot_during_the_absence_begins_an_empty_history() -> None:
     ),
     st.integers(1, 20),
 )
-def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, float]], capacity: int) -> None:
+def test_times_and_series_have_equal_length_after_any_absence(steps: list[tuple[str, float]], capacity: int) -> None:
     history, time = History(capacity), 1.0
     items: list[Counters | str] = []
     for what, step in steps:
@@ -184,7 +184,7 @@ def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, f
             items.append(replace(reading(1, 4, packets=int(time * 10)), time=time))
         else:
             items.append(what)
-    lived(history, *items)
+    record_items(history, *items)
     times, series = history.times(), history.series(("rx_packets", 4))
     assert list(times) == sorted(times)
     assert len(series) <= len(times) <= capacity
@@ -192,11 +192,11 @@ def test_times_and_series_keep_step_through_any_absence(steps: list[tuple[str, f
 
 
 @pytest.mark.parametrize(("cpus", "expected"), [(4, 32), (100, 16), (300, 4)])
-def test_the_past_of_very_many_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
-    """100 CPUs have 300 series: of 32 values each there is no room, but of 16."""
+def test_the_history_of_many_series_is_shorter(monkeypatch: pytest.MonkeyPatch, cpus: int, expected: int) -> None:
+    """100 CPUs have 300 series: too many for 32 values each, but not for 16."""
     monkeypatch.setattr("nictop.model.history.MAX_HISTORY_VALUES", 6000)
     history = History(32)
-    played(
+    record_all(
         history,
         *(counters(float(second), {}, cpus=dict.fromkeys(range(cpus), (second, 0, 0, 0, 0))) for second in range(99)),
     )

@@ -1,4 +1,4 @@
-"""A snapshot is the newest of everything that was said, in whatever order it was said."""
+"""A snapshot has the newest of all records, in whatever order they were received."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def traffic(time: float, ifindex: int, packets: int) -> object:
     return counters(time, {ifindex: link_counters(rx_packets=packets, rx_bytes=packets * 100)})
 
 
-def test_nothing_heard() -> None:
+def test_empty_snapshot() -> None:
     empty = Snapshot.empty("host")
     assert (empty.state, empty.message, empty.inventory_pending) == ("connecting", "", True)
     assert (empty.links, empty.pci, empty.rates) == ({}, (), None)
@@ -57,7 +57,7 @@ def test_link_change_before_any_inventory() -> None:
     assert not after.inventory_pending
 
 
-def test_link_change_patches_what_it_tells_and_keeps_the_rest() -> None:
+def test_link_change_updates_only_its_fields() -> None:
     before = snapshot_of(HELLO, inventory(100.0))
     after = advance(before, Line(link_change=change(101.0, 4, "wan", carrier=False, operstate="down", mtu=9000)))
     link = after.links[4]
@@ -85,8 +85,8 @@ def test_an_inventory_that_began_before_a_change_does_not_undo_it() -> None:
     assert not settled.inventory_pending
 
 
-def test_a_gone_link_takes_its_numbers_along() -> None:
-    """The kernel may give its ifindex to another link, whose counters are not a continuation."""
+def test_a_removed_link_has_no_counters() -> None:
+    """The kernel may give its ifindex to another link, with unrelated counters."""
     snapshot = snapshot_of(
         HELLO,
         inventory(9.0),
@@ -102,7 +102,7 @@ def test_a_gone_link_takes_its_numbers_along() -> None:
     assert counted.rates is not None and 4 not in counted.rates.links
 
 
-def test_probe_restart_goes_on_host_restart_does_not() -> None:
+def test_probe_restart_preserves_the_state_and_reboot_does_not() -> None:
     first = (HELLO, inventory(9.0), traffic(10.0, 4, 10), traffic(11.0, 4, 20))
     same = snapshot_of(*first, replace(HELLO, pid=5000), traffic(15.0, 4, 60))
     assert same.rates is not None
@@ -116,13 +116,13 @@ def test_probe_restart_goes_on_host_restart_does_not() -> None:
     assert counted.rates is None
 
 
-def test_a_boot_that_cannot_be_told_is_another_one() -> None:
+def test_an_unknown_boot_id_counts_as_a_reboot() -> None:
     anonymous = replace(HELLO, boot_id="")
     snapshot = snapshot_of(anonymous, traffic(10.0, 4, 10), anonymous, traffic(11.0, 4, 20))
     assert snapshot.rates is None
 
 
-def test_time_that_stands_still_gives_no_rates() -> None:
+def test_no_rates_without_elapsed_time() -> None:
     snapshot = snapshot_of(HELLO, traffic(10.0, 4, 10), traffic(10.0, 4, 20))
     assert snapshot.rates is None
     assert snapshot.counters is not None
@@ -143,8 +143,8 @@ def vf_reading(time: float, packets: int | None) -> object:
     return counters(time, vfs={} if packets is None else {4: {0: (packets, 0, packets * 100, 0, 0, 0, 0, 0)}})
 
 
-def test_vf_rates_at_ten_hertz_are_those_of_a_second() -> None:
-    """The probe reads VF counters once a second; the records between have none, and that is not a rate of 0."""
+def test_vf_rates_at_ten_hertz_span_a_second() -> None:
+    """The probe reads VF counters once a second; the records between have none, which is not a rate of 0."""
     snapshot = snapshot_of(HELLO)
     seen = []
     for tick in range(31):
@@ -156,7 +156,7 @@ def test_vf_rates_at_ten_hertz_are_those_of_a_second() -> None:
     assert seen == [pytest.approx(1000)] * 21
 
 
-def test_vf_rates_that_are_no_longer_read_go_away() -> None:
+def test_old_vf_rates_are_removed() -> None:
     readings = [vf_reading(100.0, 0), vf_reading(101.0, 50), vf_reading(102.0, None), vf_reading(106.0, None)]
     assert snapshot_of(HELLO, *readings[:3]).rates.vfs[4][0].rx_packets == 50  # type: ignore[union-attr]
     assert snapshot_of(HELLO, *readings).rates.vfs == {}  # type: ignore[union-attr]
@@ -173,7 +173,7 @@ def test_state_and_trouble() -> None:
     assert [trouble.message for trouble in back.troubles] == ["inventory: took too long"]
 
 
-def test_an_inventory_ends_the_trouble_of_a_live_host_only() -> None:
+def test_an_inventory_clears_the_message_of_a_live_host_only() -> None:
     troubled = snapshot_of(HELLO, Trouble(99.0, "inventory: took too long"))
     assert advance(troubled, Line(inventory=inventory())).message == ""
     lost = with_state(troubled, "lost", "gone")
@@ -186,7 +186,7 @@ def test_troubles_are_bounded() -> None:
     assert snapshot.troubles[-1].message == "trouble 99"
 
 
-def test_ever_new_links_do_not_fill_the_memory() -> None:
+def test_the_number_of_links_is_limited() -> None:
     snapshot = snapshot_of(HELLO, *(change(float(number), number) for number in range(MAX_LINKS)))
     assert len(snapshot.links) == len(snapshot.changes) == MAX_LINKS
     more = advance(snapshot, Line(link_change=change(1e4, MAX_LINKS)))
@@ -195,6 +195,6 @@ def test_ever_new_links_do_not_fill_the_memory() -> None:
     assert known.links[5].mtu == 9000
 
 
-def test_links_that_come_and_go_do_not_fill_the_memory() -> None:
+def test_the_number_of_changes_is_limited() -> None:
     snapshot = snapshot_of(HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9)))
     assert not snapshot.links and len(snapshot.changes) == MAX_LINKS and 0 not in snapshot.changes

@@ -1,4 +1,4 @@
-"""One time axis: pings map every host onto it, no surer than they are."""
+"""One time axis: every host's clock is mapped onto it by pings, with the correct uncertainty."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def greeted(hello: Hello = HELLO, clock: Clock | None = None) -> Snapshot:
     return advance(snapshot, Line(clock=clock)) if clock is not None else snapshot
 
 
-def test_the_newest_estimate_is_kept_and_forgotten_with_the_boot() -> None:
+def test_the_newest_estimate_is_stored_until_a_reboot() -> None:
     first, second = Clock(1.0, 100.0, 0.5), Clock(2.0, 100.1, 0.1)
     snapshot = advance(greeted(clock=first), Line(clock=second))
     assert clock_of(snapshot, HERE) is second
@@ -40,7 +40,7 @@ def test_the_newest_estimate_is_kept_and_forgotten_with_the_boot() -> None:
     assert clock_of(rebooted, HERE) is None
 
 
-def test_this_machine_has_the_axis_itself() -> None:
+def test_this_machine_has_an_exact_clock() -> None:
     clock = clock_of(greeted(replace(HELLO, boot_id="here")), HERE)
     assert clock is not None
     assert moment(clock, 1234.5).time == 1234.5
@@ -49,7 +49,7 @@ def test_this_machine_has_the_axis_itself() -> None:
     assert clock_of(greeted(replace(HELLO, boot_id="")), replace(HERE, boot_id="")) is None, "not known is not equal"
 
 
-def test_an_estimate_becomes_less_sure_with_its_age() -> None:
+def test_uncertainty_grows_with_age() -> None:
     clock = Clock(time=5000.0, offset=100.0, uncertainty=0.001)
     now, earlier = moment(clock, 5100.0), moment(clock, 5040.0)
     assert (now.time, now.uncertainty) == (5000.0, 0.001)
@@ -63,28 +63,26 @@ def test_an_estimate_becomes_less_sure_with_its_age() -> None:
     st.lists(st.tuples(st.floats(0, 0.3), st.floats(0, 0.3)), min_size=1, max_size=40),
     st.floats(-50e-6, 50e-6),
 )
-def test_pings_lead_to_the_true_time_within_what_they_promise(
-    offset: float, trips: list[tuple[float, float]], drift: float
-) -> None:
-    """Whatever the ways there and back take, and whichever is longer, while two ordinary clocks drift apart; the ping
-    that counts may be one of the last `FILTER_PINGS`."""
+def test_the_true_time_is_within_the_uncertainty(offset: float, trips: list[tuple[float, float]], drift: float) -> None:
+    """For any durations of both directions of the pings, while two ordinary clocks drift apart; the ping that counts
+    may be any of the last `FILTER_PINGS`."""
     pings, now, estimate = PingClock(), 1000.0, None
 
-    def theirs(time: float) -> float:
+    def host_time(time: float) -> float:
         return time + offset + drift * (time - 1000.0)
 
     for there, back in trips:
         sequence = pings.ping(now)
-        estimate = pings.pong(Pong(sequence, theirs(now + there)), now + there + back)
+        estimate = pings.pong(Pong(sequence, host_time(now + there)), now + there + back)
         now += 2.0
     assert estimate is not None
     for time in (now - 2.0, now):
-        found = moment(estimate, theirs(time))
+        found = moment(estimate, host_time(time))
         assert abs(found.time - time) <= found.uncertainty + abs(drift) * 2.0 * (FILTER_PINGS + 1) + 1e-6
 
 
 def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
-    """The hello was said 4 s before now, when the host's clock of day was 3.2 s ahead."""
+    """The hello was sent 4 s ago, when the host's time of day was 3.2 s ahead."""
     hello = replace(HELLO, monotonic=96.0, wall=HERE.wall - 4 + 3.2)
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
     lead = wall_clock_lead(greeted(hello, clock), HERE)
@@ -98,14 +96,14 @@ def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
 
 
 def test_an_inventory_is_newer_than_the_hello() -> None:
-    """The time of day was set right since the probe was started."""
+    """The time of day was corrected since the probe was started."""
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
     told = replace(inventory(time=98.0), wall=HERE.wall - 2)
     snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=told))
     assert clock_words(snapshot, HERE).startswith("time of day equal")
 
 
-def test_words_before_anything_is_known() -> None:
+def test_clock_text_without_measurement() -> None:
     assert clock_words(Snapshot.empty("a"), HERE) == "clock not compared yet"
     assert clock_words(greeted(), HERE) == "clock not compared yet"
     local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)

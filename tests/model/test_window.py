@@ -1,4 +1,6 @@
-"""The window of rates: a minute at most, one part per second at most, and nothing whose meaning has changed."""
+"""The window of rates: at most a minute, at most one part per second, and cleared when the numbers change their
+meaning.
+"""
 
 from __future__ import annotations
 
@@ -28,25 +30,25 @@ def readings(interval: float, number: int, start: float = 0.0) -> list[Line]:
     return [counters(time, {2: (0, round(1000 * time))}) for time in times]
 
 
-def test_every_reading_of_a_second_is_a_part() -> None:
+def test_a_sample_per_second_is_a_part() -> None:
     snapshot, window = watched(hello(), inventory(NIC), *readings(1.0, 4))
     assert [part.elapsed for part in window.parts] == [1.0, 1.0, 1.0]
     assert window.seconds == pytest.approx(3.0)
     assert window.parts[-1] is snapshot.rates
 
 
-def test_ten_readings_a_second_are_one_part() -> None:
+def test_ten_samples_per_second_are_one_part() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(0.1, 31))
     assert [round(part.elapsed, 1) for part in window.parts] == [0.9, 0.9, 0.9]
     assert [part.links[2].tx_bits for part in window.parts] == pytest.approx([8000, 8000, 8000], rel=0.01)
 
 
-def test_a_reading_of_a_minute_is_a_part_too() -> None:
+def test_a_sample_per_minute_is_a_part() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(60.0, 3))
     assert [part.elapsed for part in window.parts] == [60.0]
 
 
-def test_what_is_older_than_a_minute_goes() -> None:
+def test_parts_older_than_a_minute_are_removed() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(1.0, 200))
     assert len(window.parts) == WINDOW
     assert window.seconds == pytest.approx(WINDOW)
@@ -59,7 +61,7 @@ def test_the_same_counters_count_once() -> None:
     assert len(window.parts) == 1
 
 
-def test_another_boot_begins_anew() -> None:
+def test_a_reboot_clears_the_window() -> None:
     again = hello()
     assert again.hello is not None
     again = Line(hello=replace(again.hello, boot_id="c"))
@@ -67,12 +69,12 @@ def test_another_boot_begins_anew() -> None:
     assert len(window.parts) == 1
 
 
-def test_a_probe_that_starts_again_on_the_same_boot_goes_on() -> None:
+def test_a_restarted_probe_does_not_clear_the_window() -> None:
     _, window = watched(hello(), inventory(NIC), *readings(1.0, 3), hello(), *readings(1.0, 2, 3.0))
     assert len(window.parts) == 4
 
 
-def test_numbers_with_another_meaning_empty_it() -> None:
+def test_numbers_with_another_meaning_clear_the_window() -> None:
     counted = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("a", "b")))
     swapped = replace(NIC, ethtool=replace(NIC.ethtool, driver_counter_names=("b", "a")))
     _, window = watched(hello(), inventory(counted), *readings(1.0, 4), inventory(swapped, time=9.0))
@@ -86,15 +88,15 @@ def test_numbers_with_another_meaning_empty_it() -> None:
     assert window.parts == ()
 
 
-def test_links_that_come_and_go_leave_it_as_it_is() -> None:
+def test_added_and_removed_links_do_not_clear_the_window() -> None:
     """A machine that starts containers all day must not lose its window each time."""
     lines = [*readings(1.0, 4), inventory(NIC, link(7, "veth0"), time=3.5), inventory(NIC, time=3.6)]
     _, window = watched(hello(), inventory(NIC), *lines)
     assert len(window.parts) == 3
 
 
-def test_of_very_many_numbers_the_window_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """40 vectors that count on three CPUs each are 164 values a part, with the link."""
+def test_the_window_of_many_numbers_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """40 vectors that count on three CPUs each are 164 values per part, including the link."""
     monkeypatch.setattr("nictop.model.window.MAX_WINDOW_VALUES", 1000)
     lines = [
         Line(counters=replace(line.counters, interrupts={n: dict.fromkeys(range(3), 9 * second) for n in range(40)}))

@@ -1,4 +1,4 @@
-"""Every fact and every absence has words, the same on the screen and in the report."""
+"""Every fact and every absence has a text, the same on the screen and in the report."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ from tests.model.hosts import (
     snapshot_of,
 )
 
-# ----------------------------------------------------------------------------------------------------- absence
+# ----------------------------------------------------------------------------------------------------- absences
 
 
 @pytest.mark.parametrize(
-    ("why", "driver", "words"),
+    ("why", "driver", "text"),
     [
         (Unreadable("not_offered", "EOPNOTSUPP"), "virtio_net", "not offered by virtio_net"),
         (Unreadable("not_offered"), None, "not offered by the driver"),
@@ -89,11 +89,11 @@ from tests.model.hosts import (
         (None, "igb", "not known"),
     ],
 )
-def test_reasons(why: Unreadable | None, driver: str | None, words: str) -> None:
-    assert reason(why, driver) == words
+def test_reasons(why: Unreadable | None, driver: str | None, text: str) -> None:
+    assert reason(why, driver) == text
     unreadable = {} if why is None else {"rings": why}
-    assert value_or_reason(None, unreadable, "rings", driver) == words
-    assert value_or_reason("", unreadable, "rings", driver) == words
+    assert value_or_reason(None, unreadable, "rings", driver) == text
+    assert value_or_reason("", unreadable, "rings", driver) == text
     assert value_or_reason("512", unreadable, "rings", driver) == "512"
 
 
@@ -101,7 +101,7 @@ def test_reasons(why: Unreadable | None, driver: str | None, words: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("hypervisor", "words"),
+    ("hypervisor", "text"),
     [
         ("vmware", "VMware guest"),
         ("kvm", "KVM guest"),
@@ -111,8 +111,8 @@ def test_reasons(why: Unreadable | None, driver: str | None, words: str) -> None
         (None, "bare metal"),
     ],
 )
-def test_hypervisors(hypervisor: str | None, words: str) -> None:
-    assert hypervisor_words(replace(PLATFORM, hypervisor=hypervisor)) == words
+def test_hypervisors(hypervisor: str | None, text: str) -> None:
+    assert hypervisor_words(replace(PLATFORM, hypervisor=hypervisor)) == text
 
 
 def test_unreadable_hypervisor_is_not_bare_metal() -> None:
@@ -145,7 +145,7 @@ HARDWARE = make_link(2, "ens192", bus="pci", device="0000:02:00.0", pci_address=
 
 
 @pytest.mark.parametrize(
-    ("link", "words", "tone", "mark"),
+    ("link", "text", "tone", "mark"),
     [
         (replace(HARDWARE, ethtool=settings()), "up, 10G full", "good", "▲"),
         (replace(HARDWARE, ethtool=settings(100, "half")), "up, 100M half", "warn", "▲"),
@@ -166,12 +166,12 @@ HARDWARE = make_link(2, "ens192", bus="pci", device="0000:02:00.0", pci_address=
         (replace(HARDWARE, operstate="dormant"), "up, dormant", "warn", "▽"),
     ],
 )
-def test_state(link: Link, words: str, tone: str, mark: str) -> None:
-    assert state_words(link) == (words, tone)
+def test_state(link: Link, text: str, tone: str, mark: str) -> None:
+    assert state_words(link) == (text, tone)
     assert state_mark(link) == mark
 
 
-def test_who_answers_for_a_link() -> None:
+def test_driver_name_of_a_link() -> None:
     assert driver_name(PF) == "igb"
     assert driver_name(VETH) == "veth"
     assert driver_name(LOOPBACK) == "loopback"
@@ -183,7 +183,7 @@ def test_who_answers_for_a_link() -> None:
 
 
 @pytest.mark.parametrize(
-    ("link", "words", "tone"),
+    ("link", "text", "tone"),
     [
         (PcieLink(8.0, 4, 16.0, 8), "8 GT/s ×4 (of 16 GT/s ×8)", "warn"),
         (PcieLink(16.0, 8, 16.0, 8), "16 GT/s ×8", "normal"),
@@ -194,8 +194,8 @@ def test_who_answers_for_a_link() -> None:
         (None, "no PCI Express link of its own", "dim"),
     ],
 )
-def test_pcie(link: PcieLink | None, words: str, tone: str) -> None:
-    assert pcie_words(link) == (words, tone)
+def test_pcie(link: PcieLink | None, text: str, tone: str) -> None:
+    assert pcie_words(link) == (text, tone)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "queues", "words", "tone"),
+    ("table", "queues", "text", "tone"),
     [
         ((0, 1, 2, 3) * 32, 4, "128 slots over 4 queues, even", "normal"),
         ((0, 1, 2) * 42 + (0, 1), 3, "128 slots over 3 queues, even", "normal"),
@@ -261,11 +261,11 @@ def test_module() -> None:
         ((), 4, "the driver does not show its table", "dim"),
     ],
 )
-def test_rss(table: tuple[int, ...], queues: int, words: str, tone: str) -> None:
-    assert rss_text(Rss(table, "toeplitz", 40), queues) == (words, tone)
+def test_rss(table: tuple[int, ...], queues: int, text: str, tone: str) -> None:
+    assert rss_text(Rss(table, "toeplitz", 40), queues) == (text, tone)
 
 
-def test_settings_in_words() -> None:
+def test_texts_of_settings() -> None:
     assert pause_text(Pause(True, True, False)) == "rx on, tx off, autonegotiation on"
     assert pause_text(Pause(True, True, True, 5, 0)).endswith("· rx 5 frames · tx 0 frames")
     assert fec_text(Fec(("RS", "BASER"), True, "RS")) == "RS active (auto, RS, BASER)"
@@ -285,7 +285,7 @@ def feature(name: str, *, active: bool, wanted: bool | None = None, fixed: bool 
     return Feature(name, active, active if wanted is None else wanted, fixed)
 
 
-def test_offloads_that_differ_come_first() -> None:
+def test_unusual_offloads_are_first() -> None:
     features = (
         feature("rx-checksum", active=True),
         feature("tx-tcp-segmentation", active=False),
@@ -360,7 +360,7 @@ def test_vmxnet3_counters_belong_to_queues() -> None:
         "wd_expired",
     ],
 )
-def test_counters_that_speak_of_trouble(name: str) -> None:
+def test_error_counters(name: str) -> None:
     assert is_error_counter(name)
 
 
@@ -382,7 +382,7 @@ def test_counters_that_speak_of_trouble(name: str) -> None:
         "multicast",
     ],
 )
-def test_counters_that_do_not(name: str) -> None:
+def test_other_counters(name: str) -> None:
     assert not is_error_counter(name)
 
 
@@ -438,16 +438,16 @@ def test_virtual_function_rows() -> None:
     assert ("Virtual function", "counters", "not offered by ens224's driver") in elsewhere
 
 
-def test_what_an_ethernet_link_has_switched_off() -> None:
-    def said(link: Link) -> dict[str, tuple[str, str]]:
+def test_disabled_arp_and_multicast() -> None:
+    def facts_by_label(link: Link) -> dict[str, tuple[str, str]]:
         snapshot = snapshot_of(inventory(1.0, links=(link,)))
         row = next(row for row in device_tree(snapshot) if row.link is link)
         facts = (fact for section in link_facts(row, snapshot) for fact in section.facts)
         return {fact.label: (fact.text, fact.tone) for fact in facts if fact.label in ("ARP", "multicast")}
 
     multicast, noarp = 0x1000, 0x80
-    assert said(replace(PF, flags=PF.flags | multicast)) == {}
-    assert said(replace(PF, flags=PF.flags & ~multicast | noarp)) == {
+    assert facts_by_label(replace(PF, flags=PF.flags | multicast)) == {}
+    assert facts_by_label(replace(PF, flags=PF.flags & ~multicast | noarp)) == {
         "ARP": ("off", "warn"),
         "multicast": ("off", "warn"),
     }
@@ -466,7 +466,7 @@ def test_relations_between_links() -> None:
     assert ("Link", "master", "ifindex 99") in lines(there, "link:11")
 
 
-def test_host_row_says_what_failed() -> None:
+def test_host_row_lists_failures() -> None:
     failed = replace(inventory(), unreadable={"udev": Unreadable("missing")})
     told = lines(snapshot_of(HELLO, failed), "host")
     assert ("Host", "platform", "VMware guest") in told
@@ -475,7 +475,7 @@ def test_host_row_says_what_failed() -> None:
     assert ("Host", "platform", "inventory pending") in lines(snapshot_of(HELLO), "host")
 
 
-def test_new_link_says_that_the_rest_is_pending() -> None:
+def test_a_new_link_has_a_pending_inventory() -> None:
     told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
     found = lines(snapshot_of(HELLO, told), "link:9")
     assert ("Link", "the rest", "inventory pending: this link is new") in found
@@ -484,7 +484,7 @@ def test_new_link_says_that_the_rest_is_pending() -> None:
 
 
 def test_driver_counters_of_another_length_are_not_mixed_up() -> None:
-    """After ``ethtool -L`` the names of the inventory and the newest numbers may not belong together."""
+    """After ``ethtool -L`` the names of the inventory and the newest numbers may not match."""
     longer = counters(102.0, {4: link_counters()}, driver={4: (1, 2, 3, 4)})
     told = lines(advance(live_host(), Line(counters=longer)), "link:4")
     assert ("Driver counters", "trouble", "rx_short_length_errors 22") in told
@@ -505,7 +505,7 @@ def test_queue_rates() -> None:
 
 
 def bare(link: Link) -> Link:
-    """A link of which nothing optional is known."""
+    """A link without optional values."""
     known = {field.name: getattr(link, field.name) for field in fields(Link)[:7]}
     return Link(**known)
 
@@ -539,7 +539,7 @@ def bare(link: Link) -> Link:
     ],
     ids=["nothing", "live", "no counters", "bare", "complete"],
 )
-def test_no_row_is_silent_and_no_fact_is_blank(snapshot: Snapshot) -> None:
+def test_every_row_has_facts_and_no_fact_is_blank(snapshot: Snapshot) -> None:
     for row in device_tree(snapshot):
         sections = link_facts(row, snapshot)
         assert sections
@@ -551,13 +551,13 @@ def test_no_row_is_silent_and_no_fact_is_blank(snapshot: Snapshot) -> None:
                 assert fact.tone in ("normal", "dim", "good", "warn", "bad")
 
 
-def test_hello_of_root_promises_everything() -> None:
+def test_probe_as_root() -> None:
     root: Hello = replace(HELLO, euid=0)
     assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, root") in lines(
         snapshot_of(root, inventory()), "host"
     )
 
 
-def test_one_of_a_thing_is_no_several() -> None:
+def test_singular_and_plural() -> None:
     assert [counted(number, "run") for number in (0, 1, 2, 1_230_000)] == ["0 runs", "1 run", "2 runs", "1.23 M runs"]
     assert [counted(number, "entry", "entries") for number in (1, 3)] == ["1 entry", "3 entries"]

@@ -1,4 +1,4 @@
-"""No run exceeds the ceiling, and a ceiling that nobody can know is not drawn."""
+"""No run exceeds the ceiling, and there is none when it cannot be known."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("gigabits", "expected"), TABLE.items())
-def test_the_table(gigabits: int, expected: tuple[float, ...]) -> None:
+def test_goodput_of_common_link_speeds(gigabits: int, expected: tuple[float, ...]) -> None:
     assert [round(goodput(gigabits * 1e9, framing) / 1e9, 3) for framing in COLUMNS] == list(expected)
 
 
-def test_the_sentence_names_what_the_number_comes_from() -> None:
+def test_the_sentence_names_the_limit_and_the_framing() -> None:
     found = ceiling([Limit(25e9, "25 GbE"), Limit(10e9, "10 GbE")], Framing(1500, 4))
     assert found.sentence == "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps"
     assert found.limit == Limit(10e9, "10 GbE")
@@ -74,16 +74,16 @@ def test_the_sentence_names_what_the_number_comes_from() -> None:
     )
 
 
-def test_a_datagram_of_one_byte_costs_a_whole_frame() -> None:
+def test_a_datagram_of_one_byte_takes_a_whole_frame() -> None:
     assert payload_and_wire(Framing(1500, 4, "udp", length=1)) == (1, 64 + 20)
 
 
-def test_a_datagram_that_does_not_fit_is_cut_into_fragments() -> None:
+def test_a_large_datagram_is_fragmented() -> None:
     # RFC 791: 8008 bytes = 5 fragments of 1480 and one of 608
     assert payload_and_wire(Framing(1500, 4, "udp", length=8000)) == (8000, 5 * 1538 + 608 + 20 + 38)
 
 
-def test_no_room_is_no_ceiling() -> None:
+def test_no_ceiling_without_room_for_payload() -> None:
     found = ceiling([Limit(1e9, "1 GbE")], Framing(48, 4))
     assert (found.goodput, found.sentence) == (None, "no ceiling: an MTU of 48 leaves no room for payload")
 
@@ -124,7 +124,7 @@ def host(
     return snapshot_of(HELLO, taken, host=name)
 
 
-def test_the_speed_of_a_device_is_a_limit_also_below_a_vlan() -> None:
+def test_the_speed_of_a_device_limits_its_vlans() -> None:
     vlan = make_link(9, "ens4.7", kind="vlan", lower=4, details={"vlan_id": 7})
     for ifindex in (4, 9):
         limits, why = end_limits(host(nic(), vlan), ifindex)
@@ -141,19 +141,19 @@ def test_the_speed_of_a_device_is_a_limit_also_below_a_vlan() -> None:
         (nic(5), "a has no such link any more"),
     ],
 )
-def test_a_speed_that_is_not_known_is_no_limit(link: Link, why: str) -> None:
+def test_an_unknown_speed_is_not_a_limit(link: Link, why: str) -> None:
     assert end_limits(host(link), 4) == ((), why)
     assert ceiling((), Framing(1500, 4), [why]).sentence == f"no ceiling: {why}"
-    # over loopback both ends are the same link
+    # over loopback, where both ends are the same link
     assert ceiling((), Framing(1500, 4), [why, why]).sentence == f"no ceiling: {why}"
 
 
-def test_names_cannot_move_the_cursor() -> None:
+def test_names_are_sanitized() -> None:
     _, why = end_limits(host(replace(nic(speed=None), name="e\x1b[2J")), 4)
     assert "\x1b" not in why and "e\\x1b[2J" in why
 
 
-def test_an_emulated_card_is_real_on_a_real_machine() -> None:
+def test_emulated_drivers_have_a_speed_on_a_physical_machine() -> None:
     limits, _ = end_limits(host(nic(speed=1000, driver="e1000"), hypervisor=None), 4)
     assert [limit.words for limit in limits] == ["1 GbE"]
 
@@ -162,7 +162,7 @@ def function(address: str, **more: object) -> PciFunction:
     return replace(PciFunction(address, 0x020000, 0x8086, 0x10FB, None, None, None), **more)  # type: ignore[arg-type]
 
 
-def test_a_slot_can_be_slower_than_the_port() -> None:
+def test_the_pcie_link_can_be_the_limit() -> None:
     slow = function("0000:02:00.0", link=PcieLink(2.5, 2, 8.0, 8))
     machine = host(nic(pci_address="0000:02:00.0"), pci=(slow,), hypervisor=None)
     limits, _ = end_limits(machine, 4)
@@ -172,7 +172,7 @@ def test_a_slot_can_be_slower_than_the_port() -> None:
     assert [limit.words for limit in end_limits(guest, 4)[0]] == ["10 GbE"]
 
 
-def test_a_virtual_function_is_held_to_its_rate_only_when_it_sends() -> None:
+def test_the_vf_rate_limits_only_the_sender() -> None:
     port = nic(2, pci_address="0000:02:00.0", virtual_functions=(VirtualFunction(1, None, max_tx_rate=500),))
     own = (
         function("0000:02:00.0", sriov=Sriov(2, 2, True, ("0000:02:10.0", "0000:02:10.2"))),
@@ -190,7 +190,7 @@ def test_a_virtual_function_is_held_to_its_rate_only_when_it_sends() -> None:
     assert [limit.words for limit in receiving] == ["10 GbE"]
 
 
-def test_the_smaller_mtu_the_tags_and_the_timestamps_of_both_ends() -> None:
+def test_framing_combines_both_ends() -> None:
     jumbo = host(nic(mtu=9000), name="a")
     plain = host(make_link(9, "v", kind="vlan", lower=4, details={"vlan_id": 7}), nic(), stamps=0, name="b")
     found = framing_of((jumbo, 4), (plain, 9), Framing(1500, 6), {})
@@ -198,8 +198,8 @@ def test_the_smaller_mtu_the_tags_and_the_timestamps_of_both_ends() -> None:
     assert framing_of((jumbo, 4), (jumbo, 4), Framing(1500, 4), {End("a", 4): 12}) == Framing(9000, 4, vlan_tags=1)
 
 
-def test_a_queueing_discipline_holds_what_its_host_sends() -> None:
-    """It counts packets with their Ethernet header: less of its rate is lost than of a wire's."""
+def test_a_queueing_discipline_limits_only_the_sender() -> None:
+    """It counts packets with their Ethernet header: the goodput is closer to its rate than to that of a wire."""
     slow = Qdisc("tbf", "1:", rate=100_000_000)
     shaped = host(replace(nic(), traffic_control=(slow,)))
     limits, _ = end_limits(shaped, 4)
@@ -222,7 +222,7 @@ def test_a_queueing_discipline_holds_what_its_host_sends() -> None:
     ],
     ids=str,
 )
-def test_what_does_not_limit_everything_is_no_ceiling(qdisc: Qdisc) -> None:
+def test_partial_limits_are_not_a_ceiling(qdisc: Qdisc) -> None:
     limits, _ = end_limits(host(replace(nic(), traffic_control=(qdisc,))), 4)
     assert [limit.words for limit in limits] == ["10 GbE"]
 

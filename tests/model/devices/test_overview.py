@@ -1,4 +1,4 @@
-"""The overview: every host is in sight, what is old says so, and nothing moves under the cursor."""
+"""The overview: every host is visible, old values are marked, and rows do not move under the cursor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def nic(ifindex: int, name: str, *addresses: str, **more: object) -> Link:
 
 
 def host(name: str, *links: Link, rates: dict[int, int] | None = None) -> Snapshot:
-    """Live, with one reading of all links and, with `rates` (bytes received per second), a second one."""
+    """Live, with one sample of all links and, with `rates` (bytes received per second), a second one."""
     first = counters(1.0, {link.ifindex: link_counters() for link in links})
     items: list[object] = [HELLO, first, inventory(links=links, pci=())]
     if rates is not None:
@@ -58,12 +58,12 @@ def test_one_line_per_nic_of_every_host() -> None:
                            "alma-load-001/eth0", "b/ens2"]  # fmt: skip
 
 
-def test_virtual_links_when_asked_for() -> None:
+def test_virtual_links_on_request() -> None:
     shown = {row.link.name for row in overview([HostNow(LIVE)], virtual=True) if row.link is not None}
     assert {"br0", "lo", "veth0", "ens224"} <= shown
 
 
-def test_a_host_without_nics_is_in_sight() -> None:
+def test_a_host_without_nics_has_a_row() -> None:
     rows = rows_of(Snapshot.empty("new"), with_state(Snapshot.empty("bad"), "failed", "no key"), host("bare"))
     assert [row.end for row in rows] == [End("new", NO_NIC), End("bad", NO_NIC), End("bare", NO_NIC)]
     assert [row.host_state for row in rows] == ["connecting", "failed", "live"]
@@ -99,7 +99,7 @@ def test_severities_are_those_of_the_rules() -> None:
     assert WORST_FIRST == SEVERITIES
 
 
-def test_the_profile_that_is_up() -> None:
+def test_active_profile() -> None:
     manager = NetworkManager("1.46", False, True, {2: ManagedDevice("ens2", 1, 100, 0, True, True, "u-1")}, (
         Profile("/1", "u-1", "office [/b]", "802-3-ethernet", None, False, False, False, False),
     ))  # fmt: skip
@@ -108,7 +108,7 @@ def test_the_profile_that_is_up() -> None:
     assert [row.profile[0] for row in rows] == ["office [/b]", ""]
 
 
-def test_what_did_not_change_is_not_derived_again() -> None:
+def test_unchanged_values_are_copied() -> None:
     before = rows_of(LIVE)
     ticked = advance(LIVE, Line(counters=counters(102.0, {4: link_counters()})))
     marked = tuple(replace(row, profile=("kept", "normal")) for row in before)
@@ -118,11 +118,11 @@ def test_what_did_not_change_is_not_derived_again() -> None:
     assert {row.profile[0] for row in overview([HostNow(taken)], before=marked)} == {""}
 
 
-# -------------------------------------------------------------------------------------------------------------- ageing
+# -------------------------------------------------------------------------------------------------------- stale hosts
 
 
 @pytest.mark.parametrize("state", ["lost", "connecting", "failed"])
-def test_the_last_values_of_a_host_that_is_away_stay_and_are_marked(state: str) -> None:
+def test_the_last_values_of_an_absent_host_are_marked_as_stale(state: str) -> None:
     (row,) = (row for row in rows_of(with_state(LIVE, state, "gone"), age=12.0) if row.end.ifindex == 4)  # type: ignore[arg-type]
     assert row.is_stale and row.age == 12.0
     assert cells(row)["in"] == "9.41 G", "the last value, not an invented one"
@@ -139,7 +139,7 @@ def test_a_live_host_has_no_age() -> None:
 # --------------------------------------------------------------------------------------------------------------- order
 
 
-def test_rows_sorted_by_a_fact_follow_the_facts() -> None:
+def test_rows_can_be_sorted_by_a_column() -> None:
     rows = rows_of(host("b", nic(2, "ens10"), nic(3, "ens9")), host("a", nic(2, "ens1")))
     order = ordered_by(rows, "name")
     assert names(arranged(rows, order)) == ["a/ens1", "b/ens9", "b/ens10"]
@@ -153,7 +153,7 @@ def test_addresses_are_sorted_as_numbers() -> None:
     assert names(arranged(rows, ordered_by(rows, "address"))) == ["a/z", "a/x", "a/w", "a/y"]
 
 
-def test_rows_do_not_move_with_the_numbers() -> None:
+def test_the_order_does_not_depend_on_rates() -> None:
     links = (nic(2, "x"), nic(3, "y"))
     rows = rows_of(host("a", *links, rates={2: 1000, 3: 9000}))
     order = ordered_by(rows, "in", descending=True)
@@ -164,13 +164,13 @@ def test_rows_do_not_move_with_the_numbers() -> None:
     assert names(arranged(later[:1], order)) == ["a/new"]
 
 
-def test_what_is_not_known_comes_last_in_both_directions() -> None:
+def test_unknown_values_are_last_in_both_directions() -> None:
     rows = rows_of(host("a", nic(2, "x"), nic(3, "y"), rates={3: 1000}))
     for descending in (False, True):
         assert names(arranged(rows, ordered_by(rows, "in", descending=descending))) == ["a/y", "a/x"]
 
 
-def test_the_worst_finding_and_the_host_in_trouble_can_come_first() -> None:
+def test_sorting_by_severity_and_host_state() -> None:
     links = [nic(number, f"x{number}") for number in (2, 3, 4, 5)]
     severities = {End("a", 2): "info", End("a", 3): "critical", End("a", 5): "warning"}
     rows = overview([HostNow(host("a", *links))], severities=severities)
@@ -189,14 +189,14 @@ def test_links_are_sorted_by_state_and_speed() -> None:
     assert names(up)[-1] == "alma-load-001/ens224"
 
 
-def test_the_order_of_the_hosts_is_that_of_the_command_line() -> None:
+def test_hosts_are_in_the_order_of_the_command_line() -> None:
     rows = rows_of(host("b", nic(2, "x")), host("a", nic(2, "x")))
     assert arranged(rows, Order()) == rows
     assert arranged(rows, Order(descending=True)) == rows[::-1]
 
 
 @given(st.lists(st.text(alphabet="ens0123456789.é²\x00", max_size=8)))
-def test_natural_order_is_an_order(texts: list[str]) -> None:
+def test_natural_order_is_a_total_order(texts: list[str]) -> None:
     ordered = sorted(texts, key=natural)
     shuffled = [*ordered[1::2], *ordered[::2]]
     assert sorted(shuffled, key=natural) == ordered
@@ -222,7 +222,7 @@ ODD_HOSTS = st.builds(
 
 
 @given(st.lists(ODD_HOSTS, max_size=4), st.none() | st.floats(0, 1e9))
-def test_whatever_the_hosts_say(snapshots: list[Snapshot], age: float | None) -> None:
+def test_any_snapshots(snapshots: list[Snapshot], age: float | None) -> None:
     rows = overview([HostNow(snapshot, age) for snapshot in snapshots], virtual=True)
     assert {row.end.host for row in rows} == {snapshot.host for snapshot in snapshots}
     for column in COLUMNS:
@@ -244,14 +244,14 @@ def test_keys_and_titles_are_unique_and_fit() -> None:
 
 
 @pytest.mark.parametrize("room", [*range(60), 80, 120, 200, 300])
-def test_columns_keep_to_the_room_and_to_their_order(room: int) -> None:
+def test_columns_fit_the_width_in_order(room: int) -> None:
     chosen = fit_columns(COLUMNS, room)
     assert sum(column.width + 1 for column in chosen) <= room
     assert list(chosen) == [column for column in COLUMNS if column in chosen]
     assert set(chosen) <= set(fit_columns(COLUMNS, room + 1)), "more room never takes a column away"
 
 
-def test_what_80_columns_show() -> None:
+def test_columns_at_80_cells() -> None:
     assert {"host", "name", "link", "in", "out", "finding", "state"} <= {
         column.key for column in fit_columns(COLUMNS, 80)
     }

@@ -1,4 +1,4 @@
-"""What belongs together on several hosts: found where the addresses say so, and nowhere else."""
+"""Relations between hosts: found by their addresses, and only by these."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_hosts_share_a_subnet() -> None:
         "no address/24", "192.0.2.1/99", "192.0.2.1/-1", "192.0.2.1%eth0/24", "fd00::1%x/64",
     ],
 )  # fmt: skip
-def test_what_is_no_subnet(address: str) -> None:
+def test_prefixes_that_are_not_subnets(address: str) -> None:
     assert pairs([host("a", nic(2, address)), host("b", nic(2, address))]) == Pairs()
 
 
@@ -100,11 +100,11 @@ def test_addresses_that_do_not_count(scope: str, flags: tuple[str, ...]) -> None
     assert pairs(two).subnets == ()
 
 
-def test_two_nics_of_one_host_are_no_pair_of_hosts() -> None:
+def test_two_nics_of_one_host_share_no_subnet() -> None:
     assert pairs([host("a", nic(2, "192.0.2.1/24"), nic(3, "192.0.2.2/24"))]).subnets == ()
 
 
-def test_members_that_disagree() -> None:
+def test_disagreements_of_members() -> None:
     vlan = {"kind": "vlan", "bus": None, "pci_address": None, "lower": 3}
     found = pairs(
         [
@@ -130,7 +130,7 @@ def test_a_port_vlan_counts_as_the_vlan_of_the_guest() -> None:
     )
 
 
-def test_a_duplicate_address_is_told_and_compared_with_nobody() -> None:
+def test_a_duplicate_address_is_reported_and_not_compared() -> None:
     found = pairs(
         [
             host("a", nic(2, "192.0.2.1/24", mtu=9000)),
@@ -143,21 +143,21 @@ def test_a_duplicate_address_is_told_and_compared_with_nobody() -> None:
     assert found.disagreements == ()
 
 
-def test_the_inner_bridges_of_docker_and_libvirt_are_no_common_subnet() -> None:
+def test_inner_bridges_of_docker_and_libvirt_are_not_shared_subnets() -> None:
     bridge = nic(7, "172.17.0.1/16", kind="bridge", bus=None, pci_address=None)
     assert pairs([host(name, bridge) for name in "abc"]).subnets == ()
     guest = host("vm", nic(2, "172.17.0.9/16"))
     assert pairs([host("a", bridge), guest]).subnets[0].hosts == ("a", "vm")
 
 
-def test_a_machine_that_is_watched_twice_has_its_links_once() -> None:
+def test_a_machine_watched_twice_has_its_links_once() -> None:
     one = host("pve", nic(2, "192.0.2.1/24"), physical(VirtualFunction(0, ADMINISTRATED)))
     again = replace(one, host="192.0.2.1")
     assert len(netdevs([one, again])) == 2
     assert pairs([one, again]) == Pairs()
 
 
-def test_links_of_which_nothing_is_known_yet_are_left_out() -> None:
+def test_links_without_an_inventory_are_left_out() -> None:
     assert netdevs([host("a", nic(2, type=0xFFFF), nic(3, flags=DOWN))])[0].end == End("a", 3)
 
 
@@ -172,14 +172,14 @@ def test_a_virtual_function_is_found_in_the_guest() -> None:
     assert peers(found) == {End("pve", 4): (End("vm", 3),), End("vm", 3): (End("pve", 4),)}
 
 
-def test_no_address_is_no_address() -> None:
-    """Every VF that was given none has the same: all zero."""
+def test_the_zero_mac_address_is_ignored() -> None:
+    """Every VF without an assigned address has it."""
     none = "00:00:00:00:00:00"
     hypervisor = host("pve", physical(VirtualFunction(0, none), VirtualFunction(1, None)))
     assert pairs([hypervisor, host("vm", virtual_function(none), virtual_nic(9, none))]) == Pairs()
 
 
-def test_a_virtual_function_that_disagrees_with_its_physical_function() -> None:
+def test_disagreements_of_virtual_and_physical_function() -> None:
     hypervisor = host("pve", physical(VirtualFunction(3, ADMINISTRATED, vlan=100), mtu=9000, ethtool=fast(25000)))
     tagged = make_link(8, "ens3.7", kind="vlan", lower=3, details={"vlan_id": 7})
     also = make_link(9, "ens3.5", kind="vlan", lower=3, details={"vlan_id": 5})
@@ -196,7 +196,7 @@ def test_a_virtual_function_that_disagrees_with_its_physical_function() -> None:
 
 
 def test_only_a_pci_function_can_be_a_virtual_function() -> None:
-    """The netvsc link, a VLAN or a bond above a VF bear its address too."""
+    """The netvsc link, a VLAN or a bond above a VF have its address too."""
     hypervisor = host("pve", physical(VirtualFunction(0, ADMINISTRATED)))
     above = make_link(7, "eth0", bus="vmbus", address=ADMINISTRATED)
     vlan = make_link(8, "ens3.7", kind="vlan", lower=3, address=ADMINISTRATED)
@@ -205,20 +205,20 @@ def test_only_a_pci_function_can_be_a_virtual_function() -> None:
     assert found.guest == End("vm", 3)
 
 
-def test_a_virtual_function_that_its_own_host_uses_is_no_pair_of_hosts() -> None:
+def test_a_virtual_function_used_by_its_own_host_is_not_a_pair() -> None:
     hypervisor = host("pve", physical(VirtualFunction(0, ADMINISTRATED)), virtual_function())
     assert pairs([hypervisor, host("vm", virtual_nic(9, MAC))]) == Pairs()
     assert pairs([hypervisor, host("vm", virtual_function())]).virtual_functions == ()
 
 
-def test_cloned_guests_are_ambiguous_not_guessed() -> None:
+def test_cloned_guests_are_ambiguous() -> None:
     hypervisor = host("pve", physical(VirtualFunction(0, ADMINISTRATED)))
     found = pairs([hypervisor, host("vm1", virtual_function()), host("vm2", virtual_function())])
     assert found.virtual_functions == ()
     assert found.ambiguous == (Ambiguity(ADMINISTRATED, (End("pve", 4), End("vm1", 3), End("vm2", 3))),)
 
 
-def test_two_ports_of_one_function_tell_of_the_same_virtual_functions() -> None:
+def test_two_ports_of_one_function_report_the_same_virtual_functions() -> None:
     first = physical(VirtualFunction(0, ADMINISTRATED))
     second = replace(first, ifindex=5, name="ens4d1", device_port=1)
     (found,) = pairs([host("pve", first, second), host("vm", virtual_function())]).virtual_functions
@@ -226,7 +226,7 @@ def test_two_ports_of_one_function_tell_of_the_same_virtual_functions() -> None:
 
 
 def test_the_ports_of_a_bond_are_known_by_their_own_addresses() -> None:
-    """A bond gives all its ports the address of the first."""
+    """A bond gives the address of its first port to all ports."""
     bond = make_link(20, "bond0", kind="bond", address=ADMINISTRATED)
     first, second = virtual_function(master=20), virtual_function(master=20)
     second = replace(second, ifindex=6, permanent_address="be:f5:e8:56:0a:62")
@@ -278,7 +278,7 @@ def test_a_tap_by_the_forwarding_table_with_its_machine_and_threads() -> None:
     )
 
 
-def test_an_uplink_learns_everybody_and_leads_to_nobody() -> None:
+def test_an_uplink_leads_to_no_guest() -> None:
     uplink = nic(4, master=10)
     inner = make_link(5, "fwln100i0", kind="veth", lower=6, master=10)
     entries = tuple(ForwardingEntry(ifindex, MAC, False, 10) for ifindex in (4, 5))
@@ -316,7 +316,7 @@ def test_one_address_behind_two_taps_is_ambiguous() -> None:
     assert found.ambiguous == (Ambiguity(MAC, (End("pve1", 12), End("pve2", 12), End("vm", 3))),)
 
 
-def test_the_address_of_a_tap_is_better_than_a_forwarding_table() -> None:
+def test_the_address_of_a_tap_has_priority_over_the_forwarding_table() -> None:
     stale = host("pve1", tap(12), forwarding=(ForwardingEntry(12, MAC, False, 10),))
     present = host("pve2", tap(12, "fe:54:00:12:34:56"))
     found = pairs([stale, present, host("vm", virtual_nic(3))])
@@ -331,7 +331,7 @@ def test_guests_with_one_address_are_ambiguous() -> None:
     assert found.ambiguous == (Ambiguity(MAC, (End("pve", 12), End("vm1", 3), End("vm2", 4))),)
 
 
-def test_the_paravirtual_one_of_a_failover_group_is_behind_the_tap() -> None:
+def test_the_paravirtual_nic_of_a_failover_group_is_behind_the_tap() -> None:
     guest = host("vm", virtual_function(MAC), virtual_nic(7))
     (found,) = pairs([host("pve", tap(12, "fe:54:00:12:34:56")), guest]).taps
     assert found.guest == End("vm", 7)
@@ -377,7 +377,7 @@ WORLDS = st.lists(
 
 
 @given(WORLDS)
-def test_whatever_the_hosts_say(world: list[Snapshot]) -> None:
+def test_any_hosts(world: list[Snapshot]) -> None:
     found = pairs(world)
     ends = {End(snapshot.host, ifindex) for snapshot in world for ifindex in snapshot.links}
     for vf in found.virtual_functions:
@@ -408,8 +408,8 @@ def test_the_order_of_the_hosts_changes_no_pair(world: list[Snapshot], random: o
     assert [subnet.network for subnet in one.subnets] == [subnet.network for subnet in other.subnets]
 
 
-def test_each_host_adds_its_own_ends_only() -> None:
-    """A big subnet is one value with all its members, not a pair of each two of them."""
+def test_the_size_of_the_result_is_linear_in_the_hosts() -> None:
+    """A large subnet is one value with all its members, not one value per pair."""
     world = [host(f"h{number}", nic(2, f"10.0.{number}.1/8")) for number in range(64)]
     (found,) = pairs(world).subnets
     assert len(found.members) == 64

@@ -1,4 +1,4 @@
-"""What root would add is what was refused, and nothing else."""
+"""Root could read what was refused, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def host(euid: int, **unreadable: Unreadable) -> Snapshot:
     )
 
 
-def test_what_was_refused_is_named_once() -> None:
+def test_refused_values_are_listed_once() -> None:
     assert needs_root(host(1000, module=DENIED, ring_sizes=DENIED)) == (
         "kernel messages",
         "ring sizes",
@@ -35,11 +35,11 @@ def test_what_was_refused_is_named_once() -> None:
     )
 
 
-def test_what_nobody_can_read_is_not_for_root() -> None:
+def test_values_that_root_cannot_read_either_are_left_out() -> None:
     assert needs_root(host(1000, module=Unreadable("not_offered", "EOPNOTSUPP"))) == ("kernel messages",)
 
 
-def test_in_words() -> None:
+def test_rights_text() -> None:
     assert rights_words(host(0)) == "root: everything can be read"
     assert rights_words(host(1000)) == "user 1000; root would add: kernel messages"
     unknown = Snapshot.empty("vm1")

@@ -1,4 +1,4 @@
-"""The text behind ``/``: it finds what people look for, and says what it does not understand."""
+"""The filter (``/``): which rows it selects, and which errors it reports."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_filters(text: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         ("adr:x", "there is no adr: keys are host, nic, driver"),
         ("colour>5", "there is no colour"),
@@ -130,23 +130,23 @@ def test_filters(text: str, names: set[str]) -> None:
         ('profile:"Wired', 'a " is missing'),
     ],
 )
-def test_what_makes_no_sense_is_said(text: str, said: str) -> None:
+def test_invalid_words_are_reported(text: str, error: str) -> None:
     (complaint,) = row_filter(text).complaints
-    assert complaint.startswith(said)
+    assert complaint.startswith(error)
 
 
-def test_half_a_filter_filters_nothing_and_the_other_half_does() -> None:
+def test_incomplete_words_are_ignored() -> None:
     found = row_filter("speed> driver=igb adr:7")
     assert len(found.complaints) == 2
     assert [row.end.ifindex for row in found.accepted(ROWS)] == [4]
 
 
-def test_while_a_quotation_is_being_typed_it_filters_already() -> None:
+def test_an_open_quotation_filters() -> None:
     assert [row.end.host for row in row_filter('profile:"Wired conn').accepted(ROWS)] == ["pve"]
 
 
-def test_an_address_is_no_key() -> None:
-    """Every key has a letter that no hexadecimal number has."""
+def test_an_address_is_not_a_key() -> None:
+    """Every key has a letter that is not a hexadecimal digit."""
     assert not [key for key in (*TEXT_FIELDS, *NUMBER_FIELDS) if set(key) <= set("0123456789abcdef")]
 
 
@@ -162,7 +162,7 @@ WORDS = st.text(max_size=12) | st.sampled_from(
 
 
 @given(st.lists(WORDS, max_size=4).map(" ".join))
-def test_whatever_is_typed(text: str) -> None:
+def test_any_text(text: str) -> None:
     found = row_filter(text)
     kept = found.accepted(ROWS)
     assert [row for row in ROWS if row in kept] == list(kept)
@@ -171,7 +171,7 @@ def test_whatever_is_typed(text: str) -> None:
 
 
 @given(st.sampled_from(["ens", "driver:igb", "speed>1M", "192.0.2.0/24", "state=live", '"no carrier"']))
-def test_not_is_the_other_rows(word: str) -> None:
+def test_negation_selects_the_other_rows(word: str) -> None:
     with_it, without = row_filter(word).accepted(ROWS), row_filter(f"!{word}").accepted(ROWS)
     assert {row.end for row in with_it} | {row.end for row in without} == {row.end for row in ROWS}
     assert not {row.end for row in with_it} & {row.end for row in without}

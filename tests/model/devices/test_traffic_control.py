@@ -1,4 +1,4 @@
-"""Queueing disciplines in tc's words, and whether they do harm."""
+"""Queueing disciplines in the syntax of tc, and whether they impair traffic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nictop.probe.records import Qdisc
 
 
 @pytest.mark.parametrize(
-    ("qdisc", "words", "effect"),
+    ("qdisc", "text", "effect"),
     [
         (
             Qdisc("netem", "1:", delay=0.02, jitter=0.0005, loss=0.01, rate=10_000_000),
@@ -27,11 +27,11 @@ from nictop.probe.records import Qdisc
         (Qdisc("fq", "1:", rate=64_000, per_flow=True), "fq maxrate 64Kbit", "each connection sends at most 64.0 kb/s"),
     ],
 )
-def test_words(qdisc: Qdisc, words: str, effect: str) -> None:
-    assert (qdisc_words(qdisc), effect_words(qdisc)) == (words, effect)
+def test_qdisc_and_effect_text(qdisc: Qdisc, text: str, effect: str) -> None:
+    assert (qdisc_words(qdisc), effect_words(qdisc)) == (text, effect)
 
 
-def test_a_limit_above_the_speed_of_the_link_does_no_harm() -> None:
+def test_a_limit_above_the_link_speed_does_not_impair() -> None:
     limit = Qdisc("tbf", "1:", rate=1_000_000_000)
     assert [impairs(limit, speed) for speed in (None, 10_000, 1000, 100)] == [True, True, False, False]
     assert impairs(Qdisc("netem", "1:", delay=0.001, rate=1_000_000_000), 100)

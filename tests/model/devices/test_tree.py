@@ -1,4 +1,4 @@
-"""The tree shows every function, VF and netdev once, in an order that does not move by itself."""
+"""The tree has every function, VF and netdev once, in a stable order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_whole_host() -> None:
     ]
 
 
-def test_rows_carry_what_they_stand_for() -> None:
+def test_rows_have_their_records() -> None:
     rows = {row.key: row for row in device_tree(live_host())}
     assert list(rows)[:4] == ["host", "pci:0000:02:00.0", "link:4", "link:13"]
     vf = rows["vf:0000:02:00.0:1"]
@@ -69,13 +69,13 @@ def test_ascii_guides() -> None:
 
 
 def test_guest_side_vf_is_a_function_of_its_own() -> None:
-    """In a guest the physical function is not there."""
+    """The physical function is not visible in a guest."""
     rows = tree((), (make_pci("0000:06:00.0", physical_function="0000:02:00.0", virtual_function=3, driver="iavf"),))
     assert [row.key for row in rows] == ["host", "pci:0000:06:00.0"]
 
 
 def test_vfs_without_a_netdev_on_the_physical_function() -> None:
-    """The PF itself may be given to user space: nobody says anything of its VFs, but they exist."""
+    """The PF itself may be assigned to user space: nothing reports its VFs, but they exist."""
     rows = tree((), tuple(replace(pci, driver="vfio-pci") for pci in PCI[:3]))
     assert [row.key for row in rows][1:] == ["pci:0000:02:00.0", "vf:0000:02:00.0:0", "vf:0000:02:00.0:1"]
     assert rows[2].vf is None and rows[2].uplink is None
@@ -88,7 +88,7 @@ def test_vf_number_from_the_list_of_the_physical_function() -> None:
     assert rows[3].pci is not None
 
 
-def test_garbled_relations_lose_nobody() -> None:
+def test_invalid_relations_hide_no_device() -> None:
     own = make_pci("0000:01:00.0", physical_function="0000:01:00.0", virtual_function=0)
     twins = (
         make_pci("0000:02:00.0"),
@@ -115,7 +115,7 @@ def test_domains_are_shown_when_they_differ() -> None:
 
 
 def test_usb_netdev_below_a_pci_controller_is_a_device_of_its_own() -> None:
-    """Its PCI ancestor is the USB controller, which is no network function."""
+    """Its PCI ancestor is the USB controller, which is not a network function."""
     rows = tree((make_link(9, "enx0", bus="usb", device="1-2:1.0", pci_address="0000:00:14.0"), VMBUS, LOOPBACK))
     assert [row.key for row in rows] == ["host", "link:6", "link:9", "group:virtual", "link:1"]
 
@@ -129,7 +129,7 @@ def test_order_of_virtual_links() -> None:
     ]  # fmt: skip
 
 
-def test_vlan_on_a_bond_stands_below_it_but_a_veth_not_below_its_peer() -> None:
+def test_a_vlan_is_below_its_bond_but_a_veth_not_below_its_peer() -> None:
     rows = tree(
         (
             make_link(2, "bond0", kind="bond"),
@@ -150,13 +150,13 @@ def test_vlan_on_a_bond_stands_below_it_but_a_veth_not_below_its_peer() -> None:
     ]
 
 
-def test_links_of_which_only_a_change_was_heard() -> None:
+def test_links_known_only_from_a_change() -> None:
     told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500)
     rows = device_tree(snapshot_of(HELLO, told))
     assert [row.key for row in rows] == ["host", "group:pending", "link:9"]
 
 
-def test_circles_and_long_chains_are_survived() -> None:
+def test_cycles_and_long_chains() -> None:
     circle = (make_link(2, "a", kind="vlan", lower=3), make_link(3, "b", kind="vlan", lower=2))
     assert {row.key for row in tree(circle)} == {"host", "group:virtual", "link:2", "link:3"}
     chain = tuple(make_link(number, f"v{number}", kind="vlan", lower=number - 1) for number in range(2, 1500))

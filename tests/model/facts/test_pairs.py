@@ -1,4 +1,4 @@
-"""What belongs to a NIC on other hosts is said from its side, and names are as the machines told them."""
+"""Relations to other hosts are described from the side of the NIC, with names that are not sanitized."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ FOUND = Pairs(
 )
 
 
-def said(end: End) -> list[str]:
+def sentences(end: End) -> list[str]:
     return [fact.text for fact in pair_facts(end, FOUND, NAMES)]
 
 
 def test_a_virtual_function_and_its_port() -> None:
-    assert said(NIC)[:2] == [
+    assert sentences(NIC)[:2] == [
         "is VF 3 of pve eno1 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
         "MTU 1500 here, 9000 at pve eno1",
     ]
-    assert said(PORT)[:2] == [
+    assert sentences(PORT)[:2] == [
         "its VF 3 is vm1 ens224 (MAC 02:00:00:00:00:03), in VLAN 42 of the port",
         "MTU 9000 here, 1500 at vm1 ens224",
     ]
@@ -45,18 +45,18 @@ def test_a_virtual_function_and_its_port() -> None:
 
 def test_a_tap_and_its_guest() -> None:
     machine = "of the virtual machine 100 (its bridge has this MAC there); vhost threads 77, 78"
-    assert said(GUEST)[0] == f"is behind pve tap100i0 {machine}"
-    assert said(TAP)[0] == f"leads to vm1 ens18 {machine}"
+    assert sentences(GUEST)[0] == f"is behind pve tap100i0 {machine}"
+    assert sentences(TAP)[0] == f"leads to vm1 ens18 {machine}"
 
 
-def test_a_subnet_and_who_else_has_the_address() -> None:
-    assert "shares 192.0.2.0/24 with vm1 ens224, vm1 ens18" in said(PORT)
+def test_a_subnet_and_a_duplicate_address() -> None:
+    assert "shares 192.0.2.0/24 with vm1 ens224, vm1 ens18" in sentences(PORT)
     duplicate = "192.0.2.2 is not its alone: a duplicate, or two networks with the same numbers"
-    assert duplicate in said(NIC)
-    assert duplicate not in said(PORT)
+    assert duplicate in sentences(NIC)
+    assert duplicate not in sentences(PORT)
 
 
-def test_what_is_wrong_stands_out() -> None:
+def test_disagreements_are_warnings() -> None:
     tones = {fact.text.split()[0]: fact.tone for fact in pair_facts(NIC, FOUND, NAMES)}
     assert tones == {"is": "normal", "MTU": "warn", "shares": "normal", "192.0.2.2": "warn", "MAC": "warn"}
 
@@ -70,7 +70,7 @@ def test_many_neighbours_are_counted(others: int) -> None:
     assert (f" and {others - MAX_NAMED_NETDEVS} more" in fact.text) == (others > MAX_NAMED_NETDEVS)
 
 
-def test_a_nic_by_itself_has_nothing_to_be_said() -> None:
+def test_a_nic_without_relations() -> None:
     assert pair_facts(End("vm9", 2), FOUND, NAMES) == ()
     host = live_host()
     names = netdev_names([host])

@@ -1,4 +1,4 @@
-"""The summary: what is asked first, in five short lines, with what is lost now before what was lost once."""
+"""The summary: five short lines, present losses before past ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def facts(link: Link, snapshot: Snapshot) -> dict[str, Fact]:
     return {fact.label: fact for part in summary_section(link, None, snapshot) for fact in part.facts}
 
 
-def test_five_labels_in_the_order_of_need() -> None:
+def test_five_labels_in_order_of_importance() -> None:
     host = live_host()
     (part,) = summary_section(host.links[4], None, host)
     assert part.title == SUMMARY
@@ -37,7 +37,7 @@ def test_five_labels_in_the_order_of_need() -> None:
 
 
 def lossy(seconds: float, **events: int) -> Snapshot:
-    """A host whose link 4 counted `events` in its last reading, one second after the one before."""
+    """A host whose link 4 counted `events` in its last sample, one second after the previous one."""
     return snapshot_of(
         inventory(), counters(seconds - 1, {4: link_counters()}), counters(seconds, {4: link_counters(**events)})
     )
@@ -53,18 +53,18 @@ def lossy(seconds: float, **events: int) -> Snapshot:
         ("tx_errors", "tx_errors 12.0/s"),
     ],
 )
-def test_what_is_lost_now_is_said_with_its_rate(counter: str, text: str) -> None:
+def test_present_losses_have_a_rate(counter: str, text: str) -> None:
     host = lossy(101.0, **{counter: 12})
     assert trouble_fact(host.links[4], host) == Fact("trouble", text, "warn")
 
 
-def test_what_was_lost_once_is_no_warning() -> None:
+def test_past_losses_are_not_a_warning() -> None:
     host = lossy(101.0, rx_dropped=12)
     host = advance(host, Line(counters=counters(102.0, {4: link_counters(rx_dropped=12)})))
     assert trouble_fact(host.links[4], host) == Fact("trouble", "none now · so far rx_dropped 12")
 
 
-def test_a_clean_link_is_called_clean_and_an_unread_one_is_not() -> None:
+def test_a_link_without_losses_and_one_without_counters() -> None:
     host = lossy(101.0)
     assert trouble_fact(host.links[4], host).tone == "good"
     unread = snapshot_of(inventory(links=(make_link(4, "x"),)))
@@ -83,7 +83,7 @@ def test_addresses_global_first_with_the_default_routes() -> None:
     assert fact.text == "192.0.2.7/24 · 2001:db8::1/64 · fe80::1/64 · default route IPv4"
 
 
-def test_a_duplicate_address_is_said() -> None:
+def test_a_duplicate_address_is_shown() -> None:
     link = make_link(4, "ens1", addresses=(Address("ipv4", "192.0.2.7", 24, "global", ("dadfailed",)),))
     fact = facts(link, snapshot_of(inventory(links=(link,))))["addresses"]
     assert fact.tone == "bad"
@@ -98,7 +98,7 @@ def test_addresses_that_could_not_be_read_are_not_none() -> None:
     assert facts(link, snapshot_of(failed))["addresses"].text == "needs root"
 
 
-def test_queues_and_rings_now_and_at_most() -> None:
+def test_present_and_maximum_queues_and_rings() -> None:
     ethtool = Ethtool(
         driver=DriverInfo("vmxnet3", "1.9", "N/A", ""),
         channels=Channels(2, 1, 1, None, 4, 4, 1, None),
@@ -116,6 +116,6 @@ def test_a_driver_without_channels_is_named() -> None:
     assert facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())["queues"].text == "not offered by e1000"
 
 
-def test_a_link_that_is_too_new_has_none() -> None:
+def test_a_link_without_an_inventory_has_no_summary() -> None:
     host = advance(live_host(), Line(link_change=LinkChange(102.0, 77, False, "new0", "up", True, 1, 1500)))
     assert summary_section(host.links[77], None, host) == ()

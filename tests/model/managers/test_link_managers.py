@@ -1,4 +1,4 @@
-"""Who manages a link, in whose words, and what the Profile panel makes of it."""
+"""The manager of a link with its texts, and the Profile panel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def facts(sections: tuple[Section, ...]) -> list[tuple[str, str, str]]:
     return [(part.title, fact.label, fact.text) for part in sections for fact in part.facts]
 
 
-def test_networkmanager_speaks_for_itself() -> None:
+def test_networkmanager_state() -> None:
     said = managed({"base": "vmware-guest"}, "ens224")
     assert (said.name, said.state, said.tone) == ("NetworkManager", "connected", "good")
     failed = {"ens224": {"state": 120, "reason": 5, "active_profile": None}}
@@ -37,7 +37,7 @@ def test_networkmanager_speaks_for_itself() -> None:
     assert (said.state, said.tone) == ("failed (no address could be had)", "bad")
 
 
-def test_networkd_and_netplan_behind_it() -> None:
+def test_networkd_with_netplan() -> None:
     said = managed({"base": "hyperv-guest"}, "eth0")
     assert (said.name, said.written_by, said.state) == ("systemd-networkd", "netplan", "configured, routable")
     assert said.files == ("/etc/netplan/50-cloud-init.yaml:3",)
@@ -45,12 +45,12 @@ def test_networkd_and_netplan_behind_it() -> None:
     assert (port.name, port.state) == ("nobody", "systemd-networkd: not managed: no .network file matches")
 
 
-def test_ifupdown_has_only_its_file() -> None:
+def test_ifupdown_by_configuration() -> None:
     said = managed({"base": "hypervisor"}, "vmbr0")
     assert (said.name, said.files) == ("ifupdown", ("/etc/network/interfaces:6",))
 
 
-def test_ifcfg_counts_without_networkmanager_only() -> None:
+def test_ifcfg_counts_only_without_networkmanager() -> None:
     entry = {"owner": "ifcfg", "file": "/etc/sysconfig/network-scripts/ifcfg-ens224", "line": 1, "names": ["ens224"]}
     without = {"base": "vmware-guest", "networkmanager": None, "configuration": [{**entry, "methods": ["dhcp4"]}]}
     assert managed(without, "ens224").name == "network-scripts"
@@ -59,7 +59,7 @@ def test_ifcfg_counts_without_networkmanager_only() -> None:
     assert left.name == "nobody" and "NM_CONTROLLED=no" in left.state
 
 
-def test_nobody_is_said_with_the_reason() -> None:
+def test_unmanaged_link_has_a_reason() -> None:
     unread = {"networkmanager": {"reason": "failed", "detail": "no answer within 2 s"}}
     said = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
     assert (said.name, said.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
@@ -70,7 +70,7 @@ def test_nobody_is_said_with_the_reason() -> None:
     assert managed({**without, **stopped}, "ens224").state == "NetworkManager does not run (unit disabled)"
 
 
-def test_every_state_and_reason_has_words_of_its_own() -> None:
+def test_texts_of_states_and_reasons_are_unique() -> None:
     assert set(STATE_TEXTS) == {0, *range(10, 130, 10)}
     assert set(REASON_TEXTS) == set(range(1, 80))
     assert len(set(REASON_TEXTS.values())) == len(REASON_TEXTS)
@@ -89,10 +89,10 @@ def test_every_state_and_reason_has_words_of_its_own() -> None:
         ({"addresses": ("00:50:56:*",)}, True),
         ({"drivers": ("iavf",)}, True),
         ({"paths": ("pci-0000:13:00.?",)}, True),
-        ({}, False),  # it matches by something that is not in the record
+        ({}, False),  # its condition is not in the record
     ],
 )
-def test_which_stanza_applies(entry: dict[str, Any], expected: bool) -> None:
+def test_stanza_conditions(entry: dict[str, Any], expected: bool) -> None:
     link = watched({"base": "vmware-guest"}).links_by_name["ens224"]
     assert applies(ConfigurationEntry("networkd", "/x.network", 1, **entry), link) is expected
 
@@ -100,7 +100,7 @@ def test_which_stanza_applies(entry: dict[str, Any], expected: bool) -> None:
 # ---------------------------------------------------------------------------------------------------- Profile panel
 
 
-def test_the_panel_names_profile_reason_and_others() -> None:
+def test_profile_panel_of_a_link() -> None:
     cases = json.loads((RULES / "profiles" / "profile_is_generated.json").read_text())["fires"]
     case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
     host = watched(case["hosts"][0])
@@ -122,7 +122,7 @@ def test_a_host_lists_profiles_that_fit_no_device() -> None:
     assert ("Managers", "its devices", "2 of 2") in said
 
 
-def test_a_host_without_managers_says_so() -> None:
+def test_a_host_without_managers() -> None:
     host = watched({"base": "hypervisor"})
     said = facts(host_profile_sections(host.snapshot))
     assert ("Managers", "NetworkManager", "does not run") in said
@@ -136,9 +136,7 @@ def test_a_host_without_managers_says_so() -> None:
     st.sampled_from(["configured", "failed", "unmanaged", "", "x"]),
     st.sampled_from(["auto", "manual", "", "x"]),
 )
-def test_no_state_leaves_a_fact_blank(
-    state: tuple[int, int], active: str | None, name: str, setup: str, method: str
-) -> None:
+def test_no_fact_is_blank(state: tuple[int, int], active: str | None, name: str, setup: str, method: str) -> None:
     device = {"state": state[0], "reason": state[1], "active_profile": active}
     other = {"id": name, "interface_name": None, "filename": None}
     own = {"ipv4": {"method": method, "addresses": []}}

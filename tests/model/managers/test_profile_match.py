@@ -1,4 +1,4 @@
-"""Which profile fits which link, and which is taken: the answers of NetworkManager's own sources."""
+"""Which profile fits a link, and which one is activated: the same results as NetworkManager's sources."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def matches(
         ({"match_kernel_command_line": ("rd.neednet",)}, "match.kernel-command-line is rd.neednet"),
     ],
 )
-def test_what_fits(fields: dict[str, Any], why: str) -> None:
+def test_fitting_profiles(fields: dict[str, Any], why: str) -> None:
     assert mismatch_reason(profile(**fields), NIC, DEVICE, ()) == why
 
 
@@ -96,12 +96,12 @@ def test_a_device_without_any_address_fits_no_profile_with_one() -> None:
         ({"controller": "bond7"}, "waits for bond7, which it is a port of"),
     ],
 )
-def test_what_would_not_connect_by_itself(fields: dict[str, Any], waits: str) -> None:
+def test_fitting_profiles_that_are_not_activated(fields: dict[str, Any], waits: str) -> None:
     one = profile(**fields)
     assert matches(one).match(one, NIC).waits == waits
 
 
-def test_a_profile_that_is_up_elsewhere_waits() -> None:
+def test_a_profile_that_is_active_elsewhere_waits() -> None:
     one = profile()
     other = {9: replace(DEVICE, interface="ens256", active_profile="u")}
     assert matches(one, more=other).match(one, NIC).waits == "is up on ens256"
@@ -109,8 +109,8 @@ def test_a_profile_that_is_up_elsewhere_waits() -> None:
     assert matches(several, more=other).match(several, NIC).waits == ""
 
 
-def test_the_order_is_networkmanagers() -> None:
-    """Autoconnect, priority, youngest, UUID."""
+def test_order_of_networkmanager() -> None:
+    """Autoconnect, priority, most recent, UUID."""
     by_hand = profile("a", autoconnect=False, autoconnect_priority=99, timestamp=9)
     made_up = profile("b", autoconnect_priority=-999, timestamp=9, generated=True, nm_generated_default=True)
     never, old, young = profile("c"), profile("d", timestamp=1), profile("e", timestamp=2)
@@ -124,14 +124,14 @@ def test_the_order_is_networkmanagers() -> None:
     assert "b" not in [one.profile.uuid for one in said.proper(NIC)]
 
 
-def test_what_is_not_there() -> None:
+def test_missing_bindings() -> None:
     said = matches()
     assert said.missing_binding(profile(interface_name="ens37")) == "no interface is called ens37"
     assert said.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
         "no interface has the MAC address 02:00:00:00:00:99"
     )
     assert said.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
-    assert said.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it makes its device
+    assert said.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it creates its device
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ PROFILES = st.builds(
 
 
 @given(st.lists(PROFILES, max_size=6))
-def test_looking_up_agrees_with_trying_each(profiles: list[Profile]) -> None:
-    """The look-up by name and address finds exactly those that fit when each one is tried."""
+def test_indexed_lookup_agrees_with_matching_each_profile(profiles: list[Profile]) -> None:
+    """The lookup by name and address finds exactly those that fit when each one is matched."""
     said = matches(*profiles)
     tried = [one for one in said.profiles if not one.external and not mismatch_reason(one, NIC, DEVICE, ())]
     assert sorted(map(id, tried)) == sorted(id(one.profile) for one in said.fitting(NIC))

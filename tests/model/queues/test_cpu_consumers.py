@@ -1,4 +1,4 @@
-"""Who spends the CPU: each thread is counted once, for the machine it works for."""
+"""CPU consumers: each thread is counted once, for the virtual machine it belongs to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THREADS = (
     Thread(1001, 1000, "CPU 0/KVM", "vcpu", "web", (21,)),
     Thread(1002, 1000, "CPU 1/KVM", "vcpu", "web", (21,)),
     Thread(1003, 1000, "vhost-1000", "vhost", "web", (21,)),  # Linux 6.4: a thread of QEMU
-    Thread(2000, 2000, "kvm", "vm", "web", (22,)),  # another guest of the same name
+    Thread(2000, 2000, "kvm", "vm", "web", (22,)),  # another guest with the same name
     Thread(2001, 2000, "CPU 0/KVM", "vcpu", "web", (22,)),
     Thread(2050, 2050, "vhost-2000", "vhost", "web", (22,)),  # before: a process of its own
     Thread(3050, 3050, "vhost-3000", "vhost"),
@@ -35,7 +35,7 @@ def busy_host() -> Snapshot:
     return snapshot_of(HELLO, replace(inventory(), threads=THREADS), first, second)
 
 
-def test_machines_kernel_threads_and_their_parts() -> None:
+def test_virtual_machines_and_kernel_threads() -> None:
     found = spenders(busy_host())
     assert [(one.kind, one.name, one.pid) for one in found] == [
         ("machine", "web", 1000),
@@ -62,7 +62,7 @@ def test_every_thread_is_counted_once() -> None:
     assert sum(one.threads for one in spenders(snapshot)) == len(THREADS)
 
 
-def test_before_the_first_rates_there_are_names() -> None:
+def test_names_before_the_first_rates() -> None:
     found = spenders(snapshot_of(HELLO, replace(inventory(), threads=THREADS)))
     assert {one.name for one in found} == {"web", "ksoftirqd/0", "vhost-3000", "napi/eth0-8193"}
     assert all(one.total is None for one in found)
@@ -74,5 +74,5 @@ def test_a_machine_without_a_name_and_without_vhost() -> None:
     assert spenders(snapshot) == (CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),)
 
 
-def test_nothing_is_known() -> None:
+def test_empty_snapshot() -> None:
     assert spenders(Snapshot.empty("nobody")) == ()

@@ -1,4 +1,4 @@
-"""CPU lists and masks are read as the kernel writes them; nothing else is one."""
+"""CPU lists and masks are parsed as the kernel prints them; anything else is rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_lists(text: str, cpus: tuple[int, ...]) -> None:
     "text",
     ["x", "1-", "-1", "3-1", "1,,2", "0-99999999999", "0-8192", "²", "1 2", "٣", "0-8191,0", "0-4000,0-4000,0-4000"],
 )
-def test_what_is_no_list(text: str) -> None:
+def test_invalid_lists(text: str) -> None:
     assert parse_cpu_list(text) is None
 
 
@@ -39,7 +39,7 @@ def test_what_is_no_list(text: str) -> None:
     [
         ("f", (0, 1, 2, 3)),
         ("00000000,00000001", (0,)),
-        ("00000001,00000000", (32,)),  # a known wrong answer: the first group taken for CPUs 0 to 31
+        ("00000001,00000000", (32,)),  # a known wrong result: the first group taken for CPUs 0 to 31
         ("80000000,00000000,00000002", (1, 95)),
         ("00000000", ()),
         ("3,ffffffff\n", tuple(range(34))),
@@ -52,22 +52,22 @@ def test_the_last_group_of_a_mask_is_cpus_0_to_31(text: str, cpus: tuple[int, ..
 @pytest.mark.parametrize(
     "text", ["", "x", "1,1", "0x1", "-1", "123456789", "1,,00000000", "1_0", ",".join(["0"] * 300)]
 )
-def test_what_is_no_mask(text: str) -> None:
+def test_invalid_masks(text: str) -> None:
     assert parse_cpu_mask(text) is None
 
 
-def test_none_stays_none() -> None:
+def test_none_gives_none() -> None:
     assert parse_cpu_list(None) is None
     assert parse_cpu_mask(None) is None
 
 
 @given(CPUS)
-def test_lists_survive_the_way_there_and_back(cpus: frozenset[int]) -> None:
+def test_lists_round_trip(cpus: frozenset[int]) -> None:
     assert parse_cpu_list(format_cpu_list(cpus)) == tuple(sorted(cpus))
 
 
 @given(CPUS)
-def test_masks_as_the_kernel_prints_them(cpus: frozenset[int]) -> None:
+def test_masks_round_trip(cpus: frozenset[int]) -> None:
     bits = sum(1 << cpu for cpu in cpus)
     groups = [bits >> shift & 0xFFFFFFFF for shift in range(0, MAX_CPUS, 32)]
     assert parse_cpu_mask(",".join(f"{group:08x}" for group in reversed(groups))) == tuple(sorted(cpus))

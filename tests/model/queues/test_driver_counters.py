@@ -1,4 +1,4 @@
-"""Which counters belong to which queue: real ``ethtool -S`` output, and the names of every driver in the table."""
+"""Counters by queue: real ``ethtool -S`` output, and the names of every driver in the table."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_bnxt_adds_up_unicast_multicast_and_broadcast() -> None:
     assert queue_positions("bnxt_en", names) == {("rx", 0): QueuePositions(packets=(0, 1, 2))}
 
 
-def test_names_of_other_drivers_stay_raw() -> None:
+def test_names_of_other_drivers_are_ignored() -> None:
     assert queue_positions("unheard-of", ["rx_queue_0_packets"]) == {}
     assert queue_positions("igb", ["rx0_packets", "rx_queue_x_packets", "rx_queue_0_packets_total"]) == {}
     assert queue_positions("igb", ["rx_queue_9999999_packets"]) == {}
@@ -145,7 +145,7 @@ def test_names_of_other_drivers_stay_raw() -> None:
     ("gro", "segments", "counts"),
     [(True, False, True), (False, False, False), (True, True, False), (True, None, False)],
 )
-def test_veth_counts_only_while_napi_takes_its_packets(gro: bool, segments: bool | None, counts: bool) -> None:
+def test_veth_counts_only_packets_received_by_napi(gro: bool, segments: bool | None, counts: bool) -> None:
     """`segments` None: the peer is in another network namespace."""
     ethtool = Ethtool(
         driver_counter_names=("peer_ifindex", "rx_queue_0_xdp_packets", "rx_queue_0_xdp_bytes", "rx_queue_0_drops"),

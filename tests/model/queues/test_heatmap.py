@@ -1,4 +1,4 @@
-"""The queue × CPU picture adds up, fits, and never hides what is hot."""
+"""The queue × CPU heatmap has correct sums, fits the width, and shows every hot CPU."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from nictop.model.queues.heatmap import fold
 ROWS = st.lists(st.dictionaries(st.integers(0, 200), st.floats(0, 1e6), max_size=8), max_size=6)
 
 
-def test_what_fits_is_not_folded() -> None:
+def test_no_folding_when_all_cpus_fit() -> None:
     heat = fold((0, 1, 4), [{0: 5.0}, {4: 7.0}], 3)
     assert [column.title for column in heat.columns] == ["0", "1", "4"]
     assert heat.cells == ((5.0, 0.0, 0.0), (0.0, 0.0, 7.0))
     assert (heat.totals, heat.peak, heat.hot) == ((5.0, 0.0, 7.0), 7.0, frozenset())
 
 
-def test_hot_cpus_stand_alone_and_the_others_become_ranges() -> None:
+def test_hot_cpus_have_their_own_column_and_others_are_ranges() -> None:
     heat = fold(range(128), [{70: 9000.0}, {3: 5.0, 127: 50.0}], 8)
     titles = [column.title for column in heat.columns]
     assert len(titles) == 8
@@ -35,7 +35,7 @@ def test_narrow(width: int) -> None:
     assert (32 in heat.hot) == (width >= 3), "a range, the CPU, a range"
 
 
-def test_a_colder_cpu_never_stands_alone_when_a_hotter_one_does_not() -> None:
+def test_no_colder_cpu_has_a_column_before_a_hotter_one() -> None:
     heat = fold(range(64), [{30: 20.0, 0: 1.0}], 2)
     assert heat.hot == frozenset()
 
@@ -46,8 +46,8 @@ def test_an_idle_machine_is_folded_evenly() -> None:
     assert heat.peak == 0
 
 
-def test_columns_do_not_jump() -> None:
-    """Two CPUs of nearly the same rate do not change places from tick to tick; a clearly hotter one takes the place."""
+def test_columns_are_stable() -> None:
+    """Two CPUs of nearly the same rate do not swap columns at every refresh; a clearly hotter one replaces a column."""
     first = fold(range(64), [{10: 100.0, 40: 99.0}], 4)
     assert first.hot == {10}
     second = fold(range(64), [{10: 99.0, 40: 100.0}], 4, first)
@@ -56,20 +56,20 @@ def test_columns_do_not_jump() -> None:
     assert third.hot == {40}
 
 
-def test_sparse_ids_and_cpus_that_only_a_row_knows() -> None:
+def test_sparse_ids_and_offline_cpus() -> None:
     heat = fold((0, 8, 16), [{24: 3.0}], 2)
     assert [column.list for column in heat.columns] == ["0,8,16", "24"]
     assert [column.title for column in heat.columns] == ["0-16", "24"]
 
 
-def test_nothing_at_all() -> None:
+def test_empty_heatmap() -> None:
     heat = fold((), [], 10)
     assert (heat.columns, heat.cells, heat.peak) == ((), (), 0.0)
     assert fold((), [{}], 10).cells == ((),)
 
 
 @given(st.frozensets(st.integers(0, 200), max_size=100), ROWS, st.integers(1, 60))
-def test_folding_loses_nothing(cpus: frozenset[int], rows: list[dict[int, float]], width: int) -> None:
+def test_folding_preserves_all_sums(cpus: frozenset[int], rows: list[dict[int, float]], width: int) -> None:
     heat = fold(sorted(cpus), rows, width)
     everything = cpus.union(*rows)
     assert [cpu for column in heat.columns for cpu in column.cpus] == sorted(everything)

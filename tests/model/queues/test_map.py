@@ -1,4 +1,4 @@
-"""Queue → NAPI → interrupt → CPU: of the captured guest, of NICs made of literal records, and when things change."""
+"""Queue → NAPI → interrupt → CPU: of the captured guest, of NICs made of literal records, and after changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.model.hosts import HELLO, PLATFORM, counters, inventory, make_link, m
 
 
 def queues(rx: int, tx: int, napi: int | None = None) -> tuple[Queue, ...]:
-    """So many of each; NAPI ids count on from `napi`, one for both directions of a number."""
+    """Queues 0 to `rx` - 1 and `tx` - 1; consecutive NAPI ids from `napi`, one for both directions of a number."""
 
     def one(direction: str, number: int) -> Queue:
         return Queue("rx" if direction == "rx" else "tx", number, napi + number if napi is not None else None)
@@ -46,7 +46,7 @@ def host(link: Link, interrupts: tuple[Interrupt, ...] = (), *more: object) -> S
     return snapshot_of(HELLO, replace(inventory(links=(link,)), interrupts=interrupts), *more)
 
 
-def the_map(link: Link, interrupts: tuple[Interrupt, ...] = (), *more: object) -> QueueMap:
+def queue_map_of(link: Link, interrupts: tuple[Interrupt, ...] = (), *more: object) -> QueueMap:
     return queue_map(link, host(link, interrupts, *more))
 
 
@@ -58,7 +58,7 @@ def irqs(found: QueueMap) -> dict[int | None, tuple[int, ...]]:
 
 
 def captured(name: str, rx: int, tx: int) -> QueueMap:
-    """One NIC of the guest, with the queues that it had; all its interrupts of one second are those since boot."""
+    """One NIC of the guest, with its queues; the interrupts of one second are those since boot."""
     found, counts = captured_interrupts()
     taken: Inventory = replace(captured_inventory(), interrupts=found)
     first = replace(captured_counters(), interrupts={number: {} for number in counts})
@@ -80,7 +80,8 @@ def test_vmxnet3_of_the_captured_guest() -> None:
 
 
 def test_igb_of_the_captured_guest() -> None:
-    """With VFs it has one pair and one receive queue more; its plain vector is for link changes and the mailbox."""
+    """With VFs it has one pair and one receive queue more; its vector without a number is for link changes and the
+    mailbox."""
     found = captured("ens224", 2, 1)
     assert irqs(found) == {0: (41,), 1: (42,)}
     assert [one.interrupt.number for one in found.others] == [40]
@@ -104,14 +105,14 @@ def test_virtio_of_the_captured_guest() -> None:
 
 
 def test_virtio_of_the_captured_guest_with_two_pairs_in_use() -> None:
-    """``ethtool -L … combined 2`` leaves four pairs of vectors: the interrupts of the others are not dropped."""
+    """``ethtool -L … combined 2`` leaves four pairs of vectors: the interrupts of the others are still listed."""
     found = captured("ens256", 2, 2)
     assert irqs(found) == {0: (50, 51), 1: (52, 53), 2: (54, 55), 3: (56, 57)}
     assert [row.in_use for row in found.rows] == [True, True, False, False]
 
 
 def with_queues(link: Link, root: Path) -> Link:
-    """The link with the queue directories that were captured of it."""
+    """The link with its captured queue directories."""
     (folder,) = root.glob(f"sys/devices/pci*/**/net/{link.name}/queues")
     names = sorted(path.name for path in folder.iterdir())
     found = [
@@ -121,8 +122,8 @@ def with_queues(link: Link, root: Path) -> Link:
     return replace(link, queues=tuple(found))
 
 
-def test_the_captured_files_from_the_readers_to_the_core(capture: Callable[[str], Path]) -> None:
-    """Interrupts and masks as the probe reads them from the guest's own files, with the links that it told of there."""
+def test_captured_files_from_the_readers_to_the_queue_map(capture: Callable[[str], Path]) -> None:
+    """Interrupts and masks as the probe reads them from the guest's files, with the links reported there."""
     root = capture("queues")
     sys, proc = str(root / "sys"), str(root / "proc")
     links = tuple(with_queues(link, root) for link in captured_inventory().links if link.pci_address)
@@ -149,13 +150,13 @@ def test_the_captured_files_from_the_readers_to_the_core(capture: Callable[[str]
     assert all(queue_map(link, snapshot).unmapped == () for link in links)
 
 
-# --------------------------------------------------------------------------------------------------- ways of mapping
+# ------------------------------------------------------------------------------------------------------- assignment
 
 
-def test_napi_names_the_interrupt_before_its_name_does() -> None:
-    """The names say the opposite; an interrupt that nobody describes is known by its number alone."""
+def test_napi_has_priority_over_the_interrupt_name() -> None:
+    """The names say the opposite; an interrupt without a record is known by its number only."""
     link = nic("igb", queues=queues(3, 3, napi=100), napis=(Napi(100, irq=31), Napi(101, irq=30), Napi(102, irq=99)))
-    found = the_map(link, vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
+    found = queue_map_of(link, vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
     assert irqs(found) == {0: (31,), 1: (30,), 2: (99,)}
     assert [row.napis for row in found.rows] == [(100,), (101,), (102,)]
     assert found.rows[0].loads[0].interrupt.name == "eth0-TxRx-1"
@@ -166,7 +167,7 @@ def test_napi_names_the_interrupt_before_its_name_does() -> None:
 def test_a_napi_that_serves_several_queues_is_not_counted_for_each() -> None:
     link = nic("igb", queues=(Queue("rx", 0, 7), Queue("rx", 1, 7), Queue("tx", 0, 7)), napis=(Napi(7, irq=30),))
     first, second = (counters(float(time), interrupts={30: {1: 100 * time}}) for time in (1, 2))
-    found = the_map(link, vectors_of("eth0-TxRx-0"), first, second)
+    found = queue_map_of(link, vectors_of("eth0-TxRx-0"), first, second)
     assert irqs(found) == {0: (30,), 1: (30,)}
     assert [row.interrupts for row in found.rows] == [None, None]
     assert found.total.interrupts == 100.0
@@ -175,50 +176,52 @@ def test_a_napi_that_serves_several_queues_is_not_counted_for_each() -> None:
 
 def test_threaded_napi() -> None:
     link = nic("igb", queues=queues(1, 1, napi=100), napis=(Napi(100, thread=4711),))
-    assert the_map(link).rows[0].napi_threads == (4711,)
+    assert queue_map_of(link).rows[0].napi_threads == (4711,)
 
 
 def test_one_vector_for_all_queues_belongs_to_the_only_queue() -> None:
     first, second = (counters(float(time), interrupts={30: {0: 50 * time}}) for time in (1, 2))
-    found = the_map(nic("r8169", queues=queues(1, 1)), vectors_of("eth0"), first, second)
+    found = queue_map_of(nic("r8169", queues=queues(1, 1)), vectors_of("eth0"), first, second)
     assert found.rows[0].interrupts == 50.0
     assert not found.rows[0].loads[0].interrupt.shared
 
 
 def test_one_vector_for_several_queues_is_shared() -> None:
     first, second = (counters(float(time), interrupts={30: {0: 50 * time}}) for time in (1, 2))
-    found = the_map(nic("virtio_net", queues=queues(2, 2)), vectors_of("virtio2-virtqueues"), first, second)
+    found = queue_map_of(nic("virtio_net", queues=queues(2, 2)), vectors_of("virtio2-virtqueues"), first, second)
     assert irqs(found) == {0: (30,), 1: (30,)}
     assert all(row.loads[0].interrupt.shared and row.interrupts is None for row in found.rows)
     assert found.total.interrupts == 50.0
 
 
-def test_a_legacy_line_is_shared_with_strangers() -> None:
+def test_an_intx_line_shared_with_other_devices() -> None:
     link = nic("r8169", queues=queues(1, 1))
-    found = the_map(link, (Interrupt(16, ("ehci_hcd:usb1", "eth0"), "0000:02:00.0"),))
+    found = queue_map_of(link, (Interrupt(16, ("ehci_hcd:usb1", "eth0"), "0000:02:00.0"),))
     assert irqs(found) == {0: (16,)}
     assert found.rows[0].loads[0].interrupt.name == "ehci_hcd:usb1, eth0"
 
 
-def test_what_cannot_be_mapped_is_listed() -> None:
+def test_unmapped_interrupts_are_listed() -> None:
     first, second = (counters(float(time), interrupts={31: {0: 5 * time}}) for time in (1, 2))
-    found = the_map(nic("virtio_net", queues=queues(1, 1)), vectors_of("virtio2-input.0", "surprise"), first, second)
+    found = queue_map_of(
+        nic("virtio_net", queues=queues(1, 1)), vectors_of("virtio2-input.0", "surprise"), first, second
+    )
     assert [(one.interrupt.number, one.per_second) for one in found.unmapped] == [(31, 5.0)]
-    unknown = the_map(nic("unheard-of", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
+    unknown = queue_map_of(nic("unheard-of", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", "eth0-TxRx-1"))
     assert [one.interrupt.number for one in unknown.unmapped] == [30, 31]
 
 
 @pytest.mark.parametrize("driver", ["virtio_net", "vmxnet3", "igb", "igbvf", "mlx5_core", "unheard-of"])
-def test_no_interrupt_of_the_device_is_ever_lost(driver: str) -> None:
+def test_every_interrupt_of_the_device_is_listed(driver: str) -> None:
     names = ("eth0", "virtio2-input.0", "eth0-TxRx-0", "eth0-tx-0", "mlx5_comp5@pci:x", "?", "eth0-event-9")
-    found = the_map(nic(driver, queues=queues(2, 2)), vectors_of(*names))
+    found = queue_map_of(nic(driver, queues=queues(2, 2)), vectors_of(*names))
     shown = {number for numbers in irqs(found).values() for number in numbers}
     shown |= {one.interrupt.number for one in (*found.others, *found.unmapped)}
     assert shown == set(range(30, 37))
 
 
-def test_interrupts_of_other_devices_are_not_ours() -> None:
-    found = the_map(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", pci_address="0000:09:00.0"))
+def test_interrupts_of_other_devices_are_left_out() -> None:
+    found = queue_map_of(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", pci_address="0000:09:00.0"))
     assert (irqs(found), found.unmapped) == ({0: ()}, ())
 
 
@@ -227,26 +230,26 @@ def test_hv_netvsc_has_channels() -> None:
                queues=queues(2, 2), channels=(Channel(21, 3), Channel(14, 0)))  # fmt: skip
     first = counters(1.0, channels={4: {14: (100, 0, 0), 21: (5, 0, 0)}})
     second = counters(2.0, channels={4: {14: (1100, 0, 0), 21: (10, 0, 0)}})
-    found = the_map(link, (), first, second)
+    found = queue_map_of(link, (), first, second)
     assert [(row.channel, row.effective, row.interrupts) for row in found.rows] == [(14, (0,), 1000), (21, (3,), 5)]
     assert found.total.interrupts == 1005
     assert (found.busiest, found.rows[0].loads) == (0, ())
 
 
-def test_a_channel_that_tells_its_queue_is_not_counted() -> None:
-    """Channel ids are the host's: nothing promises that they rise with the queue number."""
+def test_a_channel_with_a_queue_number() -> None:
+    """Channel ids are assigned by the host: their order need not be that of the queue numbers."""
     channels = (Channel(21, 3, 1), Channel(14, 0, 2), Channel(30, 2, 0))
     link = nic("hv_netvsc", bus="vmbus", device="guid", pci_address=None, queues=queues(3, 3), channels=channels)
-    assert [(row.queue, row.channel) for row in the_map(link).rows] == [(0, 30), (1, 21), (2, 14)]
+    assert [(row.queue, row.channel) for row in queue_map_of(link).rows] == [(0, 30), (1, 21), (2, 14)]
     doubtful = replace(link, channels=(*channels[:2], Channel(30, 2, 2)))
-    assert [row.channel for row in the_map(doubtful).rows] == [14, 21, 30], "two claim queue 2"
+    assert [row.channel for row in queue_map_of(doubtful).rows] == [14, 21, 30], "two claim queue 2"
 
 
 def test_two_ports_of_one_mlx4_function_share_its_vectors() -> None:
-    """Which event queue serves which port is in no name: better unmapped than wrong."""
+    """No name contains the port of an event queue: unmapped is better than wrong."""
     interrupts = vectors_of("mlx4-async@pci:0000:02:00.0", "mlx4-1@0000:02:00.0", "mlx4-2@0000:02:00.0")
     link = nic("mlx4_en", queues=queues(2, 2))
-    assert irqs(the_map(link, interrupts)) == {0: (31,), 1: (32,)}
+    assert irqs(queue_map_of(link, interrupts)) == {0: (31,), 1: (32,)}
     both = replace(inventory(links=(link, nic("mlx4_en", ifindex=5, queues=queues(2, 2)))), interrupts=interrupts)
     found = queue_map(link, snapshot_of(HELLO, both))
     assert irqs(found) == {0: (), 1: ()}
@@ -261,7 +264,7 @@ def test_xen_event_channels() -> None:
         Interrupt(72, ("vif0-q1-tx",), None), Interrupt(73, ("vif0-q1-rx",), None),
         Interrupt(74, ("vif01-q1-rx",), None), Interrupt(75, ("timer0",), None),
     )  # fmt: skip
-    found = the_map(link, interrupts)
+    found = queue_map_of(link, interrupts)
     assert irqs(found) == {0: (70, 71), 1: (72, 73)}
     assert found.unmapped == ()
 
@@ -269,12 +272,12 @@ def test_xen_event_channels() -> None:
 # ------------------------------------------------------------------------------------------------------------- rates
 
 
-def test_qstats_come_before_driver_counters_which_fill_what_they_lack() -> None:
+def test_qstats_have_priority_over_driver_counters() -> None:
     names = ("rx_queue_0_packets", "rx_queue_0_bytes", "rx_queue_0_drops")
     link = nic("igb", names=names, queues=queues(1, 1))
     first = counters(1.0, queues={4: (("rx", 0, (100, 1000, None, None, None, None)),)}, driver={4: (0, 0, 0)})
     second = counters(3.0, queues={4: (("rx", 0, (300, 3000, None, None, None, None)),)}, driver={4: (77, 77, 8)})
-    found = the_map(link, (), first, second)
+    found = queue_map_of(link, (), first, second)
     row = found.rows[0]
     assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (100.0, 8000.0, 4.0, True)
     assert (row.tx_packets, row.tx_bits, row.tx_drops) == (None, None, None)
@@ -284,28 +287,28 @@ def test_driver_counters_where_there_are_no_qstats() -> None:
     names = ("other", "[0]: rx_ucast_packets", "[0]: rx_mcast_packets", "[0]: rx_ucast_bytes", "[0]: rx_discards")
     link = nic("bnxt_en", names=names, queues=queues(1, 1))
     first, second = counters(1.0, driver={4: (0, 1, 1, 1, 1)}), counters(3.0, driver={4: (9, 101, 21, 2001, 11)})
-    found = the_map(link, (), first, second)
+    found = queue_map_of(link, (), first, second)
     row = found.rows[0]
     assert (row.rx_packets, row.rx_bits, row.rx_drops, found.qstats) == (60.0, 8000.0, 5.0, False)
     assert row.offered == ("rx_packets", "rx_bits", "rx_drops")
-    again = the_map(link, (), first, replace(second, driver={4: (9, 0, 21, 2001, 11)}))
+    again = queue_map_of(link, (), first, replace(second, driver={4: (9, 0, 21, 2001, 11)}))
     assert again.rows[0].rx_packets is None, "a part was reset: the rest is no sum"
     assert "rx_packets" in again.rows[0].offered
 
 
-def test_a_driver_that_counts_no_queues_offers_nothing() -> None:
+def test_a_driver_without_queue_counters_offers_no_rates() -> None:
     link = nic("igbvf", names=("rx_packets", "tx_packets"), queues=queues(1, 1))
-    found = the_map(link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)}))
+    found = queue_map_of(link, (), counters(1.0, driver={4: (1, 1)}), counters(2.0, driver={4: (5, 5)}))
     assert (found.rows[0].offered, found.total.offered, found.rows[0].rx_packets) == ((), (), None)
-    assert len(the_map(link).rows[0].offered) == 6, "nobody has asked it yet"
+    assert len(queue_map_of(link).rows[0].offered) == 6, "nobody has asked it yet"
 
 
-def test_a_link_that_counts_nothing_at_all_reads_not_offered() -> None:
-    """tun has neither qstats nor driver counters: the probe was asked, and said so with an empty tuple."""
+def test_a_link_without_any_counters_offers_no_rates() -> None:
+    """tun has neither qstats nor driver counters: the probe reported an empty tuple."""
     link = nic("tun", bus=None, device=None, pci_address=None, queues=queues(2, 2))
-    waiting = the_map(link, (), counters(1.0), counters(2.0))
+    waiting = queue_map_of(link, (), counters(1.0), counters(2.0))
     assert len(waiting.rows[0].offered) == 6
-    found = the_map(link, (), counters(1.0, queues={4: ()}), counters(2.0, queues={4: ()}))
+    found = queue_map_of(link, (), counters(1.0, queues={4: ()}), counters(2.0, queues={4: ()}))
     assert [row.offered for row in (*found.rows, found.total)] == [(), (), ()]
 
 
@@ -313,16 +316,16 @@ def test_totals_share_and_idle_queues() -> None:
     names = tuple(f"{side}_queue_{number}_packets" for number in range(4) for side in ("rx", "tx"))
     link = nic("ice", names=names, queues=queues(4, 4))
     first, second = counters(1.0, driver={4: (0,) * 8}), counters(2.0, driver={4: (800, 100, 50, 50, 0, 0, 0, 0)})
-    found = the_map(link, (), first, second)
+    found = queue_map_of(link, (), first, second)
     assert (found.total.rx_packets, found.total.tx_packets) == (850.0, 150.0)
     assert (found.busiest, found.busiest_share, found.idle) == (0, 0.9, (2, 3))
 
 
-def test_no_share_when_nothing_moves_or_nothing_is_known() -> None:
+def test_no_share_without_traffic_or_rates() -> None:
     link = nic("ice", names=("rx_queue_0_packets",), queues=queues(1, 1))
-    still = the_map(link, (), counters(1.0, driver={4: (5,)}), counters(2.0, driver={4: (5,)}))
+    still = queue_map_of(link, (), counters(1.0, driver={4: (5,)}), counters(2.0, driver={4: (5,)}))
     assert (still.busiest, still.busiest_share, still.idle) == (None, None, (0,))
-    unknown = the_map(link)
+    unknown = queue_map_of(link)
     assert (unknown.busiest, unknown.busiest_share, unknown.idle) == (None, None, ())
     assert unknown.rows[0].rx_packets is None
 
@@ -343,7 +346,7 @@ def on_two_nodes(link: Link, interrupts: tuple[Interrupt, ...], node: int | None
     return queue_map(link, snapshot_of(HELLO, taken))
 
 
-def test_where_interrupts_go_and_whether_that_is_near() -> None:
+def test_interrupt_cpus_and_numa_locality() -> None:
     names = ("eth0-TxRx-0", "eth0-TxRx-1", "eth0-TxRx-2")
     cpus = ("1", "2", None)
     interrupts = tuple(replace(one, effective_cpus=cpu) for one, cpu in zip(vectors_of(*names), cpus, strict=True))
@@ -355,8 +358,8 @@ def test_where_interrupts_go_and_whether_that_is_near() -> None:
     assert [row.local for row in unknown] == [None] * 3
 
 
-def test_one_node_has_nothing_to_be_far_from() -> None:
-    row = the_map(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", effective_cpus="3")).rows[0]
+def test_no_locality_with_one_node() -> None:
+    row = queue_map_of(nic("igb", queues=queues(1, 1)), vectors_of("eth0-TxRx-0", effective_cpus="3")).rows[0]
     assert (row.effective, row.local) == ((3,), None)
 
 
@@ -370,14 +373,14 @@ def test_steering_masks_are_decoded() -> None:
             Queue("tx", 1, xps_cpus=None),
         ),
     )
-    rows = the_map(link).rows
+    rows = queue_map_of(link).rows
     assert [(row.xps, row.rps, row.rps_flow_count) for row in rows] == [((4, 5, 6, 7), (1, 32), 4096), (None, (), None)]
 
 
 # -------------------------------------------------------------------------------------------------------------- cost
 
 
-def test_the_plan_is_made_once_for_an_inventory_and_a_link() -> None:
+def test_the_plan_is_cached() -> None:
     link = nic("igb", queues=queues(1, 1))
     taken = inventory(links=(link,))
     plan = queue_plan(link, taken)
@@ -387,7 +390,7 @@ def test_the_plan_is_made_once_for_an_inventory_and_a_link() -> None:
     assert queue_plan(link, replace(taken)) is not plan
 
 
-def test_plans_do_not_pile_up() -> None:
+def test_the_plan_cache_is_bounded() -> None:
     from nictop.model.queues import plan as room
 
     for number in range(room.MAX_CACHED_PLANS + 5):
@@ -396,7 +399,7 @@ def test_plans_do_not_pile_up() -> None:
 
 
 def test_hot_added_queues() -> None:
-    """``ethtool -L`` while running: new queues have no rate yet, those that are gone leave no row."""
+    """``ethtool -L`` at run time: new queues have no rate yet, removed ones have no row."""
     names = tuple(f"rx_queue_{number}_packets" for number in range(3))
     one = nic("ice", names=names[:1], queues=queues(1, 1))
     three = nic("ice", names=names, queues=queues(3, 3))
@@ -408,7 +411,7 @@ def test_hot_added_queues() -> None:
     assert len(queue_map(one, snapshot_of(HELLO, taken[1], taken[0])).rows) == 1
 
 
-def test_a_row_knows_when_it_is_idle() -> None:
+def test_idle_rows() -> None:
     assert QueueRow(0, True, True, rx_packets=0.0, interrupts=0.0).idle
     assert not QueueRow(0, True, True, rx_packets=0.0, interrupts=3.0).idle
     assert not QueueRow(0, True, True).idle, "nothing is known"

@@ -1,4 +1,4 @@
-"""Every driver's vector names, as its kernel source or a real guest spells them."""
+"""Every driver's vector names, as in its kernel source or on a real guest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ NAMES = [
     ("tg3", "eth0-0", OTHER),
     ("vif", "vif0-q1-tx", queue("tx", 1)),
     ("vif", "eth0-q0-rx", queue("rx", 0)),
-    ("vif", "vif3.0-q1-tx", queue("rx", 1)),  # netback: what the guest sends is received here
+    ("vif", "vif3.0-q1-tx", queue("rx", 1)),  # netback: packets sent by the guest are received here
     ("vif", "vif3.0-q1-rx", queue("tx", 1)),
     ("vif", "vif3.0-q2", queue("both", 2)),
 ]
@@ -82,13 +82,13 @@ def test_names(driver: str, name: str, expected: Vector | None) -> None:
     assert vector(driver, name) == expected
 
 
-def test_the_driver_decides_not_the_name() -> None:
+def test_the_driver_selects_the_table() -> None:
     assert vector("virtio_net", "ens192-rxtx-3") is None
     assert vector("vmxnet3", "ens224-TxRx-0") == OTHER
     assert vector("unheard-of", "eth0-TxRx-0") is None
 
 
-def test_a_name_from_before_a_rename_is_the_same_vector() -> None:
+def test_a_name_from_before_a_rename() -> None:
     assert vector("igb", "eth0-TxRx-1") == vector("igb", "my-uplink-rx-7-TxRx-1") == queue("both", 1)
 
 
@@ -109,12 +109,12 @@ def test_gve_transmits_in_the_first_half_of_the_blocks() -> None:
     assert vectors("gve", old) == (queue("tx", 0), queue("rx", 0), OTHER)
 
 
-def test_names_too_long_for_a_queue_are_read_by_order() -> None:
+def test_truncated_names_are_assigned_by_order() -> None:
     assert vectors("igbvf", ["enp101s0f0v12"] * 3) == (queue("tx", 0), queue("rx", 0), OTHER)
     assert vectors("e1000e", ["enp101s0f0np0"] * 3) == (queue("rx", 0), queue("tx", 0), OTHER)
 
 
-def test_every_scheme_names_its_kernel_source() -> None:
+def test_every_scheme_cites_its_kernel_source() -> None:
     for driver, schemes in SCHEMES.items():
         assert all(one.source.count("drivers/") >= 1 and ".c" in one.source for one in schemes), driver
     assert {name for name, _, _ in NAMES} | {"r8169", "e1000", "gve"} >= SCHEMES.keys() - {

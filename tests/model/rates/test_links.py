@@ -1,4 +1,4 @@
-"""Rates are true or absent: wraps are bridged, resets are gaps, and nothing is ever a spike."""
+"""Rates are exact or absent: wraps are handled, resets are gaps, and there are no spikes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def link_rates(old: dict[str, int], new: dict[str, int], elapsed: float = 1.0) -
     return between(before, counters(10.0 + elapsed, {4: link_counters(**new)})).links[4]
 
 
-def test_plain_rates_use_the_time_that_passed_not_the_interval() -> None:
+def test_rates_use_the_elapsed_time() -> None:
     old = {"rx_packets": 10, "rx_bytes": 1000, "tx_packets": 1, "tx_bytes": 60, "rx_errors": 1, "rx_missed_errors": 2}
     new = {
         "rx_packets": 110,
@@ -68,25 +68,25 @@ def test_packet_counter_wraps() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        # driver reload: everything begins again
+        # driver reload: all counters are reset
         ({"rx_packets": 776_000, "rx_bytes": 1_176_000_000}, {"rx_packets": 10, "rx_bytes": 1000}),
-        # bytes end near 2^32 and begin again, but the packets did not move that way
+        # the bytes could have wrapped at 2^32, but the packets are not consistent with that
         ({"rx_packets": 3_000_000, "rx_bytes": (1 << 32) - 9}, {"rx_packets": 3_000_001, "rx_bytes": 900_000_000}),
-        # the packet counter went on, the bytes were in the middle of their range: no wrap
+        # the packet counter increased, the bytes were in the middle of their range: no wrap
         ({"rx_packets": 10, "rx_bytes": 2_000_000_000}, {"rx_packets": 20, "rx_bytes": 500}),
-        # both ran over the end at once: nothing is left to prove it
+        # both wrapped at once: nothing confirms it
         ({"rx_packets": (1 << 32) - 1, "rx_bytes": (1 << 32) - 1}, {"rx_packets": 5, "rx_bytes": 500}),
         # a step backwards in unsigned arithmetic
         ({"rx_packets": 5, "rx_bytes": 500}, {"rx_packets": 5, "rx_bytes": (1 << 64) - 3}),
     ],
 )
-def test_reset_gives_no_rate_at_all(old: dict[str, int], new: dict[str, int]) -> None:
-    """A reset spares no counter: tx grew beyond its old value since, and its difference would be a wrong number."""
+def test_reset_gives_no_rates(old: dict[str, int], new: dict[str, int]) -> None:
+    """A reset affects all counters: tx exceeds its old value again, and its difference would be wrong."""
     found = link_rates({**old, "tx_packets": 5, "tx_bytes": 500}, {**new, "tx_packets": 50, "tx_bytes": 5000})
     assert [getattr(found, name) for name in FIELDS] == [None] * len(FIELDS)
 
 
-def test_error_counter_that_steps_back_leaves_the_others_alone() -> None:
+def test_a_decreasing_error_counter_does_not_affect_the_others() -> None:
     old = {"rx_packets": 10, "rx_bytes": 1000, "rx_dropped": 7}
     found = link_rates(old, {"rx_packets": 20, "rx_bytes": 2000, "rx_dropped": 5})
     assert found.rx_dropped is None
@@ -123,7 +123,7 @@ counter = st.integers(min_value=0, max_value=(1 << 64) - 1)
     st.lists(counter, min_size=0, max_size=len(LINK_COUNTERS)),
     st.floats(min_value=0.002, max_value=1000),
 )
-def test_any_pair_of_readings_is_survived(old: list[int], new: list[int], elapsed: float) -> None:
+def test_any_pair_of_records(old: list[int], new: list[int], elapsed: float) -> None:
     before, after = counters(5.0, {4: tuple(old)}), counters(5.0 + elapsed, {4: tuple(new)})
     found = between(before, after).links[4]
     for name in FIELDS:
@@ -138,8 +138,8 @@ def test_any_pair_of_readings_is_survived(old: list[int], new: list[int], elapse
     size=st.integers(min_value=60, max_value=9000),
     seconds=st.sampled_from([0.1, 1.0, 60.0]),
 )
-def test_a_rate_is_what_was_counted_or_absent(bits: int, start: int, packets: int, size: int, seconds: float) -> None:
-    """Whatever the width of the counter and wherever it stands: the true step, or none; never another number."""
+def test_a_rate_is_exact_or_absent(bits: int, start: int, packets: int, size: int, seconds: float) -> None:
+    """Whatever the width and value of the counter: the true step, or none; never another number."""
     top = 1 << bits
     old, moved = start % top, packets * size
     found = link_rates(
@@ -157,7 +157,8 @@ def test_a_rate_is_what_was_counted_or_absent(bits: int, start: int, packets: in
 
 @given(old=st.integers(min_value=1, max_value=1 << 40), grown=st.integers(min_value=0, max_value=1 << 40))
 def test_a_reset_is_never_a_spike(old: int, grown: int) -> None:
-    """After a reset the counters stand at what came since; a rate may exist only where they outgrew the old values."""
+    """After a reset the counters have what was counted since; a rate may exist only where they exceed the old
+    values."""
     found = link_rates(
         {"rx_packets": old, "rx_bytes": old * 1000}, {"rx_packets": grown, "rx_bytes": grown * 1000}, elapsed=1.0
     )
@@ -185,7 +186,7 @@ def test_cpu_shares() -> None:
     assert found.busy == pytest.approx(0.75)
 
 
-def test_idle_may_run_backwards() -> None:
+def test_idle_may_decrease() -> None:
     found = shares((0, 0, 0, 1000, 50, 0, 0, 0, 0, 0), (50, 0, 50, 990, 40, 0, 0, 0, 0, 0))
     assert found is not None
     assert (found.user, found.system, found.idle, found.iowait, found.busy) == (0.5, 0.5, 0.0, 0.0, 1.0)
@@ -197,17 +198,17 @@ def test_old_kernels_have_fewer_columns() -> None:
     assert (found.user, found.system, found.idle, found.steal, found.guest) == (0.1, 0.1, 0.8, 0.0, 0.0)
 
 
-def test_no_tick_no_shares() -> None:
+def test_no_shares_without_ticks() -> None:
     assert shares((10, 0, 10, 80, 0, 0, 0, 0, 0, 0), (10, 0, 10, 80, 0, 0, 0, 0, 0, 0)) is None
     assert shares((), ()) is None
 
 
-def test_cpu_that_came_back_has_no_shares_for_the_jump() -> None:
-    """A kernel that kept no columns while the CPU was offline shows all of them at once."""
+def test_cpu_that_was_offline_has_no_shares() -> None:
+    """A kernel that did not count while the CPU was offline reports all of that time at once."""
     assert shares((0,) * 10, (5000, 0, 0, 90_000, 0, 0, 0, 0, 0, 0)) is None
 
 
-def test_cpus_on_and_off() -> None:
+def test_cpus_that_go_online_or_offline() -> None:
     some, more = (1, 0, 1, 1, 0, 0, 0, 0, 0, 0), (2, 0, 2, 50, 0, 0, 0, 0, 0, 0)
     found = between(counters(1.0, cpus={0: some, 1: some}), counters(2.0, cpus={0: more, 2: more}))
     assert set(found.cpus) == {0}
@@ -217,7 +218,7 @@ ticks = st.lists(st.integers(min_value=0, max_value=1 << 40), min_size=0, max_si
 
 
 @given(ticks, ticks)
-def test_shares_are_shares(old: list[int], new: list[int]) -> None:
+def test_shares_add_up_to_1(old: list[int], new: list[int]) -> None:
     found = shares(tuple(old), tuple(new), elapsed=1e12)
     if found is None:
         return

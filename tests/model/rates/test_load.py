@@ -1,4 +1,4 @@
-"""Interrupts, softirqs, softnet and threads per second: joined by id, divided by real time, never a spike."""
+"""Interrupts, softirqs, softnet and threads per second: joined by id, divided by the elapsed time, without spikes."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def interrupt_rates(old: dict[int, int], new: dict[int, int], elapsed: float = 1
     return between(before, counters(10.0 + elapsed, interrupts={41: new})).interrupts.get(41)
 
 
-def test_interrupts_are_divided_by_the_time_that_passed() -> None:
-    """A known wrong answer: the difference shown as a rate whatever the time between."""
+def test_interrupt_rates_use_the_elapsed_time() -> None:
+    """A known wrong result: the difference shown as a rate whatever the elapsed time."""
     assert interrupt_rates({0: 5, 2: 1000}, {0: 5, 2: 1500, 3: 10}, elapsed=0.25) == {2: 2000.0, 3: 40.0}
     assert interrupt_rates({0: 5, 2: 1000}, {0: 5, 2: 1500, 3: 10}, elapsed=5.0) == {2: 100.0, 3: 2.0}
 
 
-def test_an_interrupt_that_does_nothing_has_a_rate_of_none_of_its_cpus() -> None:
+def test_an_idle_interrupt_has_no_cpus() -> None:
     assert interrupt_rates({0: 5}, {0: 5}) == {}
 
 
 @pytest.mark.parametrize(("old", "new"), [({0: 500}, {0: 3}), ({0: 500, 1: 5}, {0: 900, 1: 4}), ({0: 500}, {1: 2})])
-def test_a_vector_that_began_anew_is_absent(old: dict[int, int], new: dict[int, int]) -> None:
-    """``ethtool -L`` frees the vectors; all CPUs of the new one begin with none."""
+def test_a_reset_interrupt_is_absent(old: dict[int, int], new: dict[int, int]) -> None:
+    """``ethtool -L`` frees the vectors; the counts of the new ones begin at 0 on all CPUs."""
     assert interrupt_rates(old, new) is None
 
 
@@ -52,8 +52,8 @@ def test_an_interrupt_of_one_record_only_is_absent() -> None:
     assert between(before, after).interrupts == {}
 
 
-def test_cpus_that_came_or_went_do_not_count() -> None:
-    """Its counts since boot are not those of one interval; without it the others keep their rate."""
+def test_cpus_that_went_online_or_offline_do_not_count() -> None:
+    """Its counts since boot are not those of one interval; the other CPUs have a rate."""
     before = counters(1.0, cpus={0: CPU}, interrupts={41: {0: 5}})
     after = counters(2.0, cpus={0: CPU, 7: CPU}, interrupts={41: {0: 8, 7: 90_000}})
     assert between(before, after).interrupts[41] == {0: 3.0}
@@ -70,15 +70,14 @@ def test_softirqs_join_by_cpu_id() -> None:
 
 
 def test_softnet_columns() -> None:
-    """Known wrong answers of others: time_squeeze taken for the second column, RPS and flow limit for the fourth and
-    fifth."""
+    """Known wrong results: time_squeeze read from the second column, RPS and flow limit from the fourth and fifth."""
     assert SOFTNET_COUNTERS == ("processed", "dropped", "time_squeeze", "received_rps", "flow_limit_count")
     found = between(counters(1.0, softnet={3: (100, 1, 2, 3, 4)}), counters(2.0, softnet={3: (200, 11, 22, 33, 44)}))
     one = found.softnet[3]
     assert (one.processed, one.dropped, one.time_squeeze, one.received_rps, one.flow_limit) == (100, 10, 20, 30, 40)
 
 
-def test_softnet_columns_that_a_kernel_lacks_are_unknown_and_reset_ones_too() -> None:
+def test_missing_and_reset_softnet_columns_are_none() -> None:
     one = between(counters(1.0, softnet={0: (100, 9, 2)}), counters(2.0, softnet={0: (150, 3, 2)})).softnet[0]
     assert (one.processed, one.dropped, one.time_squeeze, one.received_rps, one.flow_limit) == (50, None, 0, None, None)
 
@@ -94,7 +93,7 @@ def test_thread_shares() -> None:
 
 @pytest.mark.parametrize("clock_ticks", [0, -1, -(2**63)])
 def test_a_host_that_reports_no_clock_tick_has_no_thread_shares(clock_ticks: int) -> None:
-    """USER_HZ is what the host says it is; none of its threads is shown, all other rates are."""
+    """USER_HZ is reported by the host; without it there are no thread shares, but all other rates."""
     found = rates(
         counters(1.0, {4: (0, 0)}, threads={7: (0, 0, 0)}),
         counters(2.0, {4: (10, 10)}, threads={7: (0, 1, 0)}),
@@ -111,7 +110,7 @@ def test_vmbus_channels() -> None:
     assert (found[14].interrupts, found[14].events, found[14].out_full) == (100.0, 10.0, None)
 
 
-def test_lines_of_the_whole_machine() -> None:
+def test_all_lines_of_proc_interrupts() -> None:
     def line(label: str, description: str, counts: dict[int, int]) -> MachineInterrupt:
         return MachineInterrupt(label, description, counts)
 
@@ -132,8 +131,8 @@ def test_lines_of_the_whole_machine() -> None:
 # --------------------------------------------------------------------------------------------------------- snapshot
 
 
-def test_a_number_that_another_vector_has_got_is_forgotten() -> None:
-    """After ``ethtool -L`` number 42 is another vector and has counted more already: nothing but its name tells."""
+def test_counts_of_a_reassigned_interrupt_number_are_removed() -> None:
+    """After ``ethtool -L`` number 42 is another vector with a higher count: only its name shows it."""
     old = replace(inventory(), interrupts=(Interrupt(41, ("a-TxRx-0",), "x"), Interrupt(42, ("a-TxRx-1",), "x")))
     new = replace(inventory(102.5), interrupts=(Interrupt(41, ("a-TxRx-0",), "x"), Interrupt(42, ("b-TxRx-0",), "y")))
     first = counters(101.0, interrupts={41: {0: 1}, 42: {0: 1}})
