@@ -56,7 +56,7 @@ def check_line(line: bytes | bytearray | memoryview) -> None:
     if len(line) <= limits.MAX_SMALL_LINE_BYTES:
         return
     text = bytes(line) if isinstance(line, memoryview) else line
-    known = (found for words, found in limits.MAX_LINE_SIZES.items() if text.startswith(words))
+    known = (found for beginning, found in limits.MAX_LINE_SIZES.items() if text.startswith(beginning))
     max_bytes, max_values = next(known, (limits.MAX_OTHER_LINE_BYTES, limits.MAX_LINE_VALUES))
     if len(line) > max_bytes:
         raise LimitError(f"a line of {len(line)} bytes is longer than {max_bytes}")
@@ -118,12 +118,12 @@ def _record_check(record: Any) -> Check:
     def check_record(value: Any) -> str:
         found = vars(value)
         for name, check, is_optional in judged:
-            found_value = found.get(name)  # vars() has no class defaults
-            wrong = check(found_value) if found_value else ""
+            present_value = found.get(name)  # vars() has no class defaults
+            wrong = check(present_value) if present_value else ""
             if wrong and (not has_reasons or name == "unreadable"):
                 return f"{wrong} in {name}"
             if wrong:
-                found[name] = _emptied(found_value, is_optional=is_optional)
+                found[name] = _emptied(present_value, is_optional=is_optional)
                 found["unreadable"][name] = Unreadable("malformed", wrong)
         return ""
 

@@ -13,8 +13,8 @@ from tests.model.hosts import HELLO, LINKS, PF, UP, counters, inventory, link_co
 
 
 def change(time: float, ifindex: int, name: str = "ens224", **more: object) -> LinkChange:
-    told = LinkChange(time, ifindex, gone=False, name=name, operstate="up", carrier=True, flags=UP, mtu=1500)
-    return replace(told, **more)  # type: ignore[arg-type]
+    record = LinkChange(time, ifindex, gone=False, name=name, operstate="up", carrier=True, flags=UP, mtu=1500)
+    return replace(record, **more)  # type: ignore[arg-type]
 
 
 def traffic(time: float, ifindex: int, packets: int) -> object:
@@ -68,13 +68,13 @@ def test_link_change_updates_only_its_fields() -> None:
 
 
 def test_an_inventory_that_began_before_a_change_does_not_undo_it() -> None:
-    told = (
+    changes = (
         change(100.1, 4, "wan"),
         change(100.2, 5, "ens224v0", gone=True),
         change(100.3, 40, "veth9"),
         change(99.0, 3, "old"),
     )
-    snapshot = snapshot_of(HELLO, *told, inventory(100.0))
+    snapshot = snapshot_of(HELLO, *changes, inventory(100.0))
     assert snapshot.links[4].name == "wan"
     assert 5 not in snapshot.links
     assert snapshot.links[40].name == "veth9"

@@ -98,8 +98,8 @@ def test_the_time_of_day_is_compared_where_both_clocks_are_known() -> None:
 def test_an_inventory_is_newer_than_the_hello() -> None:
     """The time of day was corrected since the probe was started."""
     clock = Clock(time=5000.0, offset=100.0 - 5000.0, uncertainty=0.0004)
-    told = replace(inventory(time=98.0), wall=HERE.wall - 2)
-    snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=told))
+    newest = replace(inventory(time=98.0), wall=HERE.wall - 2)
+    snapshot = advance(greeted(replace(HELLO, monotonic=90.0, wall=1.0), clock), Line(inventory=newest))
     assert clock_words(snapshot, HERE).startswith("time of day equal")
 
 

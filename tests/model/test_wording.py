@@ -396,7 +396,7 @@ def lines(snapshot: Snapshot, key: str) -> list[tuple[str, str, str]]:
 
 
 def test_physical_function() -> None:
-    told = lines(live_host(), "link:4")
+    found_facts = lines(live_host(), "link:4")
     for expected in (
         ("Summary", "state", "up, 1G full · MTU 1500 · carrier changed 3 times"),
         ("Summary", "trouble", "rx_errors 22.0/s · rx_dropped 5.00/s"),
@@ -423,13 +423,13 @@ def test_physical_function() -> None:
         ("PCI function", "NUMA node", "0"),
         ("PCI function", "SR-IOV", "2 of 8 VFs · drivers for new VFs on"),
     ):
-        assert expected in told
+        assert expected in found_facts
 
 
 def test_virtual_function_rows() -> None:
-    told = lines(live_host(), "vf:0000:02:00.0:0")
-    assert ("Virtual function", "in", "1.00 Mb/s · 100 pps · 122 KiB in 100 packets so far") in told
-    assert ("PCI function", "IOMMU group", "9") in told
+    found_facts = lines(live_host(), "vf:0000:02:00.0:0")
+    assert ("Virtual function", "in", "1.00 Mb/s · 100 pps · 122 KiB in 100 packets so far") in found_facts
+    assert ("PCI function", "IOMMU group", "9") in found_facts
     handed = lines(live_host(), "vf:0000:02:00.0:1")
     assert ("Virtual function", "function", "handed to a virtual machine or user-space driver (vfio-pci)") in handed
     assert ("Virtual function", "tx rate", "max 1000 Mb/s") in handed
@@ -468,16 +468,16 @@ def test_relations_between_links() -> None:
 
 def test_host_row_lists_failures() -> None:
     failed = replace(inventory(), unreadable={"udev": Unreadable("missing")})
-    told = lines(snapshot_of(HELLO, failed), "host")
-    assert ("Host", "platform", "VMware guest") in told
-    assert ("Host", "unreadable", "udev: not on this kernel") in told
-    assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, user 1000: what needs root says so") in told
+    found_facts = lines(snapshot_of(HELLO, failed), "host")
+    assert ("Host", "platform", "VMware guest") in found_facts
+    assert ("Host", "unreadable", "udev: not on this kernel") in found_facts
+    assert ("Host", "probe", "nictop 0.1.0, Python 3.9.18, pid 4711, user 1000: what needs root says so") in found_facts
     assert ("Host", "platform", "inventory pending") in lines(snapshot_of(HELLO), "host")
 
 
 def test_a_new_link_has_a_pending_inventory() -> None:
-    told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
-    found = lines(snapshot_of(HELLO, told), "link:9")
+    change = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000)
+    found = lines(snapshot_of(HELLO, change), "link:9")
     assert ("Link", "the rest", "inventory pending: this link is new") in found
     assert ("Link", "MTU", "9000 bytes") in found
     assert not [line for line in found if "absent" in line]
@@ -486,12 +486,12 @@ def test_a_new_link_has_a_pending_inventory() -> None:
 def test_driver_counters_of_another_length_are_not_mixed_up() -> None:
     """After ``ethtool -L`` the names of the inventory and the newest numbers may not match."""
     longer = counters(102.0, {4: link_counters()}, driver={4: (1, 2, 3, 4)})
-    told = lines(advance(live_host(), Line(counters=longer)), "link:4")
-    assert ("Driver counters", "trouble", "rx_short_length_errors 22") in told
+    found_facts = lines(advance(live_host(), Line(counters=longer)), "link:4")
+    assert ("Driver counters", "trouble", "rx_short_length_errors 22") in found_facts
     matching = counters(102.0, {4: link_counters()}, driver={4: (1, 23, 3)})
-    told = lines(advance(live_host(), Line(counters=matching)), "link:4")
-    assert ("Driver counters", "trouble", "rx_short_length_errors 23") in told
-    assert ("Driver counters", "trouble", "tx_timeout_count 3") in told
+    found_facts = lines(advance(live_host(), Line(counters=matching)), "link:4")
+    assert ("Driver counters", "trouble", "rx_short_length_errors 23") in found_facts
+    assert ("Driver counters", "trouble", "tx_timeout_count 3") in found_facts
 
 
 def test_queue_rates() -> None:
@@ -499,9 +499,9 @@ def test_queue_rates() -> None:
         return {4: tuple(("rx", n, (packets * (n + 1), packets * 100, None, None, n, None)) for n in range(20))}
 
     snapshot = snapshot_of(HELLO, inventory(), counters(1.0, queues=queues(0)), counters(2.0, queues=queues(1000)))
-    told = [line for line in lines(snapshot, "link:4") if line[0] == "Queue rates"]
-    assert told[1] == ("Queue rates", "rx 1", "800 kb/s · 2.00 kpps · drops 0/s")
-    assert told[-1] == ("Queue rates", "more", "4 queues with less traffic")
+    found_facts = [line for line in lines(snapshot, "link:4") if line[0] == "Queue rates"]
+    assert found_facts[1] == ("Queue rates", "rx 1", "800 kb/s · 2.00 kpps · drops 0/s")
+    assert found_facts[-1] == ("Queue rates", "more", "4 queues with less traffic")
 
 
 def bare(link: Link) -> Link:

@@ -92,8 +92,8 @@ def test_special_files_and_hard_links_are_rejected(tmp_path: Path) -> None:
         "no/where": "cannot be written: No such file",
         "a\0b": "is no name",
     }
-    for name, said in refused.items():
-        with pytest.raises(RecordingError, match=said):
+    for name, expected in refused.items():
+        with pytest.raises(RecordingError, match=expected):
             Recorder(f"{tmp_path}/{name}", force=True)
     assert (tmp_path / "one").read_bytes() == b"precious"
 
@@ -134,13 +134,13 @@ async def test_recording_continues_after_a_full_disk(tmp_path: Path) -> None:
     await recorder.close()
     assert recorder.trouble == ""
     with Recording.open(str(tmp_path / "r")) as recording:
-        heard = lines(everything(recording, "a"))
+        received = lines(everything(recording, "a"))
         assert recording.closed and recording.damages == 0
-    said = [line.trouble.message for line in heard if line.trouble is not None]
-    assert said and said[0].endswith("lines are missing in the recording here: there was no room to write")
-    assert sum(int(sentence.split()[0]) for sentence in said) == recorder.dropped
-    assert hello() in heard
-    assert [line.counters.time for line in heard if line.counters is not None][-20:] == list(range(1040, 1060))
+    messages = [line.trouble.message for line in received if line.trouble is not None]
+    assert messages and messages[0].endswith("lines are missing in the recording here: there was no room to write")
+    assert sum(int(sentence.split()[0]) for sentence in messages) == recorder.dropped
+    assert hello() in received
+    assert [line.counters.time for line in received if line.counters is not None][-20:] == list(range(1040, 1060))
 
 
 async def test_removing_the_file_ends_the_recording(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ async def test_a_slow_disk_drops_lines_but_does_not_block(tmp_path: Path) -> Non
     assert recorder.dropped > 1000
     go_on.set()
     await recorder.close()
-    (said,) = troubles(tmp_path / "r")
-    assert said.startswith(f"{recorder.dropped} lines are missing")
+    (message,) = troubles(tmp_path / "r")
+    assert message.startswith(f"{recorder.dropped} lines are missing")
     with Recording.open(str(tmp_path / "r")) as recording:
         assert len(everything(recording, "a")) == 1 + 2000 - recorder.dropped + 1
 
@@ -231,24 +231,24 @@ def counter_record_count(path: Path) -> int:
 
 async def test_a_recorded_source_passes_everything_through(tmp_path: Path) -> None:
     source, recorder = ScriptedSource("a"), Recorder(str(tmp_path / "r"))
-    said = [item for _, item, _ in a_host("a", 4) if not isinstance(item, Request)]
-    source.say(*said)
+    expected = [item for _, item, _ in a_host("a", 4) if not isinstance(item, Request)]
+    source.say(*expected)
     wrapped = recorded(source, recorder)
     assert (wrapped.name, wrapped.pids) == ("a", ())
-    heard = []
+    received = []
     async for item in wrapped.items():
-        heard.append(item)
-        if len(heard) == 2:
+        received.append(item)
+        if len(received) == 2:
             await wrapped.request(Request(watch=(2,)))
             await wrapped.request(Request(ping=1))
         if source.said_all:
             break
     await wrapped.close()
     await recorder.close()
-    assert heard == said and source.closed
+    assert received == expected and source.closed
     assert source.requests == [Request(watch=(2,)), Request(ping=1)]
     with Recording.open(str(tmp_path / "r")) as recording:
         items = [one.item for one in everything(recording, "a")]
-        assert items == [*said[:2], Request(watch=(2,)), *said[2:]]
+        assert items == [*expected[:2], Request(watch=(2,)), *expected[2:]]
         times = [one.time for one in everything(recording, "a")]
         assert times == sorted(times) and times[0] >= recorder.begin

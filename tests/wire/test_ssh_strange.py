@@ -153,10 +153,10 @@ def sends(*parts: bytes, then: bytes = b"", status: int | None = None) -> Act:
 
 async def failure(source: SshSource, name: str = "lost") -> str:
     async with aclosing(source.items()) as items:
-        said = await state(items, name)
+        failed = await state(items, name)
         await source.close()
-    assert said.message.isprintable() and len(said.message) < 2000
-    return said.message
+    assert failed.message.isprintable() and len(failed.message) < 2000
+    return failed.message
 
 
 # ------------------------------------------------------------------------------------------- authentication
@@ -235,8 +235,8 @@ async def test_time_for_an_answer_does_not_count_for_the_timeout(
     async with serving(tmp_path, sends(), PasswordServer) as there:
         source = SshSource(there, ask=ask, timeout=60.0)
         async with aclosing(source.items()) as items:
-            heard = await until(items, has("hello"), HOUR_SECONDS)
-            assert [item.state for item in heard if isinstance(item, SourceState)] == ["connecting", "live"]
+            received = await until(items, has("hello"), HOUR_SECONDS)
+            assert [item.state for item in received if isinstance(item, SourceState)] == ["connecting", "live"]
             await source.close()
 
 
@@ -352,9 +352,9 @@ async def test_a_host_that_sends_too_much_is_overloaded_until_it_stops(
             await until(items, says_overloaded(True))
             monkeypatch.setattr(budget, "TOTAL_CPU_SHARE", share)
             stop.set()
-            heard = await until(items, says_overloaded(False))
-            assert [one.trouble.message for one in heard if isinstance(one, Line) and one.trouble][-1] == "last"
-            assert not [one for one in heard if isinstance(one, SourceState) and one.state != "live"]
+            received = await until(items, says_overloaded(False))
+            assert [one.trouble.message for one in received if isinstance(one, Line) and one.trouble][-1] == "last"
+            assert not [one for one in received if isinstance(one, SourceState) and one.state != "live"]
             await source.close()
 
 
@@ -386,8 +386,8 @@ async def test_failing_shell_reports_its_stderr(tmp_path: Path) -> None:
         process.exit(1)
 
     async with serving(tmp_path, act) as there:
-        said = await failure(SshSource(there), "failed")
-        assert "starts no Python" in said and "restricted" in said
+        message = await failure(SshSource(there), "failed")
+        assert "starts no Python" in message and "restricted" in message
 
 
 async def test_account_without_shell(tmp_path: Path) -> None:
@@ -417,8 +417,8 @@ async def test_hanging_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     async with serving(tmp_path, act) as there:
         source = SshSource(there)
-        said = await failure(source)
-        assert "started no Python within 15 s" in said and "waiting for a lock" in said
+        message = await failure(source)
+        assert "started no Python within 15 s" in message and "waiting for a lock" in message
 
 
 async def test_silent_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,9 +459,9 @@ async def test_unrequested_clocks_and_pongs_are_ignored(tmp_path: Path) -> None:
     async with serving(tmp_path, sends(lies, b'{"trouble": {"time": 1, "message": "last"}}\n')) as there:
         source = SshSource(there)
         async with aclosing(source.items()) as items:
-            heard = await until(items, has("trouble"))
+            received = await until(items, has("trouble"))
             await source.close()
-        assert not [item for item in heard if isinstance(item, Line) and (item.clock or item.pong)]
+        assert not [item for item in received if isinstance(item, Line) and (item.clock or item.pong)]
         assert source.clock is None
 
 
@@ -490,9 +490,9 @@ async def test_the_channel_is_paused_when_items_are_not_taken(tmp_path: Path, mo
             assert source._probe is not None
             waits = source._probe.inbox.size
             assert sent < total - 1 and 32_000 <= waits < 32_000 + 2 * 32_768
-            heard = await until(
+            received = await until(
                 items, lambda item: isinstance(item, Line) and item.trouble and item.trouble.time == total - 1
             )
-            times = [item.trouble.time for item in heard if isinstance(item, Line) and item.trouble]
+            times = [item.trouble.time for item in received if isinstance(item, Line) and item.trouble]
             assert times == list(range(total))
             await source.close()

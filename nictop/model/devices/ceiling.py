@@ -152,23 +152,23 @@ def ceiling(limits: Sequence[Limit], framing: Framing, unknown: Sequence[str] = 
 
     lowest = min(limits, key=messages)
     max_goodput = messages(lowest) * payload * 8
-    words = (lowest.words, *framing_texts(framing))
-    return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(words)}", lowest)
+    parts = (lowest.words, *framing_texts(framing))
+    return Ceiling(max_goodput, messages(lowest), f"{units.bits_per_second(max_goodput)}: {', '.join(parts)}", lowest)
 
 
 def framing_texts(framing: Framing) -> tuple[str, ...]:
     """``MTU 1500``, ``VLAN``, ``IPv4``, ``TCP timestamps``"""
-    words = [f"MTU {framing.mtu}"]
+    parts = [f"MTU {framing.mtu}"]
     if framing.vlan_tags:
-        words.append("VLAN" if framing.vlan_tags == 1 else f"{framing.vlan_tags} VLAN tags")
-    words.append(f"IPv{framing.ip_version}")
+        parts.append("VLAN" if framing.vlan_tags == 1 else f"{framing.vlan_tags} VLAN tags")
+    parts.append(f"IPv{framing.ip_version}")
     if framing.protocol == "udp":
-        words.append("UDP" if framing.length is None else f"UDP datagrams of {framing.length} B")
-        return tuple(words)
+        parts.append("UDP" if framing.length is None else f"UDP datagrams of {framing.length} B")
+        return tuple(parts)
     if framing.mss is not None:
-        words.append(f"MSS {framing.mss}")
-    words.append("TCP timestamps" if framing.timestamps else "no TCP timestamps")
-    return tuple(words)
+        parts.append(f"MSS {framing.mss}")
+    parts.append("TCP timestamps" if framing.timestamps else "no TCP timestamps")
+    return tuple(parts)
 
 
 def ethernet_text(megabits: int) -> str:
@@ -251,14 +251,14 @@ def framing_of(
 
 def transmit_rates(snapshots: Iterable[Snapshot], found: Pairs) -> dict[End, int]:
     """Netdev of a VF → Mb/s to which its physical function limits it, on the same or another watched host."""
-    known = {snapshot.host: snapshot for snapshot in snapshots}
+    by_host = {snapshot.host: snapshot for snapshot in snapshots}
     result = {}
     for pair in found.virtual_functions:
-        port = known[pair.physical.host].links.get(pair.physical.ifindex) if pair.physical.host in known else None
+        port = by_host[pair.physical.host].links.get(pair.physical.ifindex) if pair.physical.host in by_host else None
         for function in port.virtual_functions if port is not None else ():
             if function.number == pair.number and function.max_tx_rate:
                 result[pair.guest] = function.max_tx_rate
-    for snapshot in known.values():
+    for snapshot in by_host.values():
         result.update(_own_rates(snapshot))
     return result
 

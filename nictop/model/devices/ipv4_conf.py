@@ -50,5 +50,5 @@ def ipv4_conf_text(conf: Ipv4Conf) -> str:
         "arp_ignore": conf.arp_ignore,
         "arp_announce": conf.arp_announce,
     }
-    words = {"rp_filter": f" ({RP_FILTER[conf.rp_filter]})" if conf.rp_filter in RP_FILTER else ""}
-    return ", ".join(f"{name} {value}{words.get(name, '')}" for name, value in values.items() if value)
+    comments = {"rp_filter": f" ({RP_FILTER[conf.rp_filter]})" if conf.rp_filter in RP_FILTER else ""}
+    return ", ".join(f"{name} {value}{comments.get(name, '')}" for name, value in values.items() if value)

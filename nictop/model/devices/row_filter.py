@@ -118,22 +118,22 @@ def _test(word: str) -> tuple[str, Test | None]:
     if keyed is None or (
         keyed[1].casefold() not in (*TEXT_FIELDS, *NUMBER_FIELDS) and ADDRESS_PATTERN.fullmatch(word.casefold())
     ):
-        wanted = word.replace('"', "").casefold()
-        return "", _contains(DEFAULT_FIELDS, wanted) if wanted else None
-    key, sign, wanted = keyed[1].casefold(), keyed[2], keyed[3].replace('"', "").casefold()
+        search_text = word.replace('"', "").casefold()
+        return "", _contains(DEFAULT_FIELDS, search_text) if search_text else None
+    key, sign, search_text = keyed[1].casefold(), keyed[2], keyed[3].replace('"', "").casefold()
     if key in NUMBER_FIELDS:
-        return _number_test(key, sign, wanted)
+        return _number_test(key, sign, search_text)
     if key not in TEXT_FIELDS:
         return f"there is no {clean(key)}: keys are {', '.join((*TEXT_FIELDS, *NUMBER_FIELDS))}", None
     if sign not in (":", "="):
         return f"{key} is no number: {key}:WORD", None
-    if not wanted:
+    if not search_text:
         return f"{key}{sign} wants a word", None
-    return "", _contains((key,), wanted) if sign == ":" else _is(key, wanted)
+    return "", _contains((key,), search_text) if sign == ":" else _is(key, search_text)
 
 
-def _number_test(key: str, sign: str, wanted: str) -> tuple[str, Test | None]:
-    found = NUMBER_PATTERN.fullmatch(wanted)
+def _number_test(key: str, sign: str, search_text: str) -> tuple[str, Test | None]:
+    found = NUMBER_PATTERN.fullmatch(search_text)
     if found is None:
         return f"{key}{sign} wants a number, as in {key}>10 or {key}>1.5G", None
     number, compare, read = float(found[1]) * FACTORS[found[2]], COMPARISONS[sign], NUMBER_FIELDS[key]
@@ -145,21 +145,21 @@ def _number_test(key: str, sign: str, wanted: str) -> tuple[str, Test | None]:
     return "", test
 
 
-def _contains(keys: tuple[str, ...], wanted: str) -> Test:
-    network = _network(wanted) if "address" in keys else None
+def _contains(keys: tuple[str, ...], search_text: str) -> Test:
+    network = _network(search_text) if "address" in keys else None
 
     def test(row: NicRow) -> bool:
         for key in keys:
             for text in TEXT_FIELDS[key](row):
-                if text and wanted in text.casefold():
+                if text and search_text in text.casefold():
                     return True
         return network is not None and any(_is_in(address, network) for address in row.addresses)
 
     return test
 
 
-def _is(key: str, wanted: str) -> Test:
-    return lambda row: any(text is not None and text.casefold() == wanted for text in TEXT_FIELDS[key](row))
+def _is(key: str, search_text: str) -> Test:
+    return lambda row: any(text is not None and text.casefold() == search_text for text in TEXT_FIELDS[key](row))
 
 
 def _not(test: Test) -> Test:

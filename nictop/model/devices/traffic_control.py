@@ -16,16 +16,16 @@ LOSS_STATE = "loss state"
 
 def qdisc_words(qdisc: Qdisc) -> str:
     """``netem delay 20ms 5ms loss 1% rate 10Mbit``: as typed after ``tc qdisc add dev LINK root``, as far as known."""
-    words = [qdisc.kind]
+    parts = [qdisc.kind]
     if qdisc.delay or qdisc.jitter:
-        words += ["delay", _time(qdisc.delay), *([_time(qdisc.jitter)] if qdisc.jitter else [])]
+        parts += ["delay", _time(qdisc.delay), *([_time(qdisc.jitter)] if qdisc.jitter else [])]
     if qdisc.loss is None:
-        words.append(LOSS_STATE)
+        parts.append(LOSS_STATE)
     shares = (("loss", qdisc.loss), ("duplicate", qdisc.duplicate), ("corrupt", qdisc.corrupt))
-    words += [f"{name} {_share(value)}" for name, value in (*shares, ("reorder", qdisc.reorder)) if value]
+    parts += [f"{name} {_share(value)}" for name, value in (*shares, ("reorder", qdisc.reorder)) if value]
     if qdisc.rate is not None:
-        words += [RATE_KEYWORDS.get(qdisc.kind, "rate"), _rate(qdisc.rate)]
-    return " ".join(words)
+        parts += [RATE_KEYWORDS.get(qdisc.kind, "rate"), _rate(qdisc.rate)]
+    return " ".join(parts)
 
 
 def is_complete(qdisc: Qdisc) -> bool:

@@ -79,7 +79,7 @@ def channel_words(channels: Channels) -> str:
         ("tx", channels.tx, channels.max_tx),
         ("other", channels.other, channels.max_other),
     )
-    return " · ".join(_of(name, now, most) for name, now, most in kinds if now or most) or "none"
+    return " · ".join(_of(name, now, maximum) for name, now, maximum in kinds if now or maximum) or "none"
 
 
 def ring_words(rings: Rings) -> str:
@@ -90,7 +90,7 @@ def ring_words(rings: Rings) -> str:
         ("rx jumbo", rings.rx_jumbo, rings.max_rx_jumbo),
         ("tx", rings.tx, rings.max_tx),
     )
-    parts = [_of(name, now, most) for name, now, most in kinds if now or most]
+    parts = [_of(name, now, maximum) for name, now, maximum in kinds if now or maximum]
     if rings.rx_buffer_length:
         parts.append(f"rx buffers of {rings.rx_buffer_length} bytes")
     if rings.tcp_data_split not in (None, "unknown"):
@@ -98,8 +98,8 @@ def ring_words(rings: Rings) -> str:
     return " · ".join(parts) or "none"
 
 
-def _of(name: str, now: int | None, most: int | None) -> str:
-    return f"{name} {now if now is not None else '?'}" + (f" of {most}" if most is not None else "")
+def _of(name: str, now: int | None, maximum: int | None) -> str:
+    return f"{name} {now if now is not None else '?'}" + (f" of {maximum}" if maximum is not None else "")
 
 
 def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:

@@ -32,11 +32,11 @@ def pcie_words(link: PcieLink | None) -> tuple[str, Tone]:
         return "no PCI Express link of its own", "dim"
     if link.speed is None and link.width is None:
         return "not known", "dim"
-    now, most = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
+    now, maximum = _lanes(link.speed, link.width), _lanes(link.max_speed, link.max_width)
     slower = link.speed is not None and link.max_speed is not None and link.speed < link.max_speed
     narrower = link.width is not None and link.max_width is not None and link.width < link.max_width
     if slower or narrower:
-        return f"{now} (of {most})", "warn"
+        return f"{now} (of {maximum})", "warn"
     return now, "normal"
 
 

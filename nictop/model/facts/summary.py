@@ -111,7 +111,7 @@ def _queues(link: Link, pci: PciFunction | None) -> list[Fact]:
 def _ranges(*kinds: tuple[str, int | None, int | None]) -> list[str]:
     """``combined 2/4``: present and maximum number; kinds that the driver does not have are left out."""
     return [
-        f"{name} {'?' if now is None else now}" + ("" if most is None else f"/{most}")
-        for name, now, most in kinds
-        if now or most
+        f"{name} {'?' if now is None else now}" + ("" if maximum is None else f"/{maximum}")
+        for name, now, maximum in kinds
+        if now or maximum
     ]

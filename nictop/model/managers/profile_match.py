@@ -233,9 +233,9 @@ def mismatch_reason(profile: Profile, link: Link, device: ManagedDevice | None, 
     if profile.interface_name and profile.interface_name != link.name:
         also = ", which is only an altname of it" if profile.interface_name in link.altnames else ""
         return f"is for interface {profile.interface_name}{also}"
-    wanted = TYPES_OF_DEVICE.get(device.type) if device is not None else None
-    if wanted is not None and profile.type not in wanted:
-        return f"is of type {profile.type}, the device needs {wanted[0]}"
+    accepted = TYPES_OF_DEVICE.get(device.type) if device is not None else None
+    if accepted is not None and profile.type not in accepted:
+        return f"is of type {profile.type}, the device needs {accepted[0]}"
     if profile.match_interface_names and not matches_patterns(profile.match_interface_names, link.name):
         return f"match.interface-name is {' '.join(profile.match_interface_names)}"
     if profile.match_drivers and not matches_patterns(profile.match_drivers, kernel_driver(link)):

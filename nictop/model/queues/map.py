@@ -134,13 +134,13 @@ def queue_map(link: Link, snapshot: Snapshot) -> QueueMap:
     for row in rows:
         loads.update((one.interrupt.number, one) for one in row.loads)
     ranked = [(row.load or 0.0, row.queue) for row in rows]
-    most, busiest = max(ranked, default=(0.0, None), key=lambda one: one[0])
+    highest_load, busiest = max(ranked, default=(0.0, None), key=lambda one: one[0])
     total_load = sum(load for load, _ in ranked)
     return QueueMap(
         rows=tuple(rows),
         total=_total(rows, loads.values()),
-        busiest=busiest if most > 0 else None,
-        busiest_share=most / total_load if total_load > 0 else None,
+        busiest=busiest if highest_load > 0 else None,
+        busiest_share=highest_load / total_load if total_load > 0 else None,
         idle=tuple(row.queue for row in rows if row.queue is not None and row.idle),
         others=tuple(_load(one, rates) for one in plan.others),
         unmapped=tuple(_load(one, rates) for one in plan.unmapped),

@@ -26,12 +26,12 @@ SOURCES_TIMEOUT = 15
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
 
-_OTHERS = " ".join(
+_OTHER_PYTHONS = " ".join(
     ["/usr/libexec/platform-python", *(f"python3.{minor}" for minor in range(20, OLDEST_PYTHON[1] - 1, -1))]
 )
 _SHELL = (
     'test -z "$NICTOP_FOUND" && command -v python3 >/dev/null 2>&1 && exec python3 -I -S -c "$2" "$@"; '
-    f"for python in {_OTHERS}; do command -v $python >/dev/null 2>&1 && "
+    f"for python in {_OTHER_PYTHONS}; do command -v $python >/dev/null 2>&1 && "
     '$python -I -S -c "import sys; sys.exit(sys.version_info < (3, 9))" </dev/null >/dev/null 2>&1 && '
     'exec $python -I -S -c "$2" "$@"; done; '
     'echo; echo "$4-$3 old ${NICTOP_FOUND:-none}"'

@@ -145,9 +145,9 @@ def _bundle(allow_changes: bool) -> Bundle:
         own, RUNNING_MODULES[1:], everywhere=True
     )
     running = {path for path in running if not path.startswith(RECORDS_PATH)}
-    journey = own.pop(path_of(own, BOOTSTRAP_MODULE))
+    bootstrap = own.pop(path_of(own, BOOTSTRAP_MODULE))
     return Bundle(
-        zlib.compress(stripped_source(journey).encode(), 9),
+        zlib.compress(stripped_source(bootstrap).encode(), 9),
         (
             {path: own[path] for path in sorted(first)},
             {path: own[path] for path in sorted(running - first)},

@@ -120,12 +120,12 @@ async def _handshake_slot() -> Callable[[], None]:
     loop = asyncio.get_running_loop()
     slots = _slots.setdefault(loop, asyncio.Semaphore(MAX_HANDSHAKES))
     await slots.acquire()
-    held = True
+    is_held = True
 
     def release() -> None:
-        nonlocal held
-        if held:
-            held = False
+        nonlocal is_held
+        if is_held:
+            is_held = False
             timer.cancel()
             slots.release()
 

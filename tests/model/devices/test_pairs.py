@@ -387,12 +387,12 @@ def test_any_hosts(world: list[Snapshot]) -> None:
     for subnet in found.subnets:
         assert {member.end for member in subnet.members} <= ends
         assert len(subnet.hosts) > 1
-    for puzzle in found.ambiguous:
-        assert len(puzzle.ends) > 1
-    said = [one.disagreements for one in found.virtual_functions]
-    said += [one.disagreements for one in found.taps]
-    said += [subnet.disagreements for subnet in found.subnets]
-    assert all(len(disagreement.sides) > 1 for disagreements in said for disagreement in disagreements)
+    for ambiguity in found.ambiguous:
+        assert len(ambiguity.ends) > 1
+    found_disagreements = [one.disagreements for one in found.virtual_functions]
+    found_disagreements += [one.disagreements for one in found.taps]
+    found_disagreements += [subnet.disagreements for subnet in found.subnets]
+    assert all(len(disagreement.sides) > 1 for disagreements in found_disagreements for disagreement in disagreements)
     assert all(End(*other) in ends for others in peers(found).values() for other in others)
 
 

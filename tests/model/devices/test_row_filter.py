@@ -131,8 +131,8 @@ def test_filters(text: str, names: set[str]) -> None:
     ],
 )
 def test_invalid_words_are_reported(text: str, error: str) -> None:
-    (complaint,) = row_filter(text).complaints
-    assert complaint.startswith(error)
+    (error,) = row_filter(text).complaints
+    assert error.startswith(error)
 
 
 def test_incomplete_words_are_ignored() -> None:
@@ -164,10 +164,10 @@ WORDS = st.text(max_size=12) | st.sampled_from(
 @given(st.lists(WORDS, max_size=4).map(" ".join))
 def test_any_text(text: str) -> None:
     found = row_filter(text)
-    kept = found.accepted(ROWS)
-    assert [row for row in ROWS if row in kept] == list(kept)
-    for complaint in found.complaints:
-        assert complaint.isprintable()
+    accepted_rows = found.accepted(ROWS)
+    assert [row for row in ROWS if row in accepted_rows] == list(accepted_rows)
+    for error in found.complaints:
+        assert error.isprintable()
 
 
 @given(st.sampled_from(["ens", "driver:igb", "speed>1M", "192.0.2.0/24", "state=live", '"no carrier"']))

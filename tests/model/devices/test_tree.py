@@ -53,8 +53,8 @@ def test_rows_have_their_records() -> None:
     assert vf.pci is not None and vf.pci.driver == "vfio-pci"
     assert vf.vf is not None and vf.vf.vlan == 100
     assert vf.uplink is not None and vf.uplink.name == "ens224"
-    only_told = rows["vf:0000:02:00.0:7"]
-    assert (only_told.pci, only_told.vf) == (None, VirtualFunction(7, "76:71:9a:59:81:68"))
+    reported_only = rows["vf:0000:02:00.0:7"]
+    assert (reported_only.pci, reported_only.vf) == (None, VirtualFunction(7, "76:71:9a:59:81:68"))
     netdev = rows["link:5"]
     assert netdev.pci is not None and netdev.pci.address == "0000:02:10.0"
     assert rows["link:3"].pci is not None and rows["link:3"].pci.address == "0000:03:00.0"
@@ -151,8 +151,8 @@ def test_a_vlan_is_below_its_bond_but_a_veth_not_below_its_peer() -> None:
 
 
 def test_links_known_only_from_a_change() -> None:
-    told = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500)
-    rows = device_tree(snapshot_of(HELLO, told))
+    change = LinkChange(200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=1500)
+    rows = device_tree(snapshot_of(HELLO, change))
     assert [row.key for row in rows] == ["host", "group:pending", "link:9"]
 
 
@@ -174,7 +174,7 @@ numbers = st.one_of(st.none(), st.integers(min_value=0, max_value=5))
 def test_every_link_and_function_is_shown_once(
     links: list[tuple[int | None, str | None, str | None]], functions: list[tuple[str | None, int | None]]
 ) -> None:
-    told = tuple(
+    made = tuple(
         make_link(number, f"l{number}", lower=lower, pci_address=address, kind=kind)
         for number, (lower, address, kind) in enumerate(links)
     )
@@ -183,10 +183,10 @@ def test_every_link_and_function_is_shown_once(
         make_pci(address, physical_function=physical, virtual_function=number)
         for address, (physical, number) in zip(addresses, functions, strict=False)
     )
-    rows = tree(told, pci)
+    rows = tree(made, pci)
     keys = [row.key for row in rows]
     assert len(keys) == len(set(keys))
-    assert sorted(row.link.ifindex for row in rows if row.link is not None) == [link.ifindex for link in told]
+    assert sorted(row.link.ifindex for row in rows if row.link is not None) == [link.ifindex for link in made]
     shown = sorted(row.pci.address for row in rows if row.pci is not None and row.kind in ("pci", "vf"))
     assert shown == [one.address for one in pci]
     for above, below in itertools.pairwise(rows):

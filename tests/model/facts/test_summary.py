@@ -104,9 +104,9 @@ def test_present_and_maximum_queues_and_rings() -> None:
         channels=Channels(2, 1, 1, None, 4, 4, 1, None),
         rings=Rings(512, None, 0, 256, 4096, None, 2048, 4096),
     )
-    said = facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())
-    assert said["queues"].text == "rx 2/4 · tx 1/4 · rx ring 512/4096 · tx ring 256/4096"
-    assert said["driver"].text == "vmxnet3 1.9"
+    shown_facts = facts(make_link(4, "ens1", bus="pci", ethtool=ethtool), live_host())
+    assert shown_facts["queues"].text == "rx 2/4 · tx 1/4 · rx ring 512/4096 · tx ring 256/4096"
+    assert shown_facts["driver"].text == "vmxnet3 1.9"
 
 
 def test_a_driver_without_channels_is_named() -> None:

@@ -30,41 +30,41 @@ def facts(sections: tuple[Section, ...]) -> list[tuple[str, str, str]]:
 
 
 def test_networkmanager_state() -> None:
-    said = managed({"base": "vmware-guest"}, "ens224")
-    assert (said.name, said.state, said.tone) == ("NetworkManager", "connected", "good")
+    result = managed({"base": "vmware-guest"}, "ens224")
+    assert (result.name, result.state, result.tone) == ("NetworkManager", "connected", "good")
     failed = {"ens224": {"state": 120, "reason": 5, "active_profile": None}}
-    said = managed({"base": "vmware-guest", "networkmanager": {"devices": failed}}, "ens224")
-    assert (said.state, said.tone) == ("failed (no address could be had)", "bad")
+    result = managed({"base": "vmware-guest", "networkmanager": {"devices": failed}}, "ens224")
+    assert (result.state, result.tone) == ("failed (no address could be had)", "bad")
 
 
 def test_networkd_with_netplan() -> None:
-    said = managed({"base": "hyperv-guest"}, "eth0")
-    assert (said.name, said.written_by, said.state) == ("systemd-networkd", "netplan", "configured, routable")
-    assert said.files == ("/etc/netplan/50-cloud-init.yaml:3",)
+    result = managed({"base": "hyperv-guest"}, "eth0")
+    assert (result.name, result.written_by, result.state) == ("systemd-networkd", "netplan", "configured, routable")
+    assert result.files == ("/etc/netplan/50-cloud-init.yaml:3",)
     port = managed({"base": "hyperv-guest"}, "enP30832s1")
     assert (port.name, port.state) == ("nobody", "systemd-networkd: not managed: no .network file matches")
 
 
 def test_ifupdown_by_configuration() -> None:
-    said = managed({"base": "hypervisor"}, "vmbr0")
-    assert (said.name, said.files) == ("ifupdown", ("/etc/network/interfaces:6",))
+    result = managed({"base": "hypervisor"}, "vmbr0")
+    assert (result.name, result.files) == ("ifupdown", ("/etc/network/interfaces:6",))
 
 
 def test_ifcfg_counts_only_without_networkmanager() -> None:
     entry = {"owner": "ifcfg", "file": "/etc/sysconfig/network-scripts/ifcfg-ens224", "line": 1, "names": ["ens224"]}
     without = {"base": "vmware-guest", "networkmanager": None, "configuration": [{**entry, "methods": ["dhcp4"]}]}
     assert managed(without, "ens224").name == "network-scripts"
-    told = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
-    left = managed({**without, "networkmanager": {**told, "profiles": {}}}, "ens224")
+    networkmanager = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
+    left = managed({**without, "networkmanager": {**networkmanager, "profiles": {}}}, "ens224")
     assert left.name == "nobody" and "NM_CONTROLLED=no" in left.state
 
 
 def test_unmanaged_link_has_a_reason() -> None:
     unread = {"networkmanager": {"reason": "failed", "detail": "no answer within 2 s"}}
-    said = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
-    assert (said.name, said.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
-    said = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
-    assert said.state == "no manager of networks runs here that knows it"
+    result = managed({"base": "vmware-guest", "networkmanager": None, "unreadable": unread}, "ens224")
+    assert (result.name, result.state) == ("nobody", "NetworkManager could not be asked: no answer within 2 s")
+    result = managed({"base": "vmware-guest", "networkmanager": None}, "ens224")
+    assert result.state == "no manager of networks runs here that knows it"
     stopped = {"stopped_managers": [{"name": "NetworkManager", "unit": "disabled"}]}
     without = {"base": "vmware-guest", "networkmanager": None, "services": {"networkmanager": None}}
     assert managed({**without, **stopped}, "ens224").state == "NetworkManager does not run (unit disabled)"
@@ -104,12 +104,12 @@ def test_profile_panel_of_a_link() -> None:
     cases = json.loads((RULES / "profiles" / "profile_is_generated.json").read_text())["fires"]
     case = next(one for one in cases if one["case"].startswith("a profile of one's own fits and lost"))
     host = watched(case["hosts"][0])
-    said = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
-    assert ("Manager", "state", "connecting: waiting for an address") in said
-    assert ("Active profile", "profile", "Wired connection 1") in said
-    assert ("Active profile", "kept", "made up by NetworkManager, as no profile fitted") in said
-    assert ("Active profile", "autoconnect", "yes, priority -999") in said
-    others = [text for title, _, text in said if title == "Other profiles"]
+    result = facts(profile_sections(host.links_by_name["ens224"], host.snapshot))
+    assert ("Manager", "state", "connecting: waiting for an address") in result
+    assert ("Active profile", "profile", "Wired connection 1") in result
+    assert ("Active profile", "kept", "made up by NetworkManager, as no profile fitted") in result
+    assert ("Active profile", "autoconnect", "yes, priority -999") in result
+    others = [text for title, _, text in result if title == "Other profiles"]
     assert others[0].startswith('"lab" does not connect by itself') and "static 198.51.100.11/24" in others[0]
     assert '"ens192" is for interface ens192' in others
 
@@ -117,16 +117,16 @@ def test_profile_panel_of_a_link() -> None:
 def test_a_host_lists_profiles_that_fit_no_device() -> None:
     stray = {"id": HOSTILE, "interface_name": "ens37"}
     host = watched({"base": "vmware-guest", "networkmanager": {"profiles": {"u-u": stray}}})
-    said = facts(host_profile_sections(host.snapshot))
-    assert ("Profiles that fit no device", "no device", f'"{HOSTILE}": no interface is called ens37') in said
-    assert ("Managers", "its devices", "2 of 2") in said
+    result = facts(host_profile_sections(host.snapshot))
+    assert ("Profiles that fit no device", "no device", f'"{HOSTILE}": no interface is called ens37') in result
+    assert ("Managers", "its devices", "2 of 2") in result
 
 
 def test_a_host_without_managers() -> None:
     host = watched({"base": "hypervisor"})
-    said = facts(host_profile_sections(host.snapshot))
-    assert ("Managers", "NetworkManager", "does not run") in said
-    assert ("Managers", "files", "ifupdown: /etc/network/interfaces") in said
+    result = facts(host_profile_sections(host.snapshot))
+    assert ("Managers", "NetworkManager", "does not run") in result
+    assert ("Managers", "files", "ifupdown: /etc/network/interfaces") in result
 
 
 @given(

@@ -116,22 +116,22 @@ def test_order_of_networkmanager() -> None:
     never, old, young = profile("c"), profile("d", timestamp=1), profile("e", timestamp=2)
     preferred = profile("f", autoconnect_priority=1)
     twin = profile("g")
-    said = matches(by_hand, twin, made_up, never, old, young, preferred)
-    assert [one.profile.uuid for one in said.fitting(NIC)] == ["f", "e", "d", "c", "g", "b", "a"]
-    assert [one.uuid for one in sorted(said.profiles, key=autoconnect_order)] == [one.uuid for one in said.profiles]
-    made = said.generated(NIC)
+    found = matches(by_hand, twin, made_up, never, old, young, preferred)
+    assert [one.profile.uuid for one in found.fitting(NIC)] == ["f", "e", "d", "c", "g", "b", "a"]
+    assert [one.uuid for one in sorted(found.profiles, key=autoconnect_order)] == [one.uuid for one in found.profiles]
+    made = found.generated(NIC)
     assert made is not None and made.uuid == "b"
-    assert "b" not in [one.profile.uuid for one in said.proper(NIC)]
+    assert "b" not in [one.profile.uuid for one in found.proper(NIC)]
 
 
 def test_missing_bindings() -> None:
-    said = matches()
-    assert said.missing_binding(profile(interface_name="ens37")) == "no interface is called ens37"
-    assert said.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
+    found = matches()
+    assert found.missing_binding(profile(interface_name="ens37")) == "no interface is called ens37"
+    assert found.missing_binding(profile(mac_address="02:00:00:00:00:99")) == (
         "no interface has the MAC address 02:00:00:00:00:99"
     )
-    assert said.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
-    assert said.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it creates its device
+    assert found.missing_binding(profile(interface_name="ens224", mac_address=MAC)) == ""
+    assert found.missing_binding(profile(interface_name="br0", type="bridge")) == ""  # it creates its device
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ PROFILES = st.builds(
 @given(st.lists(PROFILES, max_size=6))
 def test_indexed_lookup_agrees_with_matching_each_profile(profiles: list[Profile]) -> None:
     """The lookup by name and address finds exactly those that fit when each one is matched."""
-    said = matches(*profiles)
-    tried = [one for one in said.profiles if not one.external and not mismatch_reason(one, NIC, DEVICE, ())]
-    assert sorted(map(id, tried)) == sorted(id(one.profile) for one in said.fitting(NIC))
-    for one in said.profiles:
-        if said.missing_binding(one):
+    found = matches(*profiles)
+    expected = [one for one in found.profiles if not one.external and not mismatch_reason(one, NIC, DEVICE, ())]
+    assert sorted(map(id, expected)) == sorted(id(one.profile) for one in found.fitting(NIC))
+    for one in found.profiles:
+        if found.missing_binding(one):
             assert mismatch_reason(one, NIC, DEVICE, ())

@@ -33,8 +33,8 @@ def test_a_matching_line_is_restored_exactly(one: bytes, other: bytes) -> None:
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), min_size=1, max_size=12))
 def test_changed_numbers_match_the_template(values: list[tuple[float, float, float]]) -> None:
-    told = [json.dumps({"time": one, "links": {"2": [two, three]}}).encode() for one, two, three in values]
-    entries = [RecordEntry(float(number), "counters", line) for number, line in enumerate(told)]
+    lines = [json.dumps({"time": one, "links": {"2": [two, three]}}).encode() for one, two, three in values]
+    entries = [RecordEntry(float(number), "counters", line) for number, line in enumerate(lines)]
     assert list(round_trip(entries)) == entries
 
 
@@ -86,14 +86,14 @@ KINDS: list[Kind] = ["line", "state", "counters", "inventory", "missing"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), TEXTS), max_size=40))
-def test_any_entries_are_restored_in_order(said: list[tuple[Kind, bytes]]) -> None:
-    entries = [RecordEntry(float(number), kind, text) for number, (kind, text) in enumerate(said)]
+def test_any_entries_are_restored_in_order(texts: list[tuple[Kind, bytes]]) -> None:
+    entries = [RecordEntry(float(number), kind, text) for number, (kind, text) in enumerate(texts)]
     assert round_trip(entries) == entries
 
 
 def test_more_templates_than_slots_start_new_frames() -> None:
-    words = [b"abcdefghijklmnop"[: 1 + number % (MAX_TEMPLATES + 3)] for number in range(60)]
-    entries = [RecordEntry(float(n), "counters", b"%b 1 %d" % (word, n)) for n, word in enumerate(words * 2)]
+    texts = [b"abcdefghijklmnop"[: 1 + number % (MAX_TEMPLATES + 3)] for number in range(60)]
+    entries = [RecordEntry(float(n), "counters", b"%b 1 %d" % (text, n)) for n, text in enumerate(texts * 2)]
     assert round_trip(entries) == entries
 
 
@@ -147,10 +147,10 @@ def test_a_table_above_the_size_limit_is_damaged() -> None:
 
 def test_the_size_of_generated_lines_is_limited() -> None:
     """A template of a megabyte without numbers, repeated ten thousand times in a few bytes each."""
-    words = b"x" * 1_000_000
-    rows_said = b",".join([b'[0,"counters",1000000]', *[b'[0,"counters",0,true]'] * 9_999])
-    table = b"[" + rows_said + b"]"
+    text = b"x" * 1_000_000
+    rows = b",".join([b'[0,"counters",1000000]', *[b'[0,"counters",0,true]'] * 9_999])
+    table = b"[" + rows + b"]"
     reader = EntryReader()
     with pytest.raises(Damaged, match="more lines than any writer writes"):
-        for _ in reader.entries(len(table).to_bytes(4, "little") + table + words, 0.0):
+        for _ in reader.entries(len(table).to_bytes(4, "little") + table + text, 0.0):
             pass

@@ -255,9 +255,9 @@ def test_byte_code_is_not_sent_to_another_python() -> None:
 @pytest.mark.parametrize("python", PYTHONS or [pytest.param("", marks=pytest.mark.skip("no Python found"))])
 def test_byte_code_made_by_another_local_python(python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The program is the same there: hello, counters and an inventory."""
-    asked = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
-    told = subprocess.run([python, "-I", "-S", "-c", asked], capture_output=True, text=True, check=True)
-    version, magic = told.stdout.split()
+    script = "import sys, importlib.util as u; print('%d.%d.%d' % sys.version_info[:3], u.MAGIC_NUMBER.hex())"
+    completed = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=True)
+    version, magic = completed.stdout.split()
     for name in ("python3", f"python3.{version.split('.')[1]}"):
         (tmp_path / name).symlink_to(python)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -319,10 +319,10 @@ def test_the_running_probe_decompresses_only_what_it_needs() -> None:
     assert not {"typing", "inspect", "ctypes", "asyncio", "site"} & set(modules)
 
 
-@pytest.mark.parametrize("kept", [0, 100, 1_200, 9_000, 9_900, 30_000])
-def test_incomplete_sources_end_the_remote_python(kept: int) -> None:
+@pytest.mark.parametrize("length", [0, 100, 1_200, 9_000, 9_900, 30_000])
+def test_incomplete_sources_end_the_remote_python(length: int) -> None:
     packed = bundle()
-    done = run(command(packed).line(), (packed.first + packed.rest)[:kept], PATH=os.environ["PATH"])
+    done = run(command(packed).line(), (packed.first + packed.rest)[:length], PATH=os.environ["PATH"])
     assert done.returncode in (0, 1)  # zlib complains when not even the start is whole
 
 

@@ -79,17 +79,17 @@ def run(*command: str) -> str:
 async def failure(source: SshSource) -> str:
     """The message of the state ``failed``, which must be the last item."""
     async with following(source) as items:
-        said = await state(items, "failed")
+        failed = await state(items, "failed")
         with pytest.raises(StopAsyncIteration):
             await anext(items)
-    assert said.message.isprintable()
-    return said.message
+    assert failed.message.isprintable()
+    return failed.message
 
 
 async def wait_until_live(source: SshSource) -> None:
     async with following(source) as items:
-        heard = await until(items, has("counters"))
-    assert not [item for item in heard if isinstance(item, SourceState) and item.state in ("lost", "failed")]
+        received = await until(items, has("counters"))
+    assert not [item for item in received if isinstance(item, SourceState) and item.state in ("lost", "failed")]
 
 
 # ------------------------------------------------------------------------------------------- received items
@@ -103,12 +103,12 @@ async def test_the_real_probe_from_start_to_end(sshd: Sshd, monkeypatch: pytest.
     assert as_any_source.name == "vm1" and source.pids == ()
     before = file_names(sshd.home)
     async with following(source) as items:
-        heard = await until(items, has("inventory"))
-        assert heard[:2] == [SourceState("connecting"), SourceState("live")]
-        assert isinstance(heard[2], Line) and heard[2].hello is not None
-        assert isinstance(heard[3], Line) and heard[3].counters is not None
-        assert heard[2].hello.interval == 0.1
-        pid = heard[2].hello.pid
+        received = await until(items, has("inventory"))
+        assert received[:2] == [SourceState("connecting"), SourceState("live")]
+        assert isinstance(received[2], Line) and received[2].hello is not None
+        assert isinstance(received[3], Line) and received[3].counters is not None
+        assert received[2].hello.interval == 0.1
+        pid = received[2].hello.pid
         assert sshd.probes()[0] == pid
         shells = [command_line(one).split(b"\0")[0].decode() for one in sshd.sessions()]
         assert len(shells) >= 2 and not [shell for shell in shells if shell.endswith("sh")], shells
@@ -133,10 +133,10 @@ def file_names(folder: Path) -> list[str]:
 async def test_every_python_on_the_remote_host(sshd: Sshd, python: str) -> None:
     sshd.python(python)
     async with following(SshSource(sshd.target(), 0.1)) as items:
-        heard = await until(items, has("inventory"))
-    greeting = next(item.hello for item in heard if isinstance(item, Line) and item.hello)
-    assert f"python{greeting.python.rpartition('.')[0]}" == os.path.basename(python)
-    assert not [item.trouble for item in heard if isinstance(item, Line) and item.trouble]
+        received = await until(items, has("inventory"))
+    hello = next(item.hello for item in received if isinstance(item, Line) and item.hello)
+    assert f"python{hello.python.rpartition('.')[0]}" == os.path.basename(python)
+    assert not [item.trouble for item in received if isinstance(item, Line) and item.trouble]
 
 
 @pytest.mark.parametrize("python", OLD_PYTHONS or [pytest.param("", marks=pytest.mark.skip("no old Python found"))])
@@ -146,9 +146,9 @@ async def test_a_python_that_is_too_old(tmp_path: Path, python: str) -> None:
     try:
         server.python(python)
         (server.tools / "sh").symlink_to("/bin/sh")
-        said = await failure(SshSource(server.target(), 0.1))
-        assert "is too old: nictop needs 3.9 or later" in said and "install" in said
-        assert os.path.basename(python).removeprefix("python") in said
+        message = await failure(SshSource(server.target(), 0.1))
+        assert "is too old: nictop needs 3.9 or later" in message and "install" in message
+        assert os.path.basename(python).removeprefix("python") in message
         server.python("/nowhere")
         assert "there is no python3" in await failure(SshSource(server.target(), 0.1))
     finally:
@@ -185,16 +185,16 @@ async def test_requests_are_repeated_after_a_reconnect(sshd: Sshd) -> None:
 
 
 async def test_many_connections_closed_at_any_time(sshd: Sshd) -> None:
-    async def briefly(patience: float) -> None:
+    async def briefly(seconds: float) -> None:
         source = SshSource(sshd.target(), 0.1)
 
-        async def listen() -> None:
+        async def follow() -> None:
             async with aclosing(source.items()) as items:
                 async for _ in items:
                     pass
 
-        task = asyncio.ensure_future(listen())
-        await asyncio.wait({task}, timeout=patience)
+        task = asyncio.ensure_future(follow())
+        await asyncio.wait({task}, timeout=seconds)
         await source.close()
         await asyncio.wait_for(task, LIMIT)
 
@@ -248,13 +248,13 @@ async def test_cancelling_the_consumer_ends_everything(sshd: Sshd) -> None:
     source = SshSource(sshd.target(), 0.1)
     seen = asyncio.Event()
 
-    async def listen() -> None:
+    async def follow() -> None:
         async with aclosing(source.items()) as items:
             async for item in items:
                 if isinstance(item, Line):
                     seen.set()
 
-    task = asyncio.ensure_future(listen())
+    task = asyncio.ensure_future(follow())
     await asyncio.wait_for(seen.wait(), LIMIT)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -272,8 +272,8 @@ def test_asyncssh_is_loaded_only_for_remote_hosts() -> None:
 
 async def test_a_key_that_is_not_authorized(sshd: Sshd, tmp_path: Path) -> None:
     stranger = replace(sshd.target(), identity_files=(str(new_key(tmp_path / "stranger")),))
-    said = await failure(SshSource(stranger, 0.1))
-    assert f"does not let {sshd.user} in" in said and "authorized_keys" in said
+    message = await failure(SshSource(stranger, 0.1))
+    assert f"does not let {sshd.user} in" in message and "authorized_keys" in message
 
 
 async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
@@ -298,10 +298,10 @@ async def test_a_key_with_a_passphrase(sshd: Sshd, tmp_path: Path) -> None:
 
 
 async def test_a_certificate(sshd: Sshd, tmp_path: Path) -> None:
-    authority, mine = new_key(tmp_path / "authority"), new_key(tmp_path / "mine")
-    run("ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", sshd.user, f"{mine}.pub")
+    authority, own_key = new_key(tmp_path / "authority"), new_key(tmp_path / "mine")
+    run("ssh-keygen", "-q", "-s", str(authority), "-I", "me", "-n", sshd.user, f"{own_key}.pub")
     (tmp_path / "authorized_keys").write_text(f"cert-authority {public(authority)}\n")
-    await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(mine),)), 0.1))
+    await wait_until_live(SshSource(replace(sshd.target(), identity_files=(str(own_key),)), 0.1))
 
 
 async def test_an_agent(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,8 +342,8 @@ async def test_user_configuration(sshd: Sshd, tmp_path: Path) -> None:
     sshd.known_hosts.write_text("")
     assert "is not known" in await failure(SshSource(SshTarget("vm2", config=(str(config),)), 0.1))
     config.write_text("Host *\n Port seven\n")
-    said = await failure(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
-    assert "line 2" in said and "config" in said
+    message = await failure(SshSource(SshTarget("vm1", config=(str(config),)), 0.1))
+    assert "line 2" in message and "config" in message
 
 
 async def test_unreachable_behind_the_jump_host(sshd: Sshd, tmp_path: Path) -> None:
@@ -434,10 +434,10 @@ async def test_a_host_key_alias_is_stored_without_the_port(sshd: Sshd, tmp_path:
     sshd.client_config.write_text(f"HostKeyAlias Rack7\n{sshd.client_config.read_text()}")
     before = f"rack7 {public(new_key(tmp_path / 'before'))}\n"
     sshd.known_hosts.write_text(before)
-    code, said = run_openssh(sshd)
-    assert code == 255 and "REMOTE HOST IDENTIFICATION HAS CHANGED" in said
-    said = await failure(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
-    assert "the host key of rack7 has changed" in said
+    code, message = run_openssh(sshd)
+    assert code == 255 and "REMOTE HOST IDENTIFICATION HAS CHANGED" in message
+    message = await failure(SshSource(sshd.target(), 0.1, host_keys="accept-new"))
+    assert "the host key of rack7 has changed" in message
     assert sshd.known_hosts.read_text() == before
 
     sshd.known_hosts.write_text("")
@@ -450,8 +450,11 @@ async def test_a_host_key_alias_is_stored_without_the_port(sshd: Sshd, tmp_path:
 
 
 async def test_a_revoked_host_key(sshd: Sshd) -> None:
-    mine = public(sshd.host_key)
-    for text in (f"@revoked * {mine}\n[{sshd.address}]:{sshd.port} {mine}\n", f"@revoked {sshd.address} {mine}\n"):
+    own_key = public(sshd.host_key)
+    for text in (
+        f"@revoked * {own_key}\n[{sshd.address}]:{sshd.port} {own_key}\n",
+        f"@revoked {sshd.address} {own_key}\n",
+    ):
         sshd.known_hosts.write_text(text)
         assert "revoked" in await failure(SshSource(sshd.target(), 0.1, ask=User("yes"))), text
 
@@ -523,8 +526,8 @@ async def runs_as_root(server: Sshd, source: SshSource) -> bool:
 async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
     sshd.tool("sudo", SUDO)
     target = sshd.target(sudo=True)
-    said = await failure(SshSource(target, 0.1))
-    assert "a password is required" in said and "sudoers" in said
+    message = await failure(SshSource(target, 0.1))
+    assert "a password is required" in message and "sudoers" in message
     person = User("secret")
     assert await runs_as_root(sshd, SshSource(target, 0.1, ask=person))
     assert [question.kind for question in person.questions] == ["sudo"]
@@ -546,5 +549,5 @@ async def test_sudo_without_and_with_a_password(sshd: Sshd) -> None:
 async def test_sudo_not_installed(sshd: Sshd) -> None:
     if shutil.which("sudo", path="/usr/local/bin:/usr/bin:/bin") is not None:
         pytest.skip("sudo is installed here")
-    said = await failure(SshSource(sshd.target(sudo=True), 0.1))
-    assert "sudo" in said and "not found" in said
+    message = await failure(SshSource(sshd.target(sudo=True), 0.1))
+    assert "sudo" in message and "not found" in message
