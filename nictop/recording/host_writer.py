@@ -14,7 +14,7 @@ import msgspec
 
 from nictop.probe.records import Line, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
-from nictop.recording.file.frames import ITEMS, KEY, pack
+from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, pack
 from nictop.recording.file.index import MARK_KINDS, MAX_HOST_NAME_BYTES, MAX_MARK_ID_CHARS, Mark
 from nictop.wire.source import SourceState
 
@@ -162,7 +162,7 @@ class HostFrames:
         if first is None:
             return []
         span, items, self._items = self._writer.newest - first, self._items, 0
-        return [self._frame(ITEMS, self._writer.take_payload(), first, span, items)]
+        return [self._frame(ITEMS_FRAME, self._writer.take_payload(), first, span, items)]
 
     def restart(self) -> int:
         """Begin again with a key frame, after a frame was lost; returns the number of discarded items."""
@@ -177,11 +177,11 @@ class HostFrames:
         for entry in self.state.entries(time):
             writer.add(entry)
         self._writer = EntryWriter()
-        return self._frame(KEY, writer.take_payload(), time, 0.0, 0)
+        return self._frame(KEY_FRAME, writer.take_payload(), time, 0.0, 0)
 
     def _frame(self, kind: int, plain: bytes, time: float, span: float, items: int) -> WritableFrame:
         self._sequence += 1
-        marks, self._marks = (self._marks, []) if kind == ITEMS else ([], self._marks)
+        marks, self._marks = (self._marks, []) if kind == ITEMS_FRAME else ([], self._marks)
         span = math.ceil(span * 1e3 + 1e-3) / 1e3  # rounded up, so that it includes the last item
         data = pack(kind, plain, host=self.number, sequence=self._sequence, time=time, span=span, marks=len(marks))
         return WritableFrame(kind, self.number, self.state.name, time, span, items, tuple(marks), data)

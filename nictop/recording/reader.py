@@ -17,7 +17,7 @@ import msgspec
 from nictop.errors import NictopError
 from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, RecordEntry, parse_table
-from nictop.recording.file.frames import ITEMS, KEY, Damaged, FrameHeader, RecordingError
+from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, FrameHeader, RecordingError
 from nictop.recording.file.header import RecordingHeader, read_recording_header
 from nictop.recording.file.index import (
     Index,
@@ -170,7 +170,7 @@ class Recording:
         reader = self.reader(host, since)
         times: list[float] = []
         for offset, header in self.frames(reader.offset):
-            if header is None or header.host != reader.number or header.kind != ITEMS or header.end < since:
+            if header is None or header.host != reader.number or header.kind != ITEMS_FRAME or header.end < since:
                 continue
             if header.time > until:
                 break
@@ -227,12 +227,12 @@ class HostReader:
             if header is None:
                 continue
             self.offset = offset + header.size
-            if header.host != self.number or header.kind not in (KEY, ITEMS):
+            if header.host != self.number or header.kind not in (KEY_FRAME, ITEMS_FRAME):
                 continue
             is_next = header.sequence == (self._sequence + 1) & 0xFFFFFFFF or self._sequence < 0
             self._sequence = header.sequence
             self._time = header.time
-            if header.kind == KEY:
+            if header.kind == KEY_FRAME:
                 known = self._reader is not None and is_next
                 self._reader = EntryReader()
                 # after the previous frames the key frame has no new state; it only resets the templates

@@ -21,7 +21,7 @@ import msgspec
 from nictop import __version__
 from nictop.probe.records import PROTOCOL, Line, Request
 from nictop.recording.file.entries import Kind
-from nictop.recording.file.frames import HEADER, INDEX, KEY, PREFIX, RecordingError, encode_trailer, pack
+from nictop.recording.file.frames import HEADER, INDEX_FRAME, KEY_FRAME, PREFIX, RecordingError, encode_trailer, pack
 from nictop.recording.file.header import RecordingHeader
 from nictop.recording.file.index import MAX_INDEX_BYTES, MAX_MARKS, Index, KeyFrame, encode_index
 from nictop.recording.file.open import create
@@ -195,7 +195,7 @@ class Recorder:
     def _update_index(self, frame: WritableFrame, offset: int) -> None:
         index = self._index
         index.hosts[frame.host] = frame.name
-        if frame.kind == KEY:
+        if frame.kind == KEY_FRAME:
             index.keys.append(KeyFrame(frame.host, frame.time, offset))
         index.marks += frame.marks[: max(0, MAX_MARKS - len(index.marks))]
         index.begin = frame.time if index.begin is None else min(index.begin, frame.time)
@@ -231,7 +231,7 @@ class Recorder:
         if self.given_up or len(plain_index) > MAX_INDEX_BYTES:
             return
         try:
-            self._append(pack(INDEX, plain_index) + encode_trailer(self._index.offset))
+            self._append(pack(INDEX_FRAME, plain_index) + encode_trailer(self._index.offset))
         except OSError as error:
             self.trouble = f"{plain(self.path)} cannot be written: {error.strerror or error}"
 

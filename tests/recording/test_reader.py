@@ -18,11 +18,11 @@ from nictop.probe.records import Clock, Counters, Line, Pong, Request, TrafficLi
 from nictop.recording.file.frames import (
     FORMAT_VERSION,
     HEADER_SIZE,
-    INDEX,
-    ITEMS,
-    KEY,
-    MAGIC,
+    INDEX_FRAME,
+    ITEMS_FRAME,
+    KEY_FRAME,
     PREFIX,
+    RECORDING_MAGIC,
     TRAILER_SIZE,
     RecordingError,
     encode_trailer,
@@ -62,7 +62,7 @@ def offsets(data: bytes) -> Iterator[tuple[int, int, int]]:
 def truncated_before_index(path: Path) -> bytes:
     """The file as a recorder leaves it that was killed after its last frame."""
     data = path.read_bytes()
-    begin = next(begin for begin, _, kind in offsets(data) if kind == INDEX)
+    begin = next(begin for begin, _, kind in offsets(data) if kind == INDEX_FRAME)
     return data[:begin]
 
 
@@ -181,7 +181,7 @@ def test_a_file_truncated_in_its_last_frame_opens(tmp_path: Path) -> None:
     data = truncated_before_index(tmp_path / "r")
     frames = list(offsets(data))
     begin, end, kind = frames[-1]
-    assert kind == ITEMS and end == len(data) and len(frames) > 3
+    assert kind == ITEMS_FRAME and end == len(data) and len(frames) > 3
     path = tmp_path / "cut"
     path.write_bytes(data[:begin])
     with Recording.open(str(path)) as recording:
@@ -209,7 +209,7 @@ def test_after_a_damaged_frame_reading_continues_at_the_next_key_frame(tmp_path:
     items = a_host("a", 700)
     record(tmp_path / "r", items)
     data = bytearray((tmp_path / "r").read_bytes())
-    item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS]
+    item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS_FRAME]
     data[item_frames[3] + HEADER_SIZE + 5] ^= 0xFF
     (tmp_path / "r").write_bytes(data)
     with Recording.open(str(tmp_path / "r")) as recording:
@@ -226,7 +226,7 @@ def test_a_damaged_header_is_skipped(tmp_path: Path) -> None:
     items = a_host("a", 700)
     record(tmp_path / "r", items)
     data = bytearray(truncated_before_index(tmp_path / "r"))
-    item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS]
+    item_frames = [begin for begin, _, kind in offsets(bytes(data)) if kind == ITEMS_FRAME]
     data[item_frames[3] + 20] ^= 0xFF
     (tmp_path / "r").write_bytes(data)
     with Recording.open(str(tmp_path / "r")) as recording:
@@ -276,11 +276,11 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
         (b"", "is empty"),
         (b"hello\n", "is no recording"),
         (gzip.compress(b"hello" * 1000, mtime=0), "is no recording"),
-        (MAGIC[:5], "is no recording"),
-        (MAGIC, "was cut off"),
+        (RECORDING_MAGIC[:5], "is no recording"),
+        (RECORDING_MAGIC, "was cut off"),
         (PREFIX, "is damaged at its beginning"),
         (PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
-        (MAGIC + (FORMAT_VERSION + 1).to_bytes(2, "little"), "was made by a newer nictop"),
+        (RECORDING_MAGIC + (FORMAT_VERSION + 1).to_bytes(2, "little"), "was made by a newer nictop"),
         (PREFIX + pack(1, b"{}"), "is damaged at its beginning"),
     ],
     ids=["empty", "text", "gzip", "begun", "magic", "prefix", "zeros", "newer", "no-header"],
@@ -328,7 +328,7 @@ def test_a_huge_sparse_file_is_not_read_completely(tmp_path: Path) -> None:
 def test_an_invalid_index_is_ignored(tmp_path: Path, false_index: bytes) -> None:
     record(tmp_path / "r", a_host("a", 5))
     data = truncated_before_index(tmp_path / "r")
-    (tmp_path / "r").write_bytes(data + pack(INDEX, false_index) + encode_trailer(len(data)))
+    (tmp_path / "r").write_bytes(data + pack(INDEX_FRAME, false_index) + encode_trailer(len(data)))
     with Recording.open(str(tmp_path / "r")) as recording:
         assert recording.hosts == ("a",) and len(everything(recording, "a")) == 9
 
@@ -345,7 +345,7 @@ def test_invalid_lines_in_a_key_frame_are_reported_as_trouble(tmp_path: Path) ->
     """Invalid lines in frames with valid checksums: they are reported, the others are read."""
     record(tmp_path / "r", a_host("a", 3))
     data = truncated_before_index(tmp_path / "r")
-    first, end, kind = next((begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY)
+    first, end, kind = next((begin, end, kind) for begin, end, kind in offsets(data) if kind == KEY_FRAME)
     table = b'[[0,"host",1],[0,"line",3],[0,"state",2],[0,"missing",1],[0,"request",4]]'
     plain = len(table).to_bytes(4, "little") + table + b"a{x}[]?null"
     (tmp_path / "r").write_bytes(data[:first] + pack(kind, plain, host=1, sequence=1, time=1000.25) + data[end:])

@@ -29,7 +29,7 @@ KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
 NUMBER_PATTERN = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kmgt]?)(?:b|bps|b/s|bit/s)?", re.ASCII)
 ADDRESS_PATTERN = re.compile(r"[0-9a-f:./]+", re.ASCII)
 """Characters of addresses: a colon in them does not end a key."""
-FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+NUMBER_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ":": operator.eq,
     "=": operator.eq,
@@ -136,7 +136,7 @@ def _number_test(key: str, sign: str, search_text: str) -> tuple[str, Test | Non
     found = NUMBER_PATTERN.fullmatch(search_text)
     if found is None:
         return f"{key}{sign} wants a number, as in {key}>10 or {key}>1.5G", None
-    number, compare, read = float(found[1]) * FACTORS[found[2]], COMPARISONS[sign], NUMBER_FIELDS[key]
+    number, compare, read = float(found[1]) * NUMBER_FACTORS[found[2]], COMPARISONS[sign], NUMBER_FIELDS[key]
 
     def test(row: NicRow) -> bool:
         value = read(row)

@@ -25,7 +25,7 @@ class Offload:
     """The usual state; None: both are usual."""
 
 
-OFFLOADS = (
+ETHTOOL_OFFLOADS = (
     Offload("rx-checksumming", ("rx-checksum",), True),
     Offload("tx-checksumming", ("tx-checksum-*",), True),
     Offload("scatter-gather", ("tx-scatter-gather*",), True),
@@ -65,7 +65,7 @@ class OffloadState:
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
     """The offloads of these features, those that differ from usual first; offloads without any feature are absent."""
     states = []
-    for offload in OFFLOADS:
+    for offload in ETHTOOL_OFFLOADS:
         members = [one for one in features if any(fnmatchcase(one.name, pattern) for pattern in offload.features)]
         if members:
             active = any(one.active for one in members)
@@ -77,7 +77,7 @@ def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
 
 def other_features(features: Sequence[Feature]) -> tuple[str, ...]:
     """Names of the active features that belong to no offload of the table."""
-    patterns = [pattern for offload in OFFLOADS for pattern in offload.features]
+    patterns = [pattern for offload in ETHTOOL_OFFLOADS for pattern in offload.features]
     return tuple(
         one.name for one in features if one.active and not any(fnmatchcase(one.name, pattern) for pattern in patterns)
     )

@@ -26,14 +26,14 @@ ARPHRD_ETHER = 1
 MAX_QDISC_LINES = 4
 """Number of listed queueing disciplines; a link with mq has one per queue."""
 
-ASSIGNMENTS = {
+ADDRESS_ASSIGNMENT_TEXTS = {
     "permanent": "permanent",
     "random": "random",
     "stolen": "taken from another link",
     "set": "set by software",
 }
 
-PORTS = {
+PORT_TEXTS = {
     "tp": "twisted pair",
     "aui": "AUI",
     "mii": "MII",
@@ -104,7 +104,7 @@ def _speed(settings: LinkSettings) -> Fact:
 
 
 def _port(settings: LinkSettings) -> str:
-    port = PORTS.get(settings.port, settings.port) if settings.port else "not known"
+    port = PORT_TEXTS.get(settings.port, settings.port) if settings.port else "not known"
     return f"{port}, {settings.transceiver} transceiver" if settings.transceiver else port
 
 
@@ -141,7 +141,7 @@ def _relations(link: Link, snapshot: Snapshot) -> list[Fact]:
 def address_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if link.type == ARPHRD_VOID:
         return ()
-    assignment = f" ({ASSIGNMENTS[link.address_assignment]})" if link.address_assignment else ""
+    assignment = f" ({ADDRESS_ASSIGNMENT_TEXTS[link.address_assignment]})" if link.address_assignment else ""
     facts = [Fact("MAC", f"{link.address}{assignment}" if link.address else "none")]
     if link.permanent_address and link.permanent_address != link.address:
         facts.append(Fact("permanent MAC", link.permanent_address, "warn"))

@@ -1,9 +1,9 @@
 """The bytes of a recording: prefix, frames and trailer.
 
 Reads nothing; `pack` encodes a frame, `parse_header` and `unpack_payload` decode it. A file is `PREFIX`, a `HEADER`
-frame, the frames of the hosts in the order they were written, and, when the recorder was closed, an `INDEX` frame and a
-trailer. Every frame has its own lengths and checksums: a truncated file is read up to its last complete frame, and in a
-damaged file reading continues at the next valid frame. Sizes in a file are limited by `MAX_FRAME_BYTES`.
+frame, the frames of the hosts in the order they were written, and, when the recorder was closed, an `INDEX_FRAME` frame
+and a trailer. Every frame has its own lengths and checksums: a truncated file is read up to its last complete frame,
+and in a damaged file reading continues at the next valid frame. Sizes in a file are limited by `MAX_FRAME_BYTES`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 from nictop.errors import NictopError
 
-MAGIC = b"\x89nictop recording\r\n\x1a\n"
+RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
 """As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it detectably."""
 FORMAT_VERSION = 1
 READABLE_VERSIONS = (1,)
 """Format versions that this version reads. A changed format gets a new number; the reader of the old one stays here."""
-PREFIX = MAGIC + struct.pack("<H", FORMAT_VERSION)
+PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT_VERSION)
 
-HEADER, KEY, ITEMS, INDEX = 1, 2, 3, 4
+HEADER, KEY_FRAME, ITEMS_FRAME, INDEX_FRAME = 1, 2, 3, 4
 """Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS: the items that
 follow."""
 
@@ -58,7 +58,7 @@ class FrameHeader:
 
     kind: int
     host: int
-    """Number of the host in this file; 0 in `HEADER` and `INDEX` frames."""
+    """Number of the host in this file; 0 in `HEADER` and `INDEX_FRAME` frames."""
     sequence: int
     """Number of the frame within its host: a gap means that a frame is missing."""
     time: float

@@ -13,9 +13,9 @@ import msgspec
 from nictop.recording.file.frames import (
     FORMAT_VERSION,
     HEADER,
-    MAGIC,
     PREFIX,
     READABLE_VERSIONS,
+    RECORDING_MAGIC,
     Damaged,
     RecordingError,
 )
@@ -45,11 +45,11 @@ def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, 
     first = os.pread(descriptor, len(PREFIX), 0)
     if not first:
         raise RecordingError(f"{name} is empty")
-    if not first.startswith(MAGIC):
+    if not first.startswith(RECORDING_MAGIC):
         raise RecordingError(f"{name} is no recording of nictop", "recordings are made by nictop record FILE")
     if len(first) < len(PREFIX):
         raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
-    written = int.from_bytes(first[len(MAGIC) :], "little")
+    written = int.from_bytes(first[len(RECORDING_MAGIC) :], "little")
     if written not in READABLE_VERSIONS:
         newer = "a newer nictop" if written > FORMAT_VERSION else "no nictop that was ever released"
         raise RecordingError(

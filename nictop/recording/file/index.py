@@ -16,8 +16,8 @@ from nictop.recording.file.entries import parse_table
 from nictop.recording.file.frames import (
     HEADER,
     HEADER_SIZE,
-    INDEX,
-    KEY,
+    INDEX_FRAME,
+    KEY_FRAME,
     SYNC_MARKER,
     TRAILER_SIZE,
     Damaged,
@@ -116,7 +116,7 @@ def read_index(descriptor: int, size: int) -> Index | None:
     """The index of a closed file of `size` bytes; None: there is no valid one."""
     offset = parse_trailer(os.pread(descriptor, TRAILER_SIZE, max(0, size - TRAILER_SIZE)))
     header = None if offset is None or offset >= size else read_header(descriptor, offset)
-    if offset is None or header is None or header.kind != INDEX or header.plain > MAX_INDEX_BYTES:
+    if offset is None or header is None or header.kind != INDEX_FRAME or header.plain > MAX_INDEX_BYTES:
         return None
     if offset + header.size + TRAILER_SIZE != size:
         return None
@@ -195,8 +195,8 @@ def scan(index: Index, descriptor: int, size: int) -> None:
             index.damage_count += 1
             continue
         index.offset = offset + header.size
-        if header.kind in (HEADER, INDEX):
-            index.closed = header.kind == INDEX
+        if header.kind in (HEADER, INDEX_FRAME):
+            index.closed = header.kind == INDEX_FRAME
             if index.closed:
                 index.offset = offset
                 return
@@ -207,7 +207,7 @@ def scan(index: Index, descriptor: int, size: int) -> None:
 def _add_frame(index: Index, descriptor: int, offset: int, header: FrameHeader) -> None:
     """Add one frame of a host to the index."""
     try:
-        if header.kind == KEY:
+        if header.kind == KEY_FRAME:
             if header.host not in index.hosts:
                 index.hosts[header.host] = _host_name(read_payload(descriptor, offset, header))
             index.keys.append(KeyFrame(header.host, header.time, offset))

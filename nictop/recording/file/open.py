@@ -10,7 +10,7 @@ import os
 import stat
 
 from nictop.files import NotRegularFileError, open_regular_file
-from nictop.recording.file.frames import MAGIC, RecordingError
+from nictop.recording.file.frames import RECORDING_MAGIC, RecordingError
 from nictop.wire.errors import plain
 
 FILE_MODE = 0o600
@@ -82,7 +82,7 @@ def is_recording(path: str) -> bool:
     except RecordingError:
         return False
     try:
-        return os.pread(descriptor, len(MAGIC), 0) == MAGIC
+        return os.pread(descriptor, len(RECORDING_MAGIC), 0) == RECORDING_MAGIC
     except OSError:
         return False
     finally:

@@ -20,14 +20,14 @@ from typing import Literal
 
 from nictop.wire.errors import PermanentError
 
-OLDEST_PYTHON = (3, 9)
+MIN_REMOTE_PYTHON = (3, 9)
 SOURCES_TIMEOUT = 15
 """Seconds within which each part of the sources must arrive on the remote host; otherwise the remote process ends."""
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
 
 _OTHER_PYTHONS = " ".join(
-    ["/usr/libexec/platform-python", *(f"python3.{minor}" for minor in range(20, OLDEST_PYTHON[1] - 1, -1))]
+    ["/usr/libexec/platform-python", *(f"python3.{minor}" for minor in range(20, MIN_REMOTE_PYTHON[1] - 1, -1))]
 )
 _SHELL = (
     'test -z "$NICTOP_FOUND" && command -v python3 >/dev/null 2>&1 && exec python3 -I -S -c "$2" "$@"; '
@@ -40,7 +40,7 @@ _SHELL = (
 when the python3 in PATH is too old."""
 _PYTHON = (
     "import os, sys; "
-    f"sys.version_info < {OLDEST_PYTHON} and (os.environ.update(NICTOP_FOUND='%d.%d.%d' % sys.version_info[:3]), "
+    f"sys.version_info < {MIN_REMOTE_PYTHON} and (os.environ.update(NICTOP_FOUND='%d.%d.%d' % sys.version_info[:3]), "
     "os.execvp('sh', ['sh', '-c', sys.argv[1], 'sh'] + sys.argv[1:])); "
     f"import io, signal, zlib; signal.alarm({SOURCES_TIMEOUT}); "
     "mark = '%s-%s ready %d.%d.%d' % (sys.argv[4], sys.argv[3], *sys.version_info[:3]); "
@@ -86,7 +86,7 @@ class RemoteCommand:
         version = found[2].decode()
         if found[1] == b"ready":
             return version, (found[3] or b"").decode(), noise[found.end() :]
-        oldest = ".".join(map(str, OLDEST_PYTHON))
+        oldest = ".".join(map(str, MIN_REMOTE_PYTHON))
         what = "there is no python3" if version == "none" else f"its python3 is {version}, which is too old"
         raise PermanentError(
             f"{what}: nictop needs {oldest} or later on the other side",

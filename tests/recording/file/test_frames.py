@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nictop.recording.file import frames as recording_format
 from nictop.recording.file.frames import (
     HEADER_SIZE,
-    ITEMS,
+    ITEMS_FRAME,
     MAX_FRAME_BYTES,
     SYNC_MARKER,
     TRAILER_SIZE,
@@ -36,17 +36,17 @@ def unpacked_frame(frame: bytes) -> bytes:
 
 @given(st.binary(max_size=2000), st.floats(0, 1e9), st.floats(0, 1e6))
 def test_a_frame_is_restored(plain: bytes, time: float, span: float) -> None:
-    frame = pack(ITEMS, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1)
+    frame = pack(ITEMS_FRAME, plain, host=7, sequence=2**32 + 3, time=time, span=span, marks=1)
     header = parse_header(frame[:HEADER_SIZE])
     assert header is not None
-    assert (header.kind, header.host, header.sequence, header.time, header.has_marks) == (ITEMS, 7, 3, time, True)
+    assert (header.kind, header.host, header.sequence, header.time, header.has_marks) == (ITEMS_FRAME, 7, 3, time, True)
     assert header.span == pytest.approx(span, abs=1e-3)
     assert unpacked_frame(frame) == plain
 
 
 @given(st.binary(max_size=300), st.integers(0, 10**6), st.integers(1, 255))
 def test_a_wrong_byte_is_detected(plain: bytes, place: int, bits: int) -> None:
-    frame = bytearray(pack(ITEMS, plain, time=1.0))
+    frame = bytearray(pack(ITEMS_FRAME, plain, time=1.0))
     frame[place % len(frame)] ^= bits
     header = parse_header(bytes(frame[:HEADER_SIZE]))
     if header is not None:
@@ -68,7 +68,7 @@ def test_the_trailer_has_the_offset_of_the_index() -> None:
 def forged_frame(packed_as: int, payload: bytes, plain: int) -> bytes:
     """A frame with valid checksums and false sizes."""
     fields = struct.pack(
-        "<4sBBHIdIIII", SYNC_MARKER, ITEMS, packed_as, 1, 1, 1.0, 0, len(payload), plain, zlib.crc32(payload)
+        "<4sBBHIdIIII", SYNC_MARKER, ITEMS_FRAME, packed_as, 1, 1, 1.0, 0, len(payload), plain, zlib.crc32(payload)
     )
     return fields + struct.pack("<I", zlib.crc32(fields)) + payload
 
@@ -77,7 +77,7 @@ def test_sizes_above_the_limits_are_not_a_header() -> None:
     frame = forged_frame(recording_format.STORED, b"x", MAX_FRAME_BYTES + 1)
     assert parse_header(frame[:HEADER_SIZE]) is None
     with pytest.raises(ValueError, match="a frame of"):
-        pack(ITEMS, b"x" * (MAX_FRAME_BYTES + 1))
+        pack(ITEMS_FRAME, b"x" * (MAX_FRAME_BYTES + 1))
 
 
 @pytest.mark.parametrize("packed_as", [recording_format.DEFLATED, recording_format.LZMA])
@@ -116,8 +116,8 @@ def test_any_payload_is_unpacked_or_damaged(packed_as: int, payload: bytes) -> N
 def test_deflate_is_used_without_lzma(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = os.urandom(50) * 40
     monkeypatch.setitem(__import__("sys").modules, "lzma", None)
-    frame = pack(ITEMS, plain)
+    frame = pack(ITEMS_FRAME, plain)
     header = parse_header(frame[:HEADER_SIZE])
     assert header is not None and header.packed_as == recording_format.DEFLATED
     assert unpacked_frame(frame) == plain
-    assert unpacked_frame(pack(ITEMS, plain[:20])) == plain[:20]
+    assert unpacked_frame(pack(ITEMS_FRAME, plain[:20])) == plain[:20]
