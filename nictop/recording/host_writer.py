@@ -25,8 +25,8 @@ FRAME_SECONDS = 5.0
 """Longest time span of a frame: this much is lost when the machine is switched off."""
 FULL_FRAME_BYTES = 1 << 20
 """Bytes of lines after which a frame ends earlier."""
-MAX_LINK_CHANGES = 1000
-MAX_LINK_CHANGE_BYTES = 4096
+MAX_CHANGES = 1000
+MAX_CHANGE_BYTES = 4096
 """Bytes of one link change, and the number of them since the newest inventory, that a key frame contains. A link name
 has 15 characters."""
 
@@ -70,11 +70,7 @@ class HostState:
             elif item.inventory is not None:
                 self._inventory, taken = text, item.inventory.time
                 self._changes = {link: change for link, change in self._changes.items() if change[0] > taken}
-            elif (
-                item.link_change is not None
-                and len(self._changes) < MAX_LINK_CHANGES
-                and len(text) < MAX_LINK_CHANGE_BYTES
-            ):
+            elif item.link_change is not None and len(self._changes) < MAX_CHANGES and len(text) < MAX_CHANGE_BYTES:
                 self._changes[item.link_change.ifindex] = (item.link_change.time, text)
             elif item.clock is not None:
                 self._clock = text

@@ -44,7 +44,7 @@ class Playback:
         self.playing = False
         self._speed = 1.0
         self._clock = clock
-        self._position, self._position_set_at = recording.begin, clock()
+        self._position, self._set_at = recording.begin, clock()
         self._changed = asyncio.Event()
 
     def sources(self) -> tuple[PlaybackSource, ...]:
@@ -69,9 +69,7 @@ class Playback:
         """The current position: the clock of everything that follows the sources."""
         if not self.playing:
             return self._position
-        return min(
-            self._position + (self._clock() - self._position_set_at) * self._speed, max(self.end, self._position)
-        )
+        return min(self._position + (self._clock() - self._set_at) * self._speed, max(self.end, self._position))
 
     def wall_now(self) -> float:
         """The current position in seconds since the epoch."""
@@ -108,7 +106,7 @@ class Playback:
 
     def seek(self, position: float) -> None:
         """Jump to a time, limited to the recording; playing or paused does not change."""
-        self._position, self._position_set_at = min(max(position, self.begin), self.end), self._clock()
+        self._position, self._set_at = min(max(position, self.begin), self.end), self._clock()
         self.jumps += 1
         self._notify()
 
@@ -143,7 +141,7 @@ class Playback:
 
     def _rebase_clock(self) -> None:
         """Set the base of the clock to the current position."""
-        self._position, self._position_set_at = self.now(), self._clock()
+        self._position, self._set_at = self.now(), self._clock()
 
     def _notify(self) -> None:
         self._changed.set()

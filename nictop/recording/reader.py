@@ -19,16 +19,7 @@ from nictop.probe.records import Line, Request, Trouble
 from nictop.recording.file.entries import EntryReader, RecordEntry, parse_table
 from nictop.recording.file.frames import ITEMS_FRAME, KEY_FRAME, Damaged, FrameHeader, RecordingError
 from nictop.recording.file.header import RecordingHeader, read_recording_header
-from nictop.recording.file.index import (
-    Index,
-    KeyFrame,
-    Mark,
-    complete_frames,
-    read_header,
-    read_index,
-    read_payload,
-    scan,
-)
+from nictop.recording.file.index import Index, KeyFrame, Mark, iter_frames, read_header, read_index, read_payload, scan
 from nictop.recording.file.open import open_for_reading
 from nictop.wire.codec import check_protocol, decode
 from nictop.wire.errors import plain
@@ -159,7 +150,7 @@ class Recording:
 
     def frames(self, offset: int) -> Iterator[tuple[int, FrameHeader | None]]:
         """Complete frames from `offset` on, up to those included in `begin` and `end`."""
-        return complete_frames(self._descriptor, offset, self._index.offset, self.header_at)
+        return iter_frames(self._descriptor, offset, self._index.offset, self.header_at)
 
     def payload(self, offset: int, header: FrameHeader) -> bytes:
         """The unpacked payload. Raises Damaged."""

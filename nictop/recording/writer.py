@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Protocol
 
 import msgspec
@@ -198,9 +198,7 @@ class Recorder:
         if frame.kind == KEY_FRAME:
             index.keys.append(KeyFrame(frame.host, frame.time, offset))
         index.marks += frame.marks[: max(0, MAX_MARKS - len(index.marks))]
-        index.begin = frame.time if index.begin is None else min(index.begin, frame.time)
-        end = frame.time + frame.span
-        index.end = end if index.end is None else max(index.end, end)
+        index.extend(frame.time, frame.time + frame.span)
 
     def _append(self, data: bytes) -> None:
         """Append all of `data` to the file, or nothing. Raises OSError."""
@@ -260,15 +258,10 @@ class _RecordedSource:
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
         """See `Source.items`."""
         items = self._source.items()
-        if isinstance(items, AsyncGenerator):
-            async with aclosing(items):
-                async for item in items:
-                    self._recorder.hear(self.name, item, time.monotonic())
-                    yield item
-            return
-        async for item in items:
-            self._recorder.hear(self.name, item, time.monotonic())
-            yield item
+        async with aclosing(items) if isinstance(items, AsyncGenerator) else nullcontext():
+            async for item in items:
+                self._recorder.hear(self.name, item, time.monotonic())
+                yield item
 
     async def request(self, request: Request) -> None:
         """See `Source.request`. Pings are not recorded: the clock estimates that result from them are."""

@@ -39,7 +39,7 @@ class HostScheduler:
     def __init__(self) -> None:
         self.host_count = 0
         """Number of hosts whose lines are processed at present."""
-        self._quiet_until = 0.0
+        self.quiet_until = 0.0
         """No slice begins before this time: otherwise the two queues together would leave no idle time to the event
         loop."""
         self.normal, self.overloaded = _HostQueue(self, PAUSE_FACTOR), _HostQueue(self, OVERLOADED_PAUSE_FACTOR)
@@ -47,11 +47,7 @@ class HostScheduler:
     def record_work(self, seconds: float) -> None:
         """A host used `seconds` of CPU time without a pause."""
         if seconds >= SLICE_SECONDS:
-            self._quiet_until = max(self._quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
-
-    @property
-    def quiet_until(self) -> float:
-        return self._quiet_until
+            self.quiet_until = max(self.quiet_until, time.monotonic() + PAUSE_FACTOR * seconds)
 
 
 class _HostQueue:

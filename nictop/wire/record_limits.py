@@ -111,7 +111,7 @@ def _more_than(limit: int, what: str) -> str:
 def _record_check(record: Any) -> Check:
     """The check of a record class; it empties fields above their limit."""
     hints, own = get_type_hints(record), fields(record)
-    checks = [(field, _value_check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
+    checks = [(field, _check(hints[field.name], f"{record.__name__}.{field.name}")) for field in own]
     judged = [(field.name, check, field.default is None) for field, check in checks if check is not None]
     has_reasons = "unreadable" in hints
 
@@ -137,28 +137,24 @@ def _emptied(value: Any, *, is_optional: bool) -> Any:
     return None if is_optional else type(value)()
 
 
-def _value_check(hint: Any, path: str) -> Check | None:
+def _check(hint: Any, path: str) -> Check | None:
     """The check of a value of this type at ``Record.field``; None: every value is valid."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is str:
-        max_chars = limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS)
-        return lambda value: (
-            _more_than(max_chars, "characters") if isinstance(value, str) and len(value) > max_chars else ""
-        )
+        limit = limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS)
+        return lambda value: _more_than(limit, "characters") if isinstance(value, str) and len(value) > limit else ""
     if is_dataclass(hint) and isinstance(hint, type):
         return _record_check(hint)
     if origin in (Union, types.UnionType):
-        found = [check for check in (_value_check(part, path) for part in arguments) if check is not None]
+        found = [check for check in (_check(part, path) for part in arguments) if check is not None]
         check = found[0] if found else None
         return None if check is None else lambda value: check(value) if value is not None else ""
     if origin is dict:
-        return _collection_check(dict.values, [_value_check(part, path) for part in arguments], path)
+        return _collection_check(dict.values, [_check(part, path) for part in arguments], path)
     if arguments == (str, ...):
         return _texts_check(path)
     if origin is tuple:
-        found = [
-            check for check in (_value_check(part, path) for part in arguments if part is not ...) if check is not None
-        ]
+        found = [check for check in (_check(part, path) for part in arguments if part is not ...) if check is not None]
         return _collection_check(iter, [None, found[0] if found else None], path)
     assert origin is Literal or hint in (int, float, bool, type(None)), hint
     return None
@@ -187,10 +183,8 @@ def _collection_check(values: Callable[[Any], Any], checks: list[Check | None], 
 
 def _texts_check(path: str) -> Check:
     """The check of a tuple of strings: separate because it is faster and there are very many."""
-    limit, max_chars = (
-        limits.MAX_ENTRIES.get(path, limits.MAX_OTHER_ENTRIES),
-        limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS),
-    )
+    limit = limits.MAX_ENTRIES.get(path, limits.MAX_OTHER_ENTRIES)
+    max_chars = limits.MAX_CHARS.get(path, limits.MAX_TEXT_CHARS)
 
     def check(value: Any) -> str:
         if len(value) > limit:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.records import Clock, Counters, Line, Pong, Request, TrafficLine, TrafficRequest
 from nictop.recording.file.frames import (
-    FORMAT_VERSION,
+    FORMAT,
     HEADER_SIZE,
     INDEX_FRAME,
     ITEMS_FRAME,
@@ -280,7 +280,7 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
         (RECORDING_MAGIC, "was cut off"),
         (PREFIX, "is damaged at its beginning"),
         (PREFIX + b"\0" * 100_000, "is damaged at its beginning"),
-        (RECORDING_MAGIC + (FORMAT_VERSION + 1).to_bytes(2, "little"), "was made by a newer nictop"),
+        (RECORDING_MAGIC + (FORMAT + 1).to_bytes(2, "little"), "was made by a newer nictop"),
         (PREFIX + pack(1, b"{}"), "is damaged at its beginning"),
     ],
     ids=["empty", "text", "gzip", "begun", "magic", "prefix", "zeros", "newer", "no-header"],

@@ -82,11 +82,6 @@ def device_tree(snapshot: Snapshot) -> tuple[Row, ...]:
     return tuple(_rows(_TreeBuilder(snapshot).host()))
 
 
-def short_address(address: str, functions: Iterable[str]) -> str:
-    """``02:00.0`` for ``0000:02:00.0`` when no PCI address among `functions` has another domain."""
-    return address[5:] if all(one.startswith("0000:") for one in (address, *functions)) else address
-
-
 def guides(row: Row) -> str:
     """The lines that join a row to the tree, two cells per level: ``│ └ ``."""
     if not row.prefix:
@@ -103,13 +98,13 @@ class _TreeBuilder:
         self.short = all(address.startswith("0000:") for address in self.functions)
         links = sorted(snapshot.links.values(), key=lambda link: link.ifindex)
         self.nodes = {link.ifindex: _Node(f"link:{link.ifindex}", "link", link.name, link=link) for link in links}
-        self.links_by_function: dict[str, list[Link]] = {}
+        self.links_by_pci: dict[str, list[Link]] = {}
         self.top_level: list[Link] = []
         for link in links:
             if _is_below(link, snapshot.links) and link.lower is not None:
                 self.nodes[link.lower].children.append(self.nodes[link.ifindex])
             elif link.pci_address is not None and link.pci_address in self.functions:
-                self.links_by_function.setdefault(link.pci_address, []).append(link)
+                self.links_by_pci.setdefault(link.pci_address, []).append(link)
             else:
                 self.top_level.append(link)
         self.virtual_functions = _virtual_functions(self.functions)
@@ -137,10 +132,8 @@ class _TreeBuilder:
 
     def pci(self, pci: PciFunction) -> _Node:
         title = f"{self.short_title(pci.address)} {pci.device_name or pci_name(pci)}"
-        own = self.links_by_function.get(pci.address, [])
-        return _Node(
-            f"pci:{pci.address}", "pci", title, pci=pci, children=self.link_nodes(own, pci) + self.vfs(pci, own)
-        )
+        own = self.links_by_pci.get(pci.address, [])
+        return _Node(f"pci:{pci.address}", "pci", title, pci=pci, children=self.netdevs(own, pci) + self.vfs(pci, own))
 
     def vfs(self, pci: PciFunction, own: Sequence[Link]) -> list[_Node]:
         """The VFs of a physical function: those with a PCI function here, and those known only from its netdev."""
@@ -160,14 +153,12 @@ class _TreeBuilder:
                     pci=function,
                     uplink=reporting,
                     vf=reported.get(number),
-                    children=self.link_nodes(self.links_by_function.get(address, []), function)
-                    if function is not pci
-                    else [],
+                    children=self.netdevs(self.links_by_pci.get(address, []), function) if function is not pci else [],
                 )
             )
         return nodes
 
-    def link_nodes(self, links: Iterable[Link], pci: PciFunction | None) -> list[_Node]:
+    def netdevs(self, links: Iterable[Link], pci: PciFunction | None) -> list[_Node]:
         nodes = [self.nodes[link.ifindex] for link in links]
         for node in nodes:
             node.pci = pci

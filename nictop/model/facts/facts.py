@@ -83,16 +83,12 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         ("NUMA nodes", "numa_nodes"),
     ):
         value = getattr(platform, field)
-        facts.append(Fact(label, value or _absence_text(unreadable, field), "normal" if value else "dim"))
+        facts.append(Fact(label, value or _absence(unreadable, field), "normal" if value else "dim"))
     groups = platform.iommu_groups
     facts.append(
         Fact(
             "IOMMU groups",
-            _absence_text(unreadable, "iommu_groups")
-            if groups is None
-            else str(groups)
-            if groups
-            else "0: no IOMMU in use",
+            _absence(unreadable, "iommu_groups") if groups is None else str(groups) if groups else "0: no IOMMU in use",
         )
     )
     hello = snapshot.hello
@@ -111,7 +107,7 @@ def _failed(snapshot: Snapshot) -> list[tuple[str, Unreadable]]:
     return [*inventory.items(), *counters.items()]
 
 
-def _absence_text(unreadable: dict[str, Unreadable], field: str) -> str:
+def _absence(unreadable: dict[str, Unreadable], field: str) -> str:
     """The reason for an absent value; "none" when it does not exist on this host."""
     return reason(unreadable[field], None) if field in unreadable else "none"
 

@@ -11,20 +11,9 @@ from collections.abc import Iterable
 
 from nictop import wildcards
 
-DEVICE_TYPE_NAMES = {
-    1: "ethernet",
-    2: "wifi",
-    9: "infiniband",
-    10: "bond",
-    11: "vlan",
-    13: "bridge",
-    14: "generic",
-    15: "team",
-}
+TYPES = {1: "ethernet", 2: "wifi", 9: "infiniband", 10: "bond", 11: "vlan", 13: "bridge", 14: "generic", 15: "team"}
 """NM_DEVICE_TYPE_* → value of ``type:``, as shown by ``nmcli device``."""
-DEVICE_TYPE_NAMES.update(
-    {16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy", 31: "vrf", 32: "loopback"}
-)
+TYPES.update({16: "tun", 18: "macvlan", 19: "vxlan", 20: "ethernet", 22: "dummy", 31: "vrf", 32: "loopback"})
 EXCEPT_PREFIX = "except:"
 
 
@@ -57,5 +46,5 @@ def spec_matches_device(spec: str, name: str, address: str | None, driver: str |
     if colon and tag == "driver":
         return driver is not None and value.partition("/")[0] == driver
     if colon and tag == "type":
-        return DEVICE_TYPE_NAMES.get(kind) == value
+        return TYPES.get(kind) == value
     return spec == name or (address is not None and spec.lower() == address)

@@ -236,19 +236,13 @@ def mismatch_reason(profile: Profile, link: Link, device: ManagedDevice | None, 
     accepted = TYPES_OF_DEVICE.get(device.type) if device is not None else None
     if accepted is not None and profile.type not in accepted:
         return f"is of type {profile.type}, the device needs {accepted[0]}"
-    if profile.match_interface_names and not matches_patterns(profile.match_interface_names, link.name):
+    if profile.match_interface_names and not fits_patterns(profile.match_interface_names, link.name):
         return f"match.interface-name is {' '.join(profile.match_interface_names)}"
-    if profile.match_drivers and not matches_patterns(profile.match_drivers, kernel_driver(link)):
+    if profile.match_drivers and not fits_patterns(profile.match_drivers, kernel_driver(link)):
         return f"match.driver is {' '.join(profile.match_drivers)}"
-    if (
-        profile.match_paths
-        and link.pci_address
-        and not matches_patterns(profile.match_paths, f"pci-{link.pci_address}")
-    ):
+    if profile.match_paths and link.pci_address and not fits_patterns(profile.match_paths, f"pci-{link.pci_address}"):
         return f"match.path is {' '.join(profile.match_paths)}"
-    if profile.match_kernel_command_line and not matches_kernel_command_line(
-        profile.match_kernel_command_line, tuple(command_line)
-    ):
+    if profile.match_kernel_command_line and not has_parameters(profile.match_kernel_command_line, tuple(command_line)):
         return f"match.kernel-command-line is {' '.join(profile.match_kernel_command_line)}"
     return _address_mismatch(profile, _permanent(link, device))
 
@@ -263,13 +257,13 @@ def _address_mismatch(profile: Profile, permanent: str | None) -> str:
     return ""
 
 
-def matches_patterns(patterns: Iterable[str], text: str) -> bool:
+def fits_patterns(patterns: Iterable[str], text: str) -> bool:
     """Evaluate a ``match.*`` list: ``&`` patterns must match; of those with ``|`` or no prefix, at least one must;
     ``!`` negates; ``\\`` ends the prefix."""
     return _holds(patterns, lambda pattern: matches(text, pattern))
 
 
-def matches_kernel_command_line(patterns: Iterable[str], command_line: tuple[str, ...]) -> bool:
+def has_parameters(patterns: Iterable[str], command_line: tuple[str, ...]) -> bool:
     """Evaluate ``match.kernel-command-line``: a pattern is a whole word, or with ``=`` a key and value; a key alone
     matches any value."""
     return _holds(

@@ -233,21 +233,17 @@ def _planned(
     assigned: Sequence[tuple[int | None, QueueInterrupt]],
 ) -> tuple[PlannedQueue, ...]:
     queues = {(queue.direction, queue.number): queue for queue in link.queues}
-    shared_interrupts = [one for number, one in assigned if number is None and one.role == "queue"]
+    shared = [one for number, one in assigned if number is None and one.role == "queue"]
     own: dict[int, list[QueueInterrupt]] = {}
     for number, one in assigned:
         if number is not None and one.role == "queue":
             own.setdefault(number, []).append(one)
-    numbers = (
-        {queue.number for queue in link.queues}
-        or {number for _, number in positions}
-        or {0 for _ in shared_interrupts[:1]}
-    )
+    numbers = {queue.number for queue in link.queues} or {number for _, number in positions} or {0 for _ in shared[:1]}
     threads = {napi.id: napi.thread for napi in link.napis}
     channels = _channels_by_queue(link)
     all_numbers = sorted(numbers | own.keys() | channels.keys())
     if len(all_numbers) == 1:
-        shared_interrupts = [replace(one, shared=False) for one in shared_interrupts]
+        shared = [replace(one, shared=False) for one in shared]
     result = []
     for number in all_numbers:
         rx, tx = queues.get(("rx", number)), queues.get(("tx", number))
@@ -259,7 +255,7 @@ def _planned(
                 has_tx=tx is not None or (not queues and ("tx", number) in positions),
                 napis=napis,
                 napi_threads=tuple(thread for thread in map(threads.get, napis) if thread is not None),
-                interrupts=tuple(sorted([*own.get(number, ()), *shared_interrupts], key=lambda one: one.number)),
+                interrupts=tuple(sorted([*own.get(number, ()), *shared], key=lambda one: one.number)),
                 channel=channels.get(number),
                 xps=parse_cpu_mask(tx.xps_cpus) if tx is not None else None,
                 rps=parse_cpu_mask(rx.rps_cpus) if rx is not None else None,

@@ -222,12 +222,8 @@ def _link_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> L
     rx_packets, rx_bytes = _packets_and_bytes(old, new, _RX_PACKETS, _RX_BYTES)
     tx_packets, tx_bytes = _packets_and_bytes(old, new, _TX_PACKETS, _TX_BYTES)
     if rx_packets is None or rx_bytes is None or tx_packets is None or tx_bytes is None:
-        return (
-            _NO_RATES  # a reset affects all counters: the step of one that exceeds its old value again would be wrong
-        )
-    events = [
-        _per_second(_event_step(old[index], new[index]), elapsed) if index < known else None for index in _EVENT_INDEXES
-    ]
+        return _NO_RATES  # a reset affects all counters, also those above their old value
+    events = [_per_second(_event_step(old[i], new[i]), elapsed) if i < known else None for i in _EVENT_INDEXES]
     return LinkRates(
         rx_bytes * 8 / elapsed, tx_bytes * 8 / elapsed, rx_packets / elapsed, tx_packets / elapsed, *events
     )

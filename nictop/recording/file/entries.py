@@ -22,7 +22,7 @@ Kind = Literal["line", "state", "request", "missing", "host", "counters", "inven
 """line: any line of the probe; counters, inventory: lines of these kinds, which templates can store; state: a
 `SourceState`; request: a request to the probe; missing: how many lines could not be written here; host: the name of the
 host, in key frames."""
-TEMPLATED_KINDS = ("counters", "inventory")
+TEMPLATED = ("counters", "inventory")
 MAX_TEMPLATES = 8
 """Templates of counters, and as many of inventories; the oldest is replaced."""
 MAX_FRAME_ENTRIES = 10_000
@@ -32,7 +32,7 @@ MAX_TEMPLATED_BYTES = 64 * 1024 * 1024
 """Bytes of the lines in a frame that are generated from templates; a writer starts a new frame long before."""
 
 _LENGTH = struct.Struct("<I")
-_MAX_OFFSET_MICROSECONDS = 1 << 53
+_MAX_OFFSET_US = 1 << 53
 """Microseconds."""
 
 
@@ -97,11 +97,11 @@ class EntryWriter:
         """Time of the last entry."""
         self._table: list[_Row] = []
         self._texts: list[bytes] = []
-        self._templates = {kind: _Templates() for kind in TEMPLATED_KINDS}
+        self._templates = {kind: _Templates() for kind in TEMPLATED}
 
     def add(self, entry: RecordEntry) -> bool:
         """Add one entry; False: the frame has to be ended before it."""
-        is_templated = entry.kind in TEMPLATED_KINDS and len(entry.text) <= MAX_TEMPLATE_BYTES
+        is_templated = entry.kind in TEMPLATED and len(entry.text) <= MAX_TEMPLATE_BYTES
         if len(self._table) >= MAX_FRAME_ENTRIES:
             return False
         slot = self._template_slot(entry) if is_templated else None
@@ -154,7 +154,7 @@ class EntryReader:
     """Decodes the payloads of one host, in the order they were written since a key frame."""
 
     def __init__(self) -> None:
-        self._templates = {kind: _Templates() for kind in TEMPLATED_KINDS}
+        self._templates = {kind: _Templates() for kind in TEMPLATED}
 
     def entries(self, plain: bytes, first: float, since: float = float("-inf")) -> Iterator[RecordEntry]:
         """The entries of one payload; `first`: the time of its frame. Counters before `since` are skipped, at a
@@ -168,7 +168,7 @@ class EntryReader:
                 offset += row.size
                 if offset > len(plain):
                     raise Damaged("a text beyond the end")
-                if row.kind in TEMPLATED_KINDS and row.size <= MAX_TEMPLATE_BYTES:
+                if row.kind in TEMPLATED and row.size <= MAX_TEMPLATE_BYTES:
                     self._templates[row.kind].add(texts[-1])
         numbers = self._rows(table, plain, offset)
         yield from self._entries(table, texts, numbers, first, since)
@@ -181,7 +181,7 @@ class EntryReader:
                 counts[row.kind, row.size] = counts.get((row.kind, row.size), 0) + 1
         found = {}
         for kind, slot in sorted(
-            counts, key=lambda key: (TEMPLATED_KINDS.index(key[0]) if key[0] in TEMPLATED_KINDS else -1, key[1])
+            counts, key=lambda key: (TEMPLATED.index(key[0]) if key[0] in TEMPLATED else -1, key[1])
         ):
             template = self._template(kind, slot)
             size = encoded_columns_size(len(template.last), counts[kind, slot])
@@ -236,8 +236,6 @@ def parse_table(plain: bytes) -> tuple[list[_Row], int]:
         table = _table_decoder.decode(plain[_LENGTH.size : end])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Damaged(str(error)) from None
-    if len(table) > MAX_FRAME_ENTRIES or any(
-        abs(row.after) > _MAX_OFFSET_MICROSECONDS or row.size < 0 for row in table
-    ):
+    if len(table) > MAX_FRAME_ENTRIES or any(abs(row.after) > _MAX_OFFSET_US or row.size < 0 for row in table):
         raise Damaged("entries that no writer writes")
     return table, end

@@ -16,10 +16,10 @@ from nictop.errors import NictopError
 
 RECORDING_MAGIC = b"\x89nictop recording\r\n\x1a\n"
 """As in PNG: a transfer in text mode, or a tool that stops at end-of-file characters, damages it detectably."""
-FORMAT_VERSION = 1
-READABLE_VERSIONS = (1,)
+FORMAT = 1
+READABLE_FORMATS = (1,)
 """Format versions that this version reads. A changed format gets a new number; the reader of the old one stays here."""
-PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT_VERSION)
+PREFIX = RECORDING_MAGIC + struct.pack("<H", FORMAT)
 
 HEADER, KEY_FRAME, ITEMS_FRAME, INDEX_FRAME = 1, 2, 3, 4
 """Kinds of frames. KEY: the complete known state of a host, so that reading can begin here; ITEMS: the items that
@@ -116,10 +116,7 @@ def parse_header(data: bytes) -> FrameHeader | None:
     if _CHECK.unpack_from(data, _FIELDS.size)[0] != zlib.crc32(data[: _FIELDS.size]):
         return None
     _, kind, flags, host, sequence, time, span, length, plain, checksum = _FIELDS.unpack_from(data)
-    is_valid = (
-        plain <= MAX_FRAME_BYTES and length <= MAX_FRAME_BYTES + 1024 and -MAX_TIME_SECONDS < time < MAX_TIME_SECONDS
-    )
-    if not is_valid:
+    if plain > MAX_FRAME_BYTES or length > MAX_FRAME_BYTES + 1024 or not -MAX_TIME_SECONDS < time < MAX_TIME_SECONDS:
         return None
     return FrameHeader(
         kind, host, sequence, time, span / 1e3, bool(flags & _MARKS), flags & _PACKED_AS, length, plain, checksum

@@ -11,10 +11,10 @@ import os
 import msgspec
 
 from nictop.recording.file.frames import (
-    FORMAT_VERSION,
+    FORMAT,
     HEADER,
     PREFIX,
-    READABLE_VERSIONS,
+    READABLE_FORMATS,
     RECORDING_MAGIC,
     Damaged,
     RecordingError,
@@ -50,11 +50,9 @@ def read_recording_header(path: str, descriptor: int) -> tuple[RecordingHeader, 
     if len(first) < len(PREFIX):
         raise RecordingError(f"{name} was cut off: nothing is left of the recording but its name")
     written = int.from_bytes(first[len(RECORDING_MAGIC) :], "little")
-    if written not in READABLE_VERSIONS:
-        newer = "a newer nictop" if written > FORMAT_VERSION else "no nictop that was ever released"
-        raise RecordingError(
-            f"{name} was made by {newer} (format {written}; this one reads {FORMAT_VERSION})", "update nictop"
-        )
+    if written not in READABLE_FORMATS:
+        newer = "a newer nictop" if written > FORMAT else "no nictop that was ever released"
+        raise RecordingError(f"{name} was made by {newer} (format {written}; this one reads {FORMAT})", "update nictop")
     header = read_header(descriptor, len(PREFIX))
     try:
         if header is None or header.kind != HEADER:

@@ -81,10 +81,10 @@ class Index:
     closed: bool = False
     """The recorder ended the file."""
 
-    def extend(self, header: FrameHeader) -> None:
-        """Extend `begin` and `end` by the items of a frame."""
-        self.begin = header.time if self.begin is None else min(self.begin, header.time)
-        self.end = header.end if self.end is None else max(self.end, header.end)
+    def extend(self, begin: float, end: float) -> None:
+        """Extend `begin` and `end` by the times of a frame."""
+        self.begin = begin if self.begin is None else min(self.begin, begin)
+        self.end = end if self.end is None else max(self.end, end)
 
 
 class _Stored(msgspec.Struct):
@@ -147,7 +147,7 @@ def read_payload(descriptor: int, offset: int, header: FrameHeader) -> bytes:
     return unpack_payload(header, os.pread(descriptor, header.length, offset + HEADER_SIZE))
 
 
-def complete_frames(
+def iter_frames(
     descriptor: int, offset: int, size: int, header_at: Callable[[int], FrameHeader | None]
 ) -> Iterator[tuple[int, FrameHeader | None]]:
     """(offset, header) of every complete frame from `offset` on; a header of None: the file is damaged from there to
@@ -188,7 +188,7 @@ def _next_frame(descriptor: int, offset: int, size: int, header_at: Callable[[in
 
 def scan(index: Index, descriptor: int, size: int) -> None:
     """Add the frames after `index.offset` to `index`, up to the last complete frame within `size` bytes."""
-    for offset, header in complete_frames(
+    for offset, header in iter_frames(
         descriptor, index.offset, size, lambda position: read_header(descriptor, position)
     ):
         if header is None:
@@ -217,7 +217,7 @@ def _add_frame(index: Index, descriptor: int, offset: int, header: FrameHeader) 
     except Damaged:
         index.damage_count += 1
         return
-    index.extend(header)
+    index.extend(header.time, header.end)
 
 
 def _host_name(plain: bytes) -> str:

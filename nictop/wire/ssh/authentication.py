@@ -136,10 +136,10 @@ class Login:
         for prompt, shown in prompts[:8]:
             text = plain(f"{message}: {prompt}" if message else prompt) or "The other side asks"
             question = Question("prompt", self._host, text, secret=not shown)
-            is_reusable = any(word in text.lower() for word in REUSABLE_PROMPT_WORDS)
+            reusable = any(word in text.lower() for word in REUSABLE_PROMPT_WORDS)
             answer = await (
                 self._credentials.stored_or_asked(question, self._tried)
-                if is_reusable
+                if reusable
                 else self._credentials.ask(question)
             )
             if answer is None:

@@ -140,8 +140,8 @@ def _bundle(allow_changes: bool) -> Bundle:
         libraries = {path: text for library in SENT_LIBRARIES for path, text in _package(library)}
     except (OSError, UnicodeDecodeError) as error:
         raise NictopError(f"the probe's own sources cannot be read: {error}", "install nictop anew") from error
-    first = import_closure(own, [FIRST_MODULE], everywhere=False)
-    running = import_closure(own, RUNNING_MODULES[:1], everywhere=False) | import_closure(
+    first = imports_of(own, [FIRST_MODULE], everywhere=False)
+    running = imports_of(own, RUNNING_MODULES[:1], everywhere=False) | imports_of(
         own, RUNNING_MODULES[1:], everywhere=True
     )
     running = {path for path in running if not path.startswith(RECORDS_PATH)}
@@ -153,7 +153,7 @@ def _bundle(allow_changes: bool) -> Bundle:
             {path: own[path] for path in sorted(running - first)},
             {path: text for path, text in (own | libraries).items() if path not in first | running},
         ),
-        frozenset(running | import_closure(own, INVENTORY_MODULES, everywhere=True) | set(libraries)),
+        frozenset(running | imports_of(own, INVENTORY_MODULES, everywhere=True) | set(libraries)),
     )
 
 
@@ -199,7 +199,7 @@ def bytecode_by_other_python(sources: Sources, version: str, magic: str) -> dict
     return made
 
 
-def import_closure(sources: Sources, modules: Iterable[str], *, everywhere: bool) -> set[str]:
+def imports_of(sources: Sources, modules: Iterable[str], *, everywhere: bool) -> set[str]:
     """Paths of `modules`, of everything they import, and of the packages that contain them.
 
     `everywhere`: including imports inside functions.

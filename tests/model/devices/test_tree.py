@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.model.devices.tree import Row, device_tree, guides, short_address
+from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Link, LinkChange, PciFunction, Sriov, VirtualFunction
 from tests.model.hosts import HELLO, LOOPBACK, PCI, UP, VMBUS, inventory, live_host, make_link, make_pci, snapshot_of
@@ -110,8 +110,6 @@ def test_bridges_are_left_out() -> None:
 def test_domains_are_shown_when_they_differ() -> None:
     rows = tree((), (make_pci("0000:02:00.0"), make_pci("10000:e1:00.0")))
     assert [row.title.split()[0] for row in rows[1:]] == ["0000:02:00.0", "10000:e1:00.0"]
-    assert short_address("0000:02:00.0", ["0000:03:00.0"]) == "02:00.0"
-    assert short_address("0000:02:00.0", ["0001:03:00.0"]) == "0000:02:00.0"
 
 
 def test_usb_netdev_below_a_pci_controller_is_a_device_of_its_own() -> None:

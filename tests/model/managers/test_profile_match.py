@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from nictop.model.managers.profile_match import (
     ProfileMatches,
     autoconnect_order,
-    matches_kernel_command_line,
-    matches_patterns,
+    fits_patterns,
+    has_parameters,
     mismatch_reason,
 )
 from nictop.model.snapshot import Snapshot, advance
@@ -151,20 +151,18 @@ def test_missing_bindings() -> None:
     ],
 )
 def test_wildcards(patterns: tuple[str, ...], expected: bool) -> None:
-    assert matches_patterns(patterns, "ens224") is expected
+    assert fits_patterns(patterns, "ens224") is expected
 
 
 def test_kernel_words() -> None:
     line = ("quiet", "root=/dev/sda1", "rd.neednet=1")
     assert (
-        matches_kernel_command_line(("quiet",), line)
-        and matches_kernel_command_line(("root",), line)
-        and matches_kernel_command_line(("root=/dev/sda1",), line)
+        has_parameters(("quiet",), line)
+        and has_parameters(("root",), line)
+        and has_parameters(("root=/dev/sda1",), line)
     )
-    assert not matches_kernel_command_line(("roo",), line) and not matches_kernel_command_line(
-        ("root=/dev/sdb1",), line
-    )
-    assert matches_kernel_command_line(("!debug",), line) and not matches_kernel_command_line(("!quiet",), line)
+    assert not has_parameters(("roo",), line) and not has_parameters(("root=/dev/sdb1",), line)
+    assert has_parameters(("!debug",), line) and not has_parameters(("!quiet",), line)
 
 
 TEXTS = st.text(max_size=6)

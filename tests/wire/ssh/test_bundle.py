@@ -25,8 +25,8 @@ from nictop.wire.ssh.bundle import (
     BYTECODE_MAGIC,
     Bundle,
     bundle,
-    import_closure,
     imported_names,
+    imports_of,
     packed_frame,
     stripped_source,
 )
@@ -183,11 +183,11 @@ def test_imports_are_followed() -> None:
         "nictop/a/three.py": "raise SystemExit",
     }
     packages = {"nictop/__init__.py", "nictop/a/__init__.py"}
-    assert import_closure(sources, ["nictop.a.one"], everywhere=False) == packages | {
+    assert imports_of(sources, ["nictop.a.one"], everywhere=False) == packages | {
         "nictop/a/one.py",
         "nictop/a/two.py",
     }
-    assert import_closure(sources, ["nictop.a.one"], everywhere=True) == set(sources)
+    assert imports_of(sources, ["nictop.a.one"], everywhere=True) == set(sources)
     assert set(imported_names(sources["nictop/a/one.py"], everywhere=True)) >= {"nictop.a.two", "nictop.a.three"}
     assert unpacked(packed_frame(sources)) == sources
 
