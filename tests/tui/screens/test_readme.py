@@ -11,7 +11,7 @@ import pytest
 from nictop.report.findings.rule_pages import rule_table
 from nictop.rules import RULES
 from nictop.rules.sources import SOURCES
-from nictop.tui.keys.live import ALL_BINDINGS
+from nictop.tui.keys import ALL_KEYS
 from nictop.tui.screens.dialogs.help import key_rows
 
 TOP = Path(__file__).parent.parent.parent.parent
@@ -25,7 +25,7 @@ def made(name: str, maker: str) -> re.Pattern[str]:
 
 
 def key_table() -> str:
-    rows = key_rows(ALL_BINDINGS)
+    rows = key_rows(ALL_KEYS)
     cells = [(" ".join(f"`{key}`" for key in keys.split()), text) for keys, text in rows]
     return "| key | what it does |\n|---|---|\n" + "".join(f"| {keys} | {text} |\n" for keys, text in cells)
 

@@ -1,14 +1,12 @@
 """Every key twice, faster than a screen can be opened or closed, while hosts go on to report: no screen fails.
 
 Keys go to the application as the terminal gives them, without a pause between them; news of the hosts comes between
-them. The keys are those of all bindings of all screens and widgets, found by themselves.
+them. The keys are those of all bindings in `nictop.tui.keys`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import pkgutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -18,13 +16,10 @@ from types import SimpleNamespace
 import pytest
 from textual import events
 from textual._callback import invoke
-from textual.binding import Binding
-from textual.dom import DOMNode
 from textual.reactive import invoke_watcher
 from textual.widget import Widget
 
-import nictop.tui.screens
-import nictop.tui.widgets
+import nictop.tui.keys
 from nictop.rules import Diagnosis, Fix
 from nictop.traffic.results.selection import KeptRuns
 from nictop.tui.screens.changes.fix import FixScreen
@@ -63,13 +58,10 @@ JUMBO = Fix("here", "take jumbo frames", commands("ip link set dev ens192 mtu 90
 
 
 def keys_of_all_bindings() -> Iterator[str]:
-    for package in (nictop.tui.screens, nictop.tui.widgets):
-        for module in pkgutil.iter_modules(package.__path__):
-            for kind in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
-                if isinstance(kind, type) and issubclass(kind, DOMNode):
-                    for binding in kind.__dict__.get("BINDINGS", ()):
-                        if isinstance(binding, Binding):
-                            yield from binding.key.split(",")
+    for name, bindings in vars(nictop.tui.keys).items():
+        if name.endswith("_KEYS"):
+            for binding in bindings:
+                yield from binding.key.split(",")
 
 
 MORE = ("shift+tab", "up", "down", "left", "right", "pageup", "home", "end", "9", "ctrl+a", "ctrl+k", "é")

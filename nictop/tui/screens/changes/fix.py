@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
@@ -22,6 +22,7 @@ from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules.wording import PLACES
+from nictop.tui.keys import FIX_KEYS
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
@@ -72,12 +73,7 @@ def begin(app: NictopApp, errand: ChangeJob, actions: Actions) -> None:
 class FixScreen(WhileOpen, ModalScreen[None]):
     """A fix that cannot begin yet, or not at all."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
-        Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
-        Binding("enter", "back", "Close", id="fix.close", show=False, tooltip="a fix that cannot be applied: close it"),
-        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="fix.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = FIX_KEYS
 
     def __init__(self, errand: ChangeJob, actions: Actions | ByHand) -> None:
         super().__init__()

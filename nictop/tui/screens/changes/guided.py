@@ -25,7 +25,7 @@ from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules import HostFacts
-from nictop.tui.keys.changes import SET_UP_KEYS
+from nictop.tui.keys import SET_UP_KEYS
 from nictop.tui.screens.changes.fix import open_change, open_errand
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine, section_line

@@ -22,7 +22,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from nictop.changes.progress import ChangeProgress
-from nictop.tui.keys.changes import CHANGE_KEYS, OTHER_KEYS
+from nictop.tui.keys import CHANGE_DIALOG_KEYS, CHANGE_KEYS
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
@@ -51,7 +51,7 @@ KEYS = {
 class HostChangeScreen(WhileOpen, ModalScreen[None]):
     """Draws the application's change; what is decided goes there, and nothing of it is kept here."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *OTHER_KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *CHANGE_DIALOG_KEYS]
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
+from nictop.tui.keys import HELP_KEYS
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 
@@ -62,10 +63,7 @@ def draw_help(bindings: Sequence[BindingType]) -> list[SpanLine]:
 class HelpScreen(WhileOpen, ModalScreen[None]):
     """Shown over the live screen; any of its keys closes it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
-        Binding("ctrl+c", "app.quit", "Quit", show=False, id="help.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
 
     def __init__(self, bindings: Sequence[BindingType]) -> None:
         super().__init__()

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
 from nictop.model.facts import wrap
+from nictop.tui.keys import DIALOG_KEYS, LEAVE_KEYS, RUN_CHANGE_KEYS
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.while_open import WhileOpen
 
@@ -26,10 +27,7 @@ class Dialog(WhileOpen, ModalScreen["bool | None"]):
     TITLE_WORDS = ""
     KEY_WORDS = ""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,y", "answer(True)", "Yes", id="dialog.yes", tooltip="a dialog: yes"),
-        Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = DIALOG_KEYS
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -65,9 +63,7 @@ class LeaveScreen(Dialog):
     TITLE_WORDS = "a run goes on"
     KEY_WORDS = "enter end it and leave · esc go on"
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
 
     def __init__(self, *, run: bool = True, change: bool = False) -> None:
         words = []
@@ -85,6 +81,4 @@ class ChangeScreen(Dialog):
     TITLE_WORDS = "to be changed before the next run"
     KEY_WORDS = "enter it is done · esc end the experiment"
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = RUN_CHANGE_KEYS

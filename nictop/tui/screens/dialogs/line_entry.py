@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
+from nictop.tui.keys import LINE_ENTRY_KEYS
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -29,10 +30,7 @@ KEY_WORDS = "enter take it · esc cancel"
 class LineEntry(WhileOpen, ModalScreen[None]):
     """`take` is given the line; what it says is wrong with it, and "" closes the dialog."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
-        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="entry.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LINE_ENTRY_KEYS
 
     def __init__(self, title: str, words: str, value: str, take: Callable[[str], Awaitable[str]]) -> None:
         super().__init__()

@@ -16,12 +16,13 @@ import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from nictop.model.facts import wrap
+from nictop.tui.keys import QUESTION_KEYS
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -61,10 +62,7 @@ def draw_question(question: Question, cells: int) -> list[SpanLine]:
 class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
     """Its result is the answer; None: cancelled or refused."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
-        Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="question.quit"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = QUESTION_KEYS
 
     def __init__(self, question: Question) -> None:
         super().__init__()

@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
 from nictop.hosts.session import HostSession
 from nictop.model.facts import wrap
+from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
@@ -35,15 +36,7 @@ HOW = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/con
 class HostsScreen(WhileOpen, Screen[None]):
     """Over the live screen; what it changes is changed at once."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "show", "Show", id="hosts.show", key_display="enter", tooltip="hosts: its devices"),
-        Binding("escape,h", "back", "Back", id="hosts.back", key_display="esc", tooltip="hosts: back, or do not add"),
-        Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
-        Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
-        Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
-        Binding("q", "app.quit", "Quit", id="hosts.quit", tooltip="leave nictop"),
-        Binding("ctrl+c", "app.quit", "Quit", id="hosts.interrupt", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
 
     @property
     def nictop(self) -> NictopApp:
@@ -165,7 +158,3 @@ class HostsScreen(WhileOpen, Screen[None]):
         host = self.query_one(HostTable).chosen
         if host is not None and not self._refuses():
             self.nictop.hosts.reconnect(host.name)
-
-
-OWN_KEYS: list[BindingType] = [key for key in HostsScreen.BINDINGS if isinstance(key, Binding) and key.key[0] in "adr"]
-"""Those that do something here only."""

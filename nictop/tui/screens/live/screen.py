@@ -25,7 +25,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
-from nictop.tui.keys.live import ALL_BINDINGS, LIVE_KEYS
+from nictop.tui.keys import ALL_KEYS, LIVE_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.view import LiveView
@@ -224,7 +224,7 @@ class LiveScreen(LiveView, ReplayActions):
         self._draw()
 
     def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_BINDINGS))
+        self.app.push_screen(HelpScreen(ALL_KEYS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from nictop.replay.position import wall_words
@@ -12,42 +11,6 @@ from nictop.replay.position import wall_words
 if TYPE_CHECKING:
     from nictop.tui.app import NictopApp
     from nictop.tui.controllers.replay import Replay
-
-REPLAY_KEYS: list[BindingType] = [
-    Binding("space", "play", "Play", id="replay.play", tooltip="a recording: pause, or go on"),
-    Binding("n", "happening(1)", "Next", id="replay.next", tooltip="a recording: to the next finding or run"),
-    Binding(
-        "N", "happening(-1)", "Previous", id="replay.previous", show=False, tooltip="a recording: to the one before"
-    ),
-    Binding("ctrl+g", "go", "Go to", id="replay.go", tooltip="a recording: to a time: 14:03:20, +90, end"),
-    Binding("comma", "reading(-1)", "Back", id="replay.back", show=False, tooltip="a recording: one reading back"),
-    Binding("full_stop", "reading(1)", "On", id="replay.on", show=False, tooltip="a recording: one reading on"),
-    Binding("left_curly_bracket", "skip(-10)", id="replay.less", show=False, tooltip="a recording: 10 s back"),
-    Binding("right_curly_bracket", "skip(10)", id="replay.more", show=False, tooltip="a recording: 10 s on"),
-    Binding("left_parenthesis", "skip(-60)", id="replay.minute-less", show=False, tooltip="a recording: 1 min back"),
-    Binding("right_parenthesis", "skip(60)", id="replay.minute-more", show=False, tooltip="a recording: 1 min on"),
-    Binding(
-        "e", "edge", "End", id="replay.edge", show=False, tooltip="a recording: to its end, and what is added to it"
-    ),
-    Binding("plus,equals_sign", "speed(1)", "Faster", id="replay.faster", show=False, tooltip="a recording: faster"),
-    Binding("minus", "speed(-1)", "Slower", id="replay.slower", show=False, tooltip="a recording: slower"),
-]
-
-RECORDED_RUN_KEYS: list[BindingType] = [
-    Binding("escape,t", "back", "Back", id="recorded-run.back", key_display="esc", tooltip="a recorded run: back"),
-    Binding(
-        "enter", "begin", "Begin", id="recorded-run.begin", key_display="enter", tooltip="a recorded run: to its begin"
-    ),
-    Binding("left_square_bracket,less_than_sign", "run(-1)", "Run before", id="recorded-run.before", show=False),
-    Binding(
-        "right_square_bracket,greater_than_sign",
-        "run(1)",
-        "Next run",
-        id="recorded-run.next",
-        key_display="]",
-        tooltip="a recorded run: the next one",
-    ),
-]
 
 REPLAY_ACTIONS = ("play", "happening", "go", "reading", "skip", "edge", "speed")
 LIVE_ACTIONS = ("freeze", "interval")

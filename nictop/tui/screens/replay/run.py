@@ -15,7 +15,8 @@ from nictop.replay.position import wall_words
 from nictop.replay.run import RecordedRun
 from nictop.replay.run_index import run_at
 from nictop.traffic.live.run_view import RunView
-from nictop.tui.screens.replay.actions import RECORDED_RUN_KEYS, REPLAY_KEYS, ReplayActions
+from nictop.tui.keys import RECORDED_RUN_KEYS, REPLAY_KEYS
+from nictop.tui.screens.replay.actions import ReplayActions
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import time_words
 from nictop.tui.widgets.status.replay_line import ReplayLine

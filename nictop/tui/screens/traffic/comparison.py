@@ -12,7 +12,7 @@ from textual.screen import Screen
 from nictop.report.runs.comparison import comparison_text
 from nictop.traffic.analysis.comparison import Comparison, Verdict, compared
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.keys.traffic import COMPARISON_KEYS
+from nictop.tui.keys import COMPARISON_KEYS
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen

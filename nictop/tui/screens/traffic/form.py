@@ -24,7 +24,7 @@ from textual.widgets import Input
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
 from nictop.traffic.plan.plan import offers
-from nictop.tui.keys.traffic import FORM_KEYS
+from nictop.tui.keys import ALL_KEYS, TRAFFIC_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
@@ -59,7 +59,7 @@ def open_traffic(app: NictopApp) -> None:
 class TrafficScreen(WhileOpen, Screen[None]):
     """Over the live screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = TRAFFIC_KEYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,6 +268,4 @@ class TrafficScreen(WhileOpen, Screen[None]):
         self.app.push_screen(HostsScreen())
 
     def action_help(self) -> None:
-        from nictop.tui.keys.live import ALL_BINDINGS
-
-        self.app.push_screen(HelpScreen(ALL_BINDINGS))
+        self.app.push_screen(HelpScreen(ALL_KEYS))

@@ -19,7 +19,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.text.words import counted
 from nictop.traffic.live.run_view import RunView, picture_of
 from nictop.traffic.results.selection import KeptRuns, StoredRun, directory, kept_runs
-from nictop.tui.keys.traffic import KEPT_KEYS, KEPT_RUN_KEYS
+from nictop.tui.keys import ALL_KEYS, KEPT_KEYS, KEPT_RUN_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.run_page import RunPage
@@ -120,9 +120,7 @@ class KeptScreen(WhileOpen, Screen[None]):
             self.app.push_screen(ComparisonScreen(a, b))
 
     def action_help(self) -> None:
-        from nictop.tui.keys.live import ALL_BINDINGS
-
-        self.app.push_screen(HelpScreen(ALL_BINDINGS))
+        self.app.push_screen(HelpScreen(ALL_KEYS))
 
 
 class KeptRunScreen(RunPage):

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 from nictop.report.runs.points import points
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.keys.traffic import RUN_KEYS
+from nictop.tui.keys import RUN_KEYS
 from nictop.tui.screens.dialogs.leave import ChangeScreen
 from nictop.tui.screens.traffic.comparison import verdict_of
 from nictop.tui.screens.traffic.run_page import RunPage

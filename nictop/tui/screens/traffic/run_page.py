@@ -22,7 +22,7 @@ from nictop.report.runs.points import points
 from nictop.report.runs.sentences import plan_words, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.keys.traffic import PAGE_KEYS
+from nictop.tui.keys import ALL_KEYS, RUN_PAGE_KEYS
 from nictop.tui.screens.dialogs.help import HelpScreen
 from nictop.tui.screens.traffic.status import ends_words
 from nictop.tui.widgets.base.key_footer import KeyFooter
@@ -66,7 +66,7 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
 class RunPage(WhileOpen, Screen[None]):
     """A subclass says which run it is, and calls `draw`."""
 
-    BINDINGS: ClassVar[list[BindingType]] = PAGE_KEYS
+    BINDINGS: ClassVar[list[BindingType]] = RUN_PAGE_KEYS
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,9 +197,7 @@ class RunPage(WhileOpen, Screen[None]):
         self._draw_soon()
 
     def action_help(self) -> None:
-        from nictop.tui.keys.live import ALL_BINDINGS
-
-        self.app.push_screen(HelpScreen(ALL_BINDINGS))
+        self.app.push_screen(HelpScreen(ALL_KEYS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Bars are for several runs."""

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.facts import clean, fit, width
+from nictop.tui.keys import FORM_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 
@@ -62,12 +63,7 @@ def next_choice(field: Field, word: str, step: int) -> str:
 class Form(ChoiceView):
     """Posts `Changed` whenever a value has changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="a form: the choice before"),
-        Binding("right", "change(1)", "Next", id="form.next", show=False, tooltip="a form: the next choice"),
-        Binding("backspace", "erase", "Erase", id="form.erase", show=False, tooltip="a form: erase a character"),
-        Binding("ctrl+u,delete", "clear", "Clear", id="form.clear", show=False, tooltip="a form: back to the default"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
 
     class Changed(Message):
         """A value has changed."""

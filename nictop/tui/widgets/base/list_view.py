@@ -6,23 +6,17 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
+from nictop.tui.keys import LIST_KEYS
 from nictop.tui.widgets.base.line_view import LineView
 
 
 class ChoiceView(LineView):
     """Posts `Opened` on a second click; a subclass draws (`redraw`) and reacts to another choice (`choice_changed`)."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", "Up", show=False, id="choice.up", tooltip="the line above"),
-        Binding("down,j", "move(1)", "Down", show=False, id="choice.down", tooltip="the line below"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="choice.page-up", tooltip="a page up"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="choice.page-down", tooltip="a page down"),
-        Binding("home,g", "edge(-1)", "First", show=False, id="choice.first", tooltip="the first line"),
-        Binding("end,G", "edge(1)", "Last", show=False, id="choice.last", tooltip="the last line"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LIST_KEYS
 
     class Opened(Message):
         """Details of the chosen line were requested."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 
 from nictop.model.devices.tree import Row
@@ -27,6 +27,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.tui.keys import LINK_PANEL_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine, section_line
 from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.sparkline import area, nice_ceiling
@@ -123,10 +124,7 @@ class FactsView(LineView):
 class LinkPanel(WhileOpen, Vertical):
     """Chart and facts of the chosen row."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll(-1)", "Up", show=False, id="link.up"),
-        Binding("down,j", "scroll(1)", "Down", show=False, id="link.down"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = LINK_PANEL_KEYS
 
     def compose(self) -> ComposeResult:
         yield TrafficChart(id="traffic")

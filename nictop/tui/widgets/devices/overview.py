@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.widgets import Input
 
@@ -19,6 +19,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts
 from nictop.model.snapshot import Snapshot
 from nictop.rules import Diagnosis
+from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.line_view import TONES, LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -51,17 +52,7 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
 class OverviewView(WhileOpen, Container):
     """Derives the pairs of NICs only when links have changed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            id="overview.filter",
-            key_display="/",
-            priority=True,
-            tooltip="overview: which NICs",
-        ),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_KEYS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

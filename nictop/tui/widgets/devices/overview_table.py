@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import ClassVar
 
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 
 from nictop.model.columns.column import Column, fit_columns
 from nictop.model.columns.overview import BY_KEY, COLUMNS, Order, arranged, ordered_by
 from nictop.model.devices.overview import NicRow
 from nictop.model.facts import clean, width
+from nictop.tui.keys import OVERVIEW_TABLE_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.table_line import cell_spans, headings
@@ -26,10 +27,7 @@ NO_NIC_TEXT = " no NIC passes the filter"
 class OverviewTable(ChoiceView):
     """Posts `Chosen` when the cursor is on another line, `Opened` on a second click."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
-        Binding("S", "reverse", "Reverse", id="overview.reverse", show=False, tooltip="overview: the other way round"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = OVERVIEW_TABLE_KEYS
 
     class Chosen(Message):
         """The cursor is on another line."""

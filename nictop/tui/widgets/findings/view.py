@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 
 from nictop.model.facts import fit, wrap
 from nictop.rules import Diagnosis, Finding, Fix, Skipped
 from nictop.rules.wording import checks_words, fixes_to_type, subject_words, verdict_words
+from nictop.tui.keys import FINDINGS_KEYS
 from nictop.tui.widgets.base.line_view import SpanLine
 from nictop.tui.widgets.base.list_view import ChoiceView
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -75,10 +76,7 @@ class FindingList(ChoiceView):
 class FindingsView(WhileOpen, Container):
     """List above, page below; `enter` gives the page the whole view."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "mark(-1)", "Fix before", show=False, id="findings.before", tooltip="findings: the fix before"),
-        Binding("right", "mark(1)", "Fix after", show=False, id="findings.after", tooltip="findings: the fix after"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = FINDINGS_KEYS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -1,0 +1,322 @@
+"""Every key: what it is bound to, its label in the footer, and the tooltip that the help and README show.
+
+Data only. A screen or widget takes its list as `BINDINGS` and has the actions; `app.…` are actions of the application.
+"""
+
+from __future__ import annotations
+
+from textual.binding import Binding, BindingType
+
+# ------------------------------------------------------------------------------------------------------------ widgets
+
+LIST_KEYS: list[BindingType] = [
+    Binding("up,k", "move(-1)", "Up", show=False, id="choice.up", tooltip="the line above"),
+    Binding("down,j", "move(1)", "Down", show=False, id="choice.down", tooltip="the line below"),
+    Binding("pageup", "page(-1)", "Page up", show=False, id="choice.page-up", tooltip="a page up"),
+    Binding("pagedown", "page(1)", "Page down", show=False, id="choice.page-down", tooltip="a page down"),
+    Binding("home,g", "edge(-1)", "First", show=False, id="choice.first", tooltip="the first line"),
+    Binding("end,G", "edge(1)", "Last", show=False, id="choice.last", tooltip="the last line"),
+]
+"""Any list with a cursor."""
+
+FORM_KEYS: list[BindingType] = [
+    Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="a form: the choice before"),
+    Binding("right", "change(1)", "Next", id="form.next", show=False, tooltip="a form: the next choice"),
+    Binding("backspace", "erase", "Erase", id="form.erase", show=False, tooltip="a form: erase a character"),
+    Binding("ctrl+u,delete", "clear", "Clear", id="form.clear", show=False, tooltip="a form: back to the default"),
+]
+"""Any form."""
+
+LINK_PANEL_KEYS: list[BindingType] = [
+    Binding("up,k", "scroll(-1)", "Up", show=False, id="link.up"),
+    Binding("down,j", "scroll(1)", "Down", show=False, id="link.down"),
+]
+
+OVERVIEW_KEYS: list[BindingType] = [
+    Binding(
+        "slash",
+        "filter",
+        "Filter",
+        id="overview.filter",
+        key_display="/",
+        priority=True,
+        tooltip="overview: which NICs",
+    ),
+]
+
+OVERVIEW_TABLE_KEYS: list[BindingType] = [
+    Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
+    Binding("S", "reverse", "Reverse", id="overview.reverse", show=False, tooltip="overview: the other way round"),
+]
+
+FINDINGS_KEYS: list[BindingType] = [
+    Binding("left", "mark(-1)", "Fix before", show=False, id="findings.before", tooltip="findings: the fix before"),
+    Binding("right", "mark(1)", "Fix after", show=False, id="findings.after", tooltip="findings: the fix after"),
+]
+
+# ------------------------------------------------------------------------------------------- hosts and their devices
+
+REPLAY_KEYS: list[BindingType] = [
+    Binding("space", "play", "Play", id="replay.play", tooltip="a recording: pause, or go on"),
+    Binding("n", "happening(1)", "Next", id="replay.next", tooltip="a recording: to the next finding or run"),
+    Binding(
+        "N", "happening(-1)", "Previous", id="replay.previous", show=False, tooltip="a recording: to the one before"
+    ),
+    Binding("ctrl+g", "go", "Go to", id="replay.go", tooltip="a recording: to a time: 14:03:20, +90, end"),
+    Binding("comma", "reading(-1)", "Back", id="replay.back", show=False, tooltip="a recording: one reading back"),
+    Binding("full_stop", "reading(1)", "On", id="replay.on", show=False, tooltip="a recording: one reading on"),
+    Binding("left_curly_bracket", "skip(-10)", id="replay.less", show=False, tooltip="a recording: 10 s back"),
+    Binding("right_curly_bracket", "skip(10)", id="replay.more", show=False, tooltip="a recording: 10 s on"),
+    Binding("left_parenthesis", "skip(-60)", id="replay.minute-less", show=False, tooltip="a recording: 1 min back"),
+    Binding("right_parenthesis", "skip(60)", id="replay.minute-more", show=False, tooltip="a recording: 1 min on"),
+    Binding(
+        "e", "edge", "End", id="replay.edge", show=False, tooltip="a recording: to its end, and what is added to it"
+    ),
+    Binding("plus,equals_sign", "speed(1)", "Faster", id="replay.faster", show=False, tooltip="a recording: faster"),
+    Binding("minus", "speed(-1)", "Slower", id="replay.slower", show=False, tooltip="a recording: slower"),
+]
+"""Wherever a recording is shown."""
+
+LIVE_KEYS: list[BindingType] = [
+    Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
+    Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
+    Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
+    Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+    *REPLAY_KEYS,
+    Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
+    Binding("t", "traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"),
+    Binding(
+        "left_square_bracket,less_than_sign",
+        "host(-1)",
+        "Host before",
+        id="live.host-before",
+        show=False,
+        tooltip="several hosts: the one before",
+    ),
+    Binding(
+        "right_square_bracket,greater_than_sign",
+        "host(1)",
+        "Next host",
+        id="live.host-next",
+        key_display="]",
+        tooltip="several hosts: the next one",
+    ),
+    Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
+    Binding("f", "fix", "Fix", id="live.fix", tooltip="apply the fix of the finding that is shown, with an undo"),
+    Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
+    Binding("c", "set_up", "Set up", id="live.set-up", tooltip="set up the chosen NIC: address, queues, VFs, CPUs"),
+    Binding("s", "skipped", "Skipped", id="live.skipped", tooltip="findings: also skipped checks"),
+    Binding("0", "view('overview')", "All NICs", id="live.overview", tooltip="several hosts: every NIC of all"),
+    Binding("1", "view('body')", "Devices", id="live.devices", tooltip="all devices, and the facts of one"),
+    Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
+    Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
+    Binding("r", "record", "Record", id="live.record", tooltip="record to a file what the hosts say; end that"),
+    Binding("R", "report", "Report", id="live.report", show=False, tooltip="write a report of what is shown"),
+    Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
+    Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
+    Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
+    Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
+    Binding("left", "step(-1)", "Previous", id="live.previous", show=False, tooltip="the netdev above"),
+    Binding("right", "step(1)", "Next", id="live.next", show=False, tooltip="the netdev below"),
+    Binding("i", "idle", "Idle", id="live.idle", tooltip="show or fold queues that do nothing"),
+    Binding("a", "machine", "All", id="live.machine", tooltip="all interrupts of the machine, too"),
+    Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
+    Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
+    Binding("ctrl+c", "app.quit", "Quit", id="live.interrupt", show=False, tooltip="leave nictop"),
+    Binding("tab", "app.focus_next", "Panel", id="live.panel", show=False, tooltip="to the facts, and back"),
+]
+"""The live screen; `LiveScreen.check_action` decides when each is offered."""
+
+HOSTS_KEYS: list[BindingType] = [
+    Binding("enter", "show", "Show", id="hosts.show", key_display="enter", tooltip="hosts: its devices"),
+    Binding("escape,h", "back", "Back", id="hosts.back", key_display="esc", tooltip="hosts: back, or do not add"),
+    Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
+    Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
+    Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
+    Binding("q", "app.quit", "Quit", id="hosts.quit", tooltip="leave nictop"),
+    Binding("ctrl+c", "app.quit", "Quit", id="hosts.interrupt", show=False, priority=True),
+]
+
+# ------------------------------------------------------------------------------------------------------------ traffic
+
+TRAFFIC_KEYS: list[BindingType] = [
+    Binding("enter", "start", "Start", id="traffic.start", key_display="enter", tooltip="traffic: start the run"),
+    Binding("escape,t", "back", "Back", id="traffic.back", key_display="esc", tooltip="traffic: back"),
+    Binding("tab,shift+tab", "other", "Options", id="traffic.other", tooltip="traffic: from the pairs to the options"),
+    Binding("f2,o", "everything", "All options", id="traffic.all", tooltip="traffic: all options, or the common ones"),
+    Binding("slash", "filter", "Filter", id="traffic.filter", priority=True, tooltip="traffic: which pairs"),
+    Binding("k", "kept", "Kept runs", id="traffic.kept", priority=True, tooltip="traffic: the results that are kept"),
+    Binding("s", "self_test", "Self-test", id="traffic.self-test", tooltip="traffic: two ends on this machine, no NIC"),
+    Binding("h", "hosts", "Hosts", id="traffic.hosts", tooltip="the watched hosts"),
+    Binding("question_mark", "help", "Help", id="traffic.help", key_display="?", tooltip="keys and marks"),
+    Binding("q", "app.quit", "Quit", id="traffic.quit", tooltip="leave nictop"),
+    Binding("ctrl+c", "app.quit", "Quit", id="traffic.interrupt", show=False, priority=True),
+]
+
+RUN_KEYS: list[BindingType] = [
+    Binding("escape", "stop", "Stop", id="run.stop", key_display="esc", tooltip="a run: end it"),
+    Binding("escape", "back", "Back", id="run.back", key_display="esc", tooltip="a run that is over: back"),
+    Binding("enter", "again", "Again", id="run.again", key_display="enter", tooltip="a run that is over: once more"),
+    Binding("t", "leave", "Leave", id="run.leave", tooltip="a run: back to the NICs, and it goes on"),
+]
+
+RUN_PAGE_KEYS: list[BindingType] = [
+    Binding("space", "freeze", "Freeze", id="run.freeze", tooltip="a run: stop the picture, not the run"),
+    Binding("left", "cursor(-1)", "Earlier", id="run.earlier", show=False, tooltip="a run: the cursor to the left"),
+    Binding("right", "cursor(1)", "Later", id="run.later", show=False, tooltip="a run: the cursor to the right"),
+    Binding("home", "whole", "Newest", id="run.newest", show=False, tooltip="a run: no cursor, the newest values"),
+    Binding("c", "cpu", "CPU", id="run.cpu", tooltip="a run: the CPU of which host is drawn, and its hottest core"),
+    Binding("plus,equals_sign", "enlarge(1)", "Enlarge", id="run.enlarge", show=False, tooltip="a run: enlarge"),
+    Binding("minus", "enlarge(-1)", "Whole", id="run.whole", show=False, tooltip="a run: more of it in sight"),
+    Binding("p", "points", "Points", id="run.points", tooltip="several runs: one group of bars per set-up"),
+    Binding("question_mark", "help", "Help", id="run.help", key_display="?", tooltip="keys and marks"),
+    Binding("q", "app.quit", "Quit", id="run.quit", tooltip="leave nictop"),
+    Binding("ctrl+c", "app.quit", "Quit", id="run.interrupt", show=False, priority=True),
+]
+"""Every page of a run: one that goes on, was kept or was recorded."""
+
+KEPT_KEYS: list[BindingType] = [
+    Binding("enter", "open", "Open", id="kept.open", key_display="enter", tooltip="kept runs: show this one"),
+    Binding("a", "mark('A')", "A", id="kept.a", tooltip="kept runs: this set-up is A"),
+    Binding("b", "mark('B')", "B", id="kept.b", tooltip="kept runs: this set-up is B"),
+    Binding("c", "compare", "Compare", id="kept.compare", tooltip="kept runs: A against B"),
+    Binding("u", "update", "Update", id="kept.update", tooltip="kept runs: read the directory again"),
+    Binding("escape", "dismiss", "Back", id="kept.back", key_display="esc", tooltip="kept runs: back"),
+    Binding("question_mark", "help", "Help", id="kept.help", key_display="?", tooltip="keys and marks"),
+    Binding("q", "app.quit", "Quit", id="kept.quit", tooltip="leave nictop"),
+    Binding("ctrl+c", "app.quit", "Quit", id="kept.interrupt", show=False, priority=True),
+]
+
+KEPT_RUN_KEYS: list[BindingType] = [
+    Binding("escape", "dismiss", "Back", id="kept-run.back", key_display="esc", tooltip="a kept run: back"),
+    Binding(
+        "left_square_bracket,less_than_sign",
+        "step(-1)",
+        "Run before",
+        id="kept-run.before",
+        show=False,
+        tooltip="a kept run: the one before of the same experiment",
+    ),
+    Binding(
+        "right_square_bracket,greater_than_sign",
+        "step(1)",
+        "Next run",
+        id="kept-run.next",
+        key_display="]",
+        tooltip="a kept run: the next one of the same experiment",
+    ),
+]
+
+COMPARISON_KEYS: list[BindingType] = [
+    Binding("escape", "dismiss", "Back", id="comparison.back", key_display="esc", tooltip="a comparison: back"),
+    Binding("x", "turn", "Exchange", id="comparison.turn", tooltip="a comparison: B against A"),
+    Binding("q", "app.quit", "Quit", id="comparison.quit", tooltip="leave nictop"),
+    Binding("ctrl+c", "app.quit", "Quit", id="comparison.interrupt", show=False, priority=True),
+]
+
+RECORDED_RUN_KEYS: list[BindingType] = [
+    Binding("escape,t", "back", "Back", id="recorded-run.back", key_display="esc", tooltip="a recorded run: back"),
+    Binding(
+        "enter", "begin", "Begin", id="recorded-run.begin", key_display="enter", tooltip="a recorded run: to its begin"
+    ),
+    Binding("left_square_bracket,less_than_sign", "run(-1)", "Run before", id="recorded-run.before", show=False),
+    Binding(
+        "right_square_bracket,greater_than_sign",
+        "run(1)",
+        "Next run",
+        id="recorded-run.next",
+        key_display="]",
+        tooltip="a recorded run: the next one",
+    ),
+]
+
+# ------------------------------------------------------------------------------------------------------------ changes
+
+FIX_KEYS: list[BindingType] = [
+    Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
+    Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
+    Binding("enter", "back", "Close", id="fix.close", show=False, tooltip="a fix that cannot be applied: close it"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="fix.quit"),
+]
+
+SET_UP_KEYS: list[BindingType] = [
+    Binding(
+        "enter", "begin", "Go on", id="set-up.begin", priority=True, tooltip="set-up: ask the host what would change"
+    ),
+    Binding("escape", "close", "Close", id="set-up.close", priority=True, tooltip="set-up: close it"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="set-up.interrupt"),
+]
+
+CHANGE_KEYS: list[BindingType] = [
+    Binding("a", "apply", "Apply", id="change.apply", tooltip="a change: apply it, to be undone unless it is kept"),
+    Binding("k", "keep", "Keep", id="change.keep", tooltip="a change: keep it"),
+    Binding("u", "undo", "Undo", id="change.undo", tooltip="a change: undo it now"),
+    Binding("plus,equals_sign", "wait(1)", "Longer", id="change.longer", tooltip="a change: more time to keep it"),
+    Binding("minus", "wait(-1)", "Shorter", id="change.shorter", tooltip="a change: less time to keep it"),
+    Binding("l", "lasting", "Make it last", id="change.lasting", tooltip="a change that was kept: make it last"),
+]
+
+CHANGE_DIALOG_KEYS: list[BindingType] = [
+    Binding("y", "copy", "Copy", id="change.copy", tooltip="a change: copy its commands"),
+    Binding("enter", "close", "Close", id="change.close", tooltip="a change that has ended: close it"),
+    Binding("escape", "back", "Back", id="change.back", priority=True, tooltip="a change: no; later: look around"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.interrupt"),
+]
+"""The other keys of the same dialog; they are not in the help."""
+
+# ------------------------------------------------------------------------------------------------------------ dialogs
+
+HELP_KEYS: list[BindingType] = [
+    Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, id="help.quit"),
+]
+
+DIALOG_KEYS: list[BindingType] = [
+    Binding("enter,y", "answer(True)", "Yes", id="dialog.yes", tooltip="a dialog: yes"),
+    Binding("escape,n", "answer(False)", "No", id="dialog.no", tooltip="a dialog: no"),
+]
+
+LEAVE_KEYS: list[BindingType] = [
+    Binding("q,ctrl+c", "answer(True)", "Leave", id="leave.yes", show=False, tooltip="a run goes on: leave")
+]
+
+RUN_CHANGE_KEYS: list[BindingType] = [
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.quit"),
+]
+
+LINE_ENTRY_KEYS: list[BindingType] = [
+    Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="entry.quit"),
+]
+
+QUESTION_KEYS: list[BindingType] = [
+    Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
+    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="question.quit"),
+]
+
+# ------------------------------------------------------------------------------------------------------ help and README
+
+EVERYWHERE = ("app.quit", "help")
+"""Actions that are the same on every screen: the help lists them once."""
+
+
+def _of_traffic(binding: BindingType) -> bool:
+    return isinstance(binding, Binding) and binding.action not in EVERYWHERE
+
+
+ALL_KEYS: list[BindingType] = [
+    *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),
+    *FINDINGS_KEYS,
+    *OVERVIEW_KEYS,
+    *OVERVIEW_TABLE_KEYS,
+    *(key for key in HOSTS_KEYS if isinstance(key, Binding) and key.action in ("add", "remove", "reconnect")),
+    *filter(
+        _of_traffic,
+        (*TRAFFIC_KEYS, *FORM_KEYS, *RUN_KEYS, *RUN_PAGE_KEYS, *KEPT_KEYS, *KEPT_RUN_KEYS, *COMPARISON_KEYS),
+    ),
+    *CHANGE_KEYS,
+    *LIST_KEYS,
+    *REPLAY_KEYS,
+    *RECORDED_RUN_KEYS,
+]
+"""Every key that the help and README list, in their order."""

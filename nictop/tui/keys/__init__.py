@@ -1,1 +1,0 @@
-"""Key bindings, each with identifier, label and tooltip."""
