@@ -1,8 +1,7 @@
-"""The Textual application: follows every host and hands the newest pictures to whatever screen is shown.
+"""The Textual application: opens screens, and gives the controllers its event loop, its notices and its dialogs.
 
-The first frame is painted before the screens, the model and the probe are even imported: somebody on a slow console
-sees at once that nictop runs. What it knows of the hosts is in `hosts`, of the rules in `diagnosing`, of runs in
-`traffic`.
+The first frame is drawn before the screens, the model and the probe are even imported: on a slow console the user sees
+at once that nictop runs.
 """
 
 from __future__ import annotations
@@ -11,40 +10,28 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
-from time import monotonic, time
 from typing import TYPE_CHECKING, cast
 
 from textual._styles_cache import StylesCache
 from textual.app import App, ComposeResult
-from textual.reactive import var
 from textual.widgets import Static
 from textual.worker import WorkerFailed
 
 from nictop.hosts.specification import LOCAL, Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.tui.controllers.changes import Changes
-from nictop.tui.controllers.diagnosis import DiagnosisScheduler
-from nictop.tui.controllers.hosts import WatchedHosts
-from nictop.tui.controllers.recording import LiveRecording
-from nictop.tui.controllers.traffic import TrafficController
+from nictop.tui.controllers.nictop import Nictop
 
 if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.worker import WorkType
 
-    from nictop.hosts.session import HostSession
-    from nictop.model.history import History
-    from nictop.model.snapshot import Snapshot
-    from nictop.model.time_axis import LocalClock
-    from nictop.probe.records import Request
-    from nictop.recording.playback import Playback
-    from nictop.rules import Diagnosis, Finding, Fix
+    from nictop.changes.actions import Actions
+    from nictop.changes.job import ChangeJob
+    from nictop.rules import Finding, Fix
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
-    from nictop.tui.controllers.hosts import Connect
-    from nictop.tui.controllers.replay import Replay
-    from nictop.tui.screens.dialogs.question import Questions
-    from nictop.wire.source import Source
+    from nictop.tui.controllers.nictop import Connect
+    from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.wire.ssh.authentication import Question
 
 COLOUR_CACHE = vars(StylesCache).get("get_inner_outer")
@@ -53,42 +40,15 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     # were closed with all that they have drawn, 0.2 MiB for each help screen.
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
 
-COUNTDOWN = 1.0
-"""Seconds between two pictures while a host is not live: its age and the next attempt are counted in seconds."""
-
 
 class NictopApp(App[None]):
-    """Live screens of some hosts. `connect` makes the source of one, once the first frame is on the terminal; it is
-    given the function that asks the user. `wish`: a run that is started at once, between two of the hosts, or
-    (`self_test`) on this machine alone."""
+    """Screens of some hosts. `connect` makes the source of one, once the first frame is drawn; it is given the function
+    that asks the user. `request`: a run that is started at once, between two of the hosts, or (`self_test`) on this
+    machine alone."""
 
     TITLE = "nictop"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (Textual declares it so)
     VERTICAL_BREAKPOINTS = [(0, "-short"), (18, "-medium"), (30, "-tall")]  # noqa: RUF012
-
-    snapshot: var[Snapshot | None] = var(None, init=False, always_update=True)
-    """The newest picture of the chosen host. Screens watch it; nothing is pushed into widgets."""
-
-    watched: var[tuple[HostSession, ...]] = var((), init=False, always_update=True)
-    """Every host, in the order they were named, whenever there is news of one."""
-
-    chosen: var[str] = var("", init=False)
-    """Name of the host whose devices are shown."""
-
-    diagnosis: var[Diagnosis | None] = var(None, init=False)
-    """What the rules say about all hosts together."""
-
-    run_news: var[int] = var(0, init=False)
-    """Changes whenever there is something new in `traffic`."""
-
-    recording_news: var[int] = var(0, init=False)
-    """Changes whenever there is something new in `recording`."""
-
-    replay_news: var[int] = var(0, init=False)
-    """Changes whenever time has passed in `replay`."""
-
-    change_news: var[int] = var(0, init=False)
-    """Changes whenever there is something new in `changes`."""
 
     def __init__(
         self,
@@ -99,30 +59,31 @@ class NictopApp(App[None]):
         glyphs: Glyphs = UNICODE,
         has_clipboard: bool = True,
         allow_changes: bool = False,
-        wish: RunRequest | None = None,
+        request: RunRequest | None = None,
         self_test: bool = False,
     ) -> None:
         super().__init__()
-        self.interval = interval
         self.glyphs = glyphs
         self.set_class(glyphs.is_ascii, "-ascii")
-        self._has_clipboard = has_clipboard
-        self._wanted = tuple(hosts)
-        self.diagnosing = DiagnosisScheduler(self)
-        self.recording = LiveRecording(self)
-        self.replay: Replay | None = None
-        """None: the hosts are live."""
-        self.hosts = WatchedHosts(self, connect, self.ask_user, self.diagnosing.hear)
-        self.traffic = TrafficController(self)
-        self.changes = Changes(self, allowed=allow_changes)
-        self._wish, self._self_test = wish, self_test
-        self._questions: Questions | None = None
+        self.nictop = Nictop(
+            connect,
+            self.ask_user,
+            self,
+            self.show_notice,
+            self.copy_to_clipboard if has_clipboard else None,
+            interval=interval,
+            allow_changes=allow_changes,
+        )
+        self.nictop.changes.ended.subscribe(self._show_end_of_change)
+        self._hosts, self._request, self._self_test = tuple(hosts), request, self_test
+        self._question_lock = asyncio.Lock()
         self._shown = asyncio.Event()
+        """The live screen is."""
 
     # -------------------------------------------------------------------------------------- the terminal, and faults
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's own for this system; where that reads a terminal, one that no input ends."""
+        """That of Textual for this system; where it reads a terminal, one that no input ends."""
         from textual.drivers.linux_driver import LinuxDriver
 
         from nictop.tui.driver import TerminalDriver
@@ -149,66 +110,10 @@ class NictopApp(App[None]):
         error = self._exception
         return error.error if isinstance(error, WorkerFailed) and isinstance(error.error, Exception) else error
 
-    # ------------------------------------------------------------------------------------------- the chosen host
-
-    @property
-    def several_hosts(self) -> bool:
-        """Whether findings have to say which host they are about."""
-        return len(self.hosts.by_name) > 1
-
-    @property
-    def followed(self) -> HostSession:
-        """The chosen host."""
-        return self.hosts.by_name[self.chosen]
-
-    @property
-    def source(self) -> Source:
-        """That of the chosen host."""
-        return self.followed.source
-
-    @property
-    def history(self) -> History:
-        """That of the chosen host."""
-        return self.followed.history
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """Processes on this machine whose cost belongs to nictop."""
-        return tuple(pid for one in self.hosts.by_name.values() for pid in one.source.pids)
-
-    @property
-    def has_mail(self) -> bool:
-        """There is news that the screens have not been told yet."""
-        return self.hosts.has_mail
-
-    def now(self) -> float:
-        """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that hears the hosts."""
-        return monotonic() if self.replay is None else self.replay.playback.now()
-
-    def here(self) -> LocalClock:
-        """That machine's clocks, read together."""
-        from nictop.hosts.session import read_local_clock
-        from nictop.model.time_axis import LocalClock
-
-        if self.replay is None:
-            return read_local_clock(monotonic(), time())
-        playback = self.replay.playback
-        return LocalClock(playback.now(), playback.wall_now(), playback.recording.boot_id)
-
-    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, banner: str = "") -> None:
-        """Show a recording instead of live hosts; to be called before the application runs."""
-        from nictop.tui.controllers.replay import Replay
-
-        self.replay = Replay(self, playback, start=start, loop=loop, banner=banner)
-
-    async def ask(self, request: Request) -> None:
-        """As `WatchedHosts.ask`."""
-        await self.hosts.ask(request)
-
     # ------------------------------------------------------------------------------------------ start and end
 
     def compose(self) -> ComposeResult:
-        yield Static(_greeting(self._wanted), markup=False)
+        yield Static(_greeting(self._hosts), markup=False)
 
     def on_mount(self) -> None:
         if self.glyphs.is_ascii:
@@ -217,25 +122,99 @@ class NictopApp(App[None]):
 
     def _open(self) -> None:
         """Start the sources first: the probe starts up while the screen is being imported."""
-        if self.replay is not None:
-            self.replay.begin()
-        else:
-            for host in self._wanted:
-                self.hosts.follow(host)
+        self.nictop.start(self._hosts)
         work: WorkType[None] = self._show_live
         self.run_worker(work, name="live", group="screen", exclusive=True)
-        self.set_interval(COUNTDOWN, self.hosts.count_down, name="countdown")
 
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
         await self.push_screen(LiveScreen())
-        if self._wish is not None:
+        if self._request is not None:
             from nictop.tui.screens.traffic.run import RunScreen
 
-            self.traffic.start(self._wish, self_test=self._self_test)
+            self.nictop.traffic.start(self._request, self_test=self._self_test)
             await self.push_screen(RunScreen())
         self._shown.set()
+
+    # ------------------------------------------------------------------------------------------------------- screens
+
+    def action_help(self) -> None:
+        from nictop.tui.screens.dialogs.help import HelpScreen
+
+        self.push_screen(HelpScreen())
+
+    def action_hosts(self) -> None:
+        from nictop.tui.screens.live.hosts import HostsScreen
+
+        self.push_screen(HostsScreen())
+
+    def action_traffic(self) -> None:
+        """The run that is running, or the form for one; in a recording the run that is in it."""
+        from nictop.replay.run_index import run_at
+        from nictop.tui.screens.replay.run import RecordedRunScreen
+        from nictop.tui.screens.traffic.form import TrafficScreen
+        from nictop.tui.screens.traffic.run import RunScreen
+
+        if self.nictop.replay is None:
+            if not any(isinstance(screen, TrafficScreen) for screen in self.screen_stack):
+                self.push_screen(TrafficScreen())
+            if self.nictop.traffic.running:
+                self.push_screen(RunScreen())
+            return
+        index = run_at(self.nictop.replay.runs, self.nictop.now())
+        if index is None:
+            text = "No traffic run was started while it was recorded, and none can be started here."
+            self.show_notice(text, "A recording")
+        else:
+            self.push_screen(RecordedRunScreen(index))
+
+    def open_change(self) -> bool:
+        from nictop.tui.screens.changes.screen import HostChangeScreen
+
+        if self.nictop.changes.progress is None:
+            return False
+        if not isinstance(self.screen, HostChangeScreen):
+            self.push_screen(HostChangeScreen())
+        return True
+
+    def open_fix(self, finding: Finding, fix: Fix) -> None:
+        from nictop.changes.job import ChangeJob
+
+        self.open_job(ChangeJob.of_finding(finding, fix))
+
+    def open_job(self, job: ChangeJob) -> None:
+        from nictop.changes.actions import ByHand, actions_of
+        from nictop.tui.screens.changes.fix import FixScreen
+
+        actions = actions_of(job.fix)
+        if isinstance(actions, ByHand) or actions.blanks or not self.nictop.changes.allowed(job.host):
+            self.push_screen(FixScreen(job, actions))
+        else:
+            self.start_change(job, actions)
+
+    def start_change(self, job: ChangeJob, actions: Actions) -> None:
+        from nictop.tui.screens.changes.screen import HostChangeScreen
+
+        why_not = self.nictop.changes.start(job, actions.actions)
+        if why_not:
+            self.show_notice(why_not, "Nothing was changed")
+        else:
+            self.push_screen(HostChangeScreen())
+
+    def open_set_up(self, host: str, ifindex: int | None) -> None:
+        from nictop.rules import HostFacts
+        from nictop.tui.screens.changes.guided import SetUpScreen
+        from nictop.tui.widgets.changes.guided_fields import NicRef
+
+        if self.open_change():
+            return
+        session = self.nictop.hosts.by_name.get(host)
+        link = session.snapshot.links.get(ifindex) if session is not None and ifindex is not None else None
+        if session is None or link is None or session.snapshot.inventory is None:
+            self.show_notice("Choose a NIC first, by its line.", "Set up")
+        else:
+            self.push_screen(SetUpScreen(NicRef.of(HostFacts(session.snapshot, session.window.parts), link)))
 
     def action_command_palette(self) -> None:
         """Show the command palette."""
@@ -245,8 +224,8 @@ class NictopApp(App[None]):
             self.push_screen(Palette(id="--command-palette"))
 
     async def action_quit(self) -> None:
-        """Somebody who forgets a run, or a change that is not kept, is asked before it is ended."""
-        run, change = self.traffic.running, self.changes.at_stake
+        """Ask before a run, or a change that is not kept, is ended."""
+        run, change = self.nictop.traffic.running, self.nictop.changes.at_stake
         if not run and not change:
             self.exit()
             return
@@ -257,63 +236,73 @@ class NictopApp(App[None]):
 
     async def _leave(self, sure: bool | None) -> None:
         if sure:
-            await self.traffic.stop()
+            await self.nictop.traffic.stop()
             self.exit()
 
     async def on_unmount(self) -> None:
-        await self.traffic.stop()
-        await self.changes.stop()
-        await self.hosts.close()
-        await self.recording.end(says=False)
+        await self.nictop.close()
 
     @property
     def outcome(self) -> AppOutcome:
-        """What is left when the screen is gone: of the wished experiment, whatever was run after it."""
-        code, ended = self.return_code or 0, self.traffic.ended
-        if self._wish is None or not ended:
+        """Exit code, and the result of the requested experiment, whatever was run after it."""
+        code, ended = self.return_code or 0, self.nictop.traffic.ended
+        if self._request is None or not ended:
             return AppOutcome(code)
         return AppOutcome(code, ended[0].results, ended[0].trouble, ended[0].notes)
 
-    # -------------------------------------------------------------------------------------------- what is said
+    # ------------------------------------------------------------------------------------------ notices and questions
 
-    def copy_command(self, finding: Finding, fix: Fix) -> None:
-        """Put the commands of `fix` into the clipboard of the terminal (OSC 52), and say what was put there."""
-        from nictop.rules.wording import place_words, placeholders
-
-        lines = [str(step) for step in fix.commands]
-        notes = [lines[0] if len(lines) == 1 else f"{lines[0]} …"]
-        notes.append(f"to be typed {place_words(finding, fix).partition(',')[0]}")
-        fill_in = placeholders(lines)
-        if fill_in:
-            notes.append(f"fill in {', '.join(fill_in)}")
-        self.copy_lines(lines, notes)
-
-    def copy_lines(self, lines: Sequence[str], notes: Sequence[str]) -> None:
-        """The same with any lines; `notes`: what is said of them."""
-        number = "one line" if len(lines) == 1 else f"{len(lines)} lines"
-        if self._has_clipboard:
-            self.copy_to_clipboard("\n".join(lines))
-            self.say("\n".join(notes), f"Copied {number}")
-        else:
-            self.say("\n".join(notes), "No clipboard on this console: to be typed by hand")
-
-    def say(self, text: str, title: str) -> None:
-        """A notice that goes by itself; names in it are no markup."""
+    def show_notice(self, text: str, title: str) -> None:
+        """For some seconds; names in it are no markup."""
         shown = "\n".join(self.glyphs.text(line) for line in text.split("\n"))
         self.notify(shown, title=title, markup=False)
 
+    def _show_end_of_change(self) -> None:
+        """Unless its dialog is open, which shows it."""
+        from nictop.tui.screens.changes.screen import HostChangeScreen
+        from nictop.tui.screens.changes.status import end_words
+
+        progress = self.nictop.changes.progress
+        if (
+            progress is not None
+            and progress.outcome not in (None, "cancelled")
+            and not isinstance(self.screen, HostChangeScreen)
+        ):
+            self.show_notice(end_words(progress), f"{progress.wish.host}: {progress.wish.title}")
+
     async def ask_user(self, question: Question) -> str | None:
-        """The answer to a question of a connection, by a dialog; None: no."""
-        from nictop.tui.screens.dialogs.question import Questions
+        """The answer to a question of a connection, by a dialog, one after the other; None: no. When the caller is
+        cancelled, its dialog is closed."""
+        from nictop.tui.screens.dialogs.question import QuestionScreen
 
         await self._shown.wait()
-        if self._questions is None:
-            self._questions = Questions(self)
-        return await self._questions.ask(question)
+        async with self._question_lock:
+            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            screen = QuestionScreen(question)
+            self.call_later(self._open_question, screen, answer)
+            try:
+                return await answer
+            finally:
+                self.call_later(self._close_question, screen)
+
+    def _open_question(self, screen: QuestionScreen, answer: asyncio.Future[str | None]) -> None:
+        """Unless the caller was cancelled."""
+
+        def take(text: str | None) -> None:
+            if not answer.done():
+                answer.set_result(text)
+
+        if not answer.done():
+            self.push_screen(screen, take)
+
+    def _close_question(self, screen: QuestionScreen) -> None:
+        """If it is open: the connection has ended."""
+        if screen.is_current:
+            screen.dismiss(None)
 
 
 def _greeting(hosts: Sequence[Host]) -> str:
-    """What stands on the first frame."""
+    """Text of the first frame."""
     if len(hosts) > 1:
         return f" nictop: {len(hosts)} hosts"
     return " nictop: reading this host" if all(host.is_local for host in hosts) else " nictop: connecting"
@@ -321,13 +310,13 @@ def _greeting(hosts: Sequence[Host]) -> str:
 
 @dataclass(frozen=True)
 class AppOutcome:
-    """What the application leaves behind when its screen is gone."""
+    """Result of the application."""
 
     code: int
     """Exit code."""
     results: tuple[StoredRun, ...] = ()
-    """Of the experiment that was wished, as far as it came."""
+    """Of the requested experiment, as far as it was carried out."""
     trouble: str = ""
     """Why it ended before its end, or did not start; "": it did."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing of it."""
+    """Remarks on it."""

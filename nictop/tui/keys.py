@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from textual.binding import Binding, BindingType
 
+HELP = Binding("question_mark", "app.help", "Help", id="help", key_display="?", tooltip="keys and marks")
+QUIT = Binding("q", "app.quit", "Quit", id="quit", tooltip="leave nictop")
+INTERRUPT = Binding("ctrl+c", "app.quit", "Quit", id="interrupt", show=False, priority=True)
+HELP_AND_QUIT = (HELP, QUIT, INTERRUPT)
+
 # ------------------------------------------------------------------------------------------------------------ widgets
 
 LIST_KEYS: list[BindingType] = [
@@ -80,11 +85,13 @@ REPLAY_KEYS: list[BindingType] = [
 LIVE_KEYS: list[BindingType] = [
     Binding("enter", "open", "Open", id="live.open", key_display="enter", tooltip="one device, the whole screen"),
     Binding("escape", "back", "Back", id="live.back", tooltip="back to all devices"),
-    Binding("question_mark", "help", "Help", id="live.help", key_display="?", tooltip="keys and marks"),
-    Binding("q", "app.quit", "Quit", id="live.quit", tooltip="leave nictop"),
+    HELP,
+    QUIT,
     *REPLAY_KEYS,
-    Binding("h", "hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
-    Binding("t", "traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"),
+    Binding("h", "app.hosts", "Hosts", id="live.hosts", tooltip="the watched hosts: how they are, add, remove"),
+    Binding(
+        "t", "app.traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"
+    ),
     Binding(
         "left_square_bracket,less_than_sign",
         "host(-1)",
@@ -133,8 +140,8 @@ HOSTS_KEYS: list[BindingType] = [
     Binding("a,insert", "add", "Add", id="hosts.add", priority=True, tooltip="hosts: watch one more"),
     Binding("d,delete", "remove", "Remove", id="hosts.remove", tooltip="hosts: watch this one no longer"),
     Binding("r", "reconnect", "Reconnect", id="hosts.reconnect", tooltip="hosts: connect to this one again, now"),
-    Binding("q", "app.quit", "Quit", id="hosts.quit", tooltip="leave nictop"),
-    Binding("ctrl+c", "app.quit", "Quit", id="hosts.interrupt", show=False, priority=True),
+    QUIT,
+    INTERRUPT,
 ]
 
 # ------------------------------------------------------------------------------------------------------------ traffic
@@ -147,10 +154,8 @@ TRAFFIC_KEYS: list[BindingType] = [
     Binding("slash", "filter", "Filter", id="traffic.filter", priority=True, tooltip="traffic: which pairs"),
     Binding("k", "kept", "Kept runs", id="traffic.kept", priority=True, tooltip="traffic: the results that are kept"),
     Binding("s", "self_test", "Self-test", id="traffic.self-test", tooltip="traffic: two ends on this machine, no NIC"),
-    Binding("h", "hosts", "Hosts", id="traffic.hosts", tooltip="the watched hosts"),
-    Binding("question_mark", "help", "Help", id="traffic.help", key_display="?", tooltip="keys and marks"),
-    Binding("q", "app.quit", "Quit", id="traffic.quit", tooltip="leave nictop"),
-    Binding("ctrl+c", "app.quit", "Quit", id="traffic.interrupt", show=False, priority=True),
+    Binding("h", "app.hosts", "Hosts", id="traffic.hosts", tooltip="the watched hosts"),
+    *HELP_AND_QUIT,
 ]
 
 RUN_KEYS: list[BindingType] = [
@@ -169,9 +174,7 @@ RUN_PAGE_KEYS: list[BindingType] = [
     Binding("plus,equals_sign", "enlarge(1)", "Enlarge", id="run.enlarge", show=False, tooltip="a run: enlarge"),
     Binding("minus", "enlarge(-1)", "Whole", id="run.whole", show=False, tooltip="a run: more of it in sight"),
     Binding("p", "points", "Points", id="run.points", tooltip="several runs: one group of bars per set-up"),
-    Binding("question_mark", "help", "Help", id="run.help", key_display="?", tooltip="keys and marks"),
-    Binding("q", "app.quit", "Quit", id="run.quit", tooltip="leave nictop"),
-    Binding("ctrl+c", "app.quit", "Quit", id="run.interrupt", show=False, priority=True),
+    *HELP_AND_QUIT,
 ]
 """Every page of a run: one that goes on, was kept or was recorded."""
 
@@ -182,9 +185,7 @@ KEPT_KEYS: list[BindingType] = [
     Binding("c", "compare", "Compare", id="kept.compare", tooltip="kept runs: A against B"),
     Binding("u", "update", "Update", id="kept.update", tooltip="kept runs: read the directory again"),
     Binding("escape", "dismiss", "Back", id="kept.back", key_display="esc", tooltip="kept runs: back"),
-    Binding("question_mark", "help", "Help", id="kept.help", key_display="?", tooltip="keys and marks"),
-    Binding("q", "app.quit", "Quit", id="kept.quit", tooltip="leave nictop"),
-    Binding("ctrl+c", "app.quit", "Quit", id="kept.interrupt", show=False, priority=True),
+    *HELP_AND_QUIT,
 ]
 
 KEPT_RUN_KEYS: list[BindingType] = [
@@ -210,8 +211,8 @@ KEPT_RUN_KEYS: list[BindingType] = [
 COMPARISON_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Back", id="comparison.back", key_display="esc", tooltip="a comparison: back"),
     Binding("x", "turn", "Exchange", id="comparison.turn", tooltip="a comparison: B against A"),
-    Binding("q", "app.quit", "Quit", id="comparison.quit", tooltip="leave nictop"),
-    Binding("ctrl+c", "app.quit", "Quit", id="comparison.interrupt", show=False, priority=True),
+    QUIT,
+    INTERRUPT,
 ]
 
 RECORDED_RUN_KEYS: list[BindingType] = [
@@ -236,7 +237,7 @@ FIX_KEYS: list[BindingType] = [
     Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
     Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
     Binding("enter", "back", "Close", id="fix.close", show=False, tooltip="a fix that cannot be applied: close it"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="fix.quit"),
+    INTERRUPT,
 ]
 
 SET_UP_KEYS: list[BindingType] = [
@@ -244,7 +245,7 @@ SET_UP_KEYS: list[BindingType] = [
         "enter", "begin", "Go on", id="set-up.begin", priority=True, tooltip="set-up: ask the host what would change"
     ),
     Binding("escape", "close", "Close", id="set-up.close", priority=True, tooltip="set-up: close it"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="set-up.interrupt"),
+    INTERRUPT,
 ]
 
 CHANGE_KEYS: list[BindingType] = [
@@ -260,7 +261,7 @@ CHANGE_DIALOG_KEYS: list[BindingType] = [
     Binding("y", "copy", "Copy", id="change.copy", tooltip="a change: copy its commands"),
     Binding("enter", "close", "Close", id="change.close", tooltip="a change that has ended: close it"),
     Binding("escape", "back", "Back", id="change.back", priority=True, tooltip="a change: no; later: look around"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.interrupt"),
+    INTERRUPT,
 ]
 """The other keys of the same dialog; they are not in the help."""
 
@@ -281,28 +282,22 @@ LEAVE_KEYS: list[BindingType] = [
 ]
 
 RUN_CHANGE_KEYS: list[BindingType] = [
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="change.quit"),
+    INTERRUPT,
 ]
 
 LINE_ENTRY_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Cancel", id="entry.cancel", tooltip="a line to be typed: cancel"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="entry.quit"),
+    INTERRUPT,
 ]
 
 QUESTION_KEYS: list[BindingType] = [
     Binding("escape", "cancel", "Cancel", id="question.cancel", priority=True, tooltip="a question: do not answer"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, priority=True, id="question.quit"),
+    INTERRUPT,
 ]
 
 # ------------------------------------------------------------------------------------------------------ help and README
 
-EVERYWHERE = ("app.quit", "help")
-"""Actions that are the same on every screen: the help lists them once."""
-
-
-def _of_traffic(binding: BindingType) -> bool:
-    return isinstance(binding, Binding) and binding.action not in EVERYWHERE
-
+_TRAFFIC = (TRAFFIC_KEYS, FORM_KEYS, RUN_KEYS, RUN_PAGE_KEYS, KEPT_KEYS, KEPT_RUN_KEYS, COMPARISON_KEYS)
 
 ALL_KEYS: list[BindingType] = [
     *(key for key in LIVE_KEYS if key not in REPLAY_KEYS),
@@ -310,10 +305,7 @@ ALL_KEYS: list[BindingType] = [
     *OVERVIEW_KEYS,
     *OVERVIEW_TABLE_KEYS,
     *(key for key in HOSTS_KEYS if isinstance(key, Binding) and key.action in ("add", "remove", "reconnect")),
-    *filter(
-        _of_traffic,
-        (*TRAFFIC_KEYS, *FORM_KEYS, *RUN_KEYS, *RUN_PAGE_KEYS, *KEPT_KEYS, *KEPT_RUN_KEYS, *COMPARISON_KEYS),
-    ),
+    *(key for keys in _TRAFFIC for key in keys if key not in HELP_AND_QUIT),
     *CHANGE_KEYS,
     *LIST_KEYS,
     *REPLAY_KEYS,

@@ -29,10 +29,10 @@ def run(
     sudo: bool = False,
     allow_changes: bool = False,
     accept_new_host_keys: bool = False,
-    wish: RunRequest | None = None,
+    request: RunRequest | None = None,
     self_test: bool = False,
 ) -> AppOutcome:
-    """Open the live screen of some hosts; with a `wish`, that of a run between two of them (by their labels), which
+    """Open the live screen of some hosts; with a `request`, that of a run between two of them (by their labels), which
     begins at once, or (`self_test`) of a run on this machine alone."""
 
     def connect(host: Host, ask: Ask) -> Source:
@@ -40,7 +40,7 @@ def run(
 
         return source_of(
             host,
-            app.interval,
+            app.nictop.hosts.interval,
             eager=True,
             parts=True,
             sudo=sudo,
@@ -56,7 +56,7 @@ def run(
         glyphs=glyphs,
         has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
         allow_changes=allow_changes,
-        wish=wish,
+        request=request,
         self_test=self_test,
     )
     _run(app)
@@ -75,7 +75,7 @@ def show(
     """Open the same screens on a recording, from `start` on (seconds as in the recording); its exit code. `loop`: begin
     anew at the end. `banner`: what is always said of it."""
     from nictop.recording.playback import Playback
-    from nictop.tui.controllers.replay import WINDOW
+    from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
     app = NictopApp(
         _refuse,
@@ -83,9 +83,9 @@ def show(
         glyphs=glyphs,
         has_clipboard=os.environ.get("TERM") not in PLAIN_TERMINALS,
     )
-    playback = Playback(recording, window=WINDOW)
+    playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
-    app.show_recording(playback, start=start, loop=loop, banner=banner)
+    app.nictop.show_recording(playback, start=start, loop=loop, banner=banner)
     _run(app)
     return app.return_code or 0
 

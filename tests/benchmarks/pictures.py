@@ -36,7 +36,7 @@ async def repainted(ticks: int) -> tuple[float, float]:
         await screen.hear(*big_host())
         await screen.press("right", "right", "3")
         chance = random.Random(1)
-        snapshot = app.snapshot
+        snapshot = app.nictop.hosts.snapshot
         assert snapshot is not None and snapshot.counters is not None
         counters = snapshot.counters
         for number in range(ticks):
@@ -44,7 +44,8 @@ async def repainted(ticks: int) -> tuple[float, float]:
             begin = time.process_time()
             before = advance(snapshot, Line(counters=counters))
             middle = time.process_time()
-            app.snapshot = snapshot = before
+            snapshot = before
+            app.nictop.hosts.show(snapshot)
             await pilot.pause()
             end = time.process_time()
             if number > 2:

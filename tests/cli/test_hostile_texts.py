@@ -177,7 +177,7 @@ async def test_every_page_of_the_screen() -> None:
     async with several("one", "two") as (screen, hosts):
         for source in (hosts["one"], hosts["two"]):
             source.say(*lines, SourceState("live", "".join(CHARACTERS)))
-        await wait_until(screen, lambda: screen.app.diagnosis is not None)
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         for key in KEYS:
             await screen.press(key)
             assert_harmless("\n".join(screen.drawn()).replace("\u2800", ""))  # blank cells of the charts

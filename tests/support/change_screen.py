@@ -12,8 +12,7 @@ from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import Fix
 from nictop.tui.app import NictopApp
-from nictop.tui.controllers.changes import WAITS
-from nictop.tui.screens.changes.fix import open_fix
+from nictop.tui.controllers.changes import KEEP_SECONDS
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.local import LocalSource, probe_command
@@ -55,15 +54,15 @@ class Changed(Screen):
 
     async def stage(self, stage: str) -> None:
         """The change has come so far, and that is drawn."""
-        await wait_until(self, lambda: self.app.changes.progress is not None)
-        await wait_until(self, lambda: getattr(self.app.changes.progress, "stage", "") == stage)
+        await wait_until(self, lambda: self.nictop.changes.progress is not None)
+        await wait_until(self, lambda: getattr(self.nictop.changes.progress, "stage", "") == stage)
         if stage == "prepared" and self.patient:
-            self.app.changes.wait(len(WAITS))
+            self.nictop.changes.wait(len(KEEP_SECONDS))
         await self.settle()
 
     async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:
         """As the key f does for a finding with this fix; its plan is shown afterwards."""
-        open_fix(self.app, finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
+        self.app.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
         await self.stage("prepared")
         assert isinstance(self.app.screen, HostChangeScreen)
 
@@ -93,8 +92,10 @@ async def changed(
     app = NictopApp(connect, hosts, interval=0.2, glyphs=glyphs)
     async with running(app, size) as pilot:
         screen = Changed(app, ScriptedSource(), pilot)
-        await wait_until(screen, lambda: bool(app.watched) and app.watched[0].snapshot.rates is not None)
-        await wait_until(screen, lambda: app.watched[0].snapshot.inventory is not None and app.diagnosis is not None)
+        watched, diagnosis = app.nictop.hosts, app.nictop.diagnosis
+        await wait_until(screen, lambda: bool(watched.chosen) and watched.session.snapshot.rates is not None)
+        await wait_until(screen, lambda: watched.session.snapshot.inventory is not None)
+        await wait_until(screen, lambda: diagnosis.result is not None)
         await screen.settle()
         yield screen
 

@@ -11,7 +11,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.tui.app import NictopApp
-from nictop.tui.controllers.replay import WINDOW, Replay
+from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS, Replay
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.wire.source import Source
 from tests.support.screen import WIDE, Screen, running, wait_until
@@ -51,7 +51,7 @@ class Replayed(Screen):
         await self.shown()
 
     async def shown(self) -> None:
-        await self.until(lambda: self.replay.settled.is_set() and not self.app.has_mail)
+        await self.until(lambda: self.replay.settled.is_set() and not self.nictop.hosts.pending)
 
     async def pass_time(self, seconds: float) -> None:
         self.clock.now += seconds
@@ -85,12 +85,15 @@ async def replayed(
     clock = Clock()
     with Recording.open(str(path)) as recording:
         app = NictopApp(refuse, (), glyphs=glyphs)
-        app.show_recording(
-            Told(recording, window=WINDOW, clock=clock), start=recording.begin + start, loop=loop, banner=banner
+        app.nictop.show_recording(
+            Told(recording, window=REPLAY_WINDOW_SECONDS, clock=clock),
+            start=recording.begin + start,
+            loop=loop,
+            banner=banner,
         )
         async with running(app, size) as pilot:
             screen = Replayed(app, ScriptedSource(), pilot)
-            assert app.replay is not None
-            screen.clock, screen.replay = clock, app.replay
+            assert app.nictop.replay is not None
+            screen.clock, screen.replay = clock, app.nictop.replay
             await screen.shown()
             yield screen

@@ -15,7 +15,7 @@ from textual.css.stylesheet import Stylesheet
 from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
-import nictop.tui.app
+import nictop.tui.controllers.nictop
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Line
@@ -117,6 +117,7 @@ class Screen:
 
     def __init__(self, app: NictopApp, source: ScriptedSource, pilot: Pilot[None]) -> None:
         self.app, self.source, self.pilot = app, source, pilot
+        self.nictop = app.nictop
 
     async def hear(self, *items: Line | SourceState) -> None:
         """Let the source say `items`, and wait until the screen has them."""
@@ -149,15 +150,17 @@ class Screen:
 def still_clock() -> Iterator[None]:
     """No time passes for hosts, unless the test has given them a clock."""
     with pytest.MonkeyPatch.context() as patch:
-        if vars(nictop.tui.app)["monotonic"] is monotonic:
-            patch.setattr("nictop.tui.app.monotonic", lambda: STANDS_STILL)
+        if vars(nictop.tui.controllers.nictop)["monotonic"] is monotonic:
+            patch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: STANDS_STILL)
         yield
 
 
 @asynccontextmanager
-async def live(size: tuple[int, int] = WIDE, *, glyphs: Glyphs = UNICODE) -> AsyncIterator[Screen]:
+async def live(
+    size: tuple[int, int] = WIDE, *, glyphs: Glyphs = UNICODE, allow_changes: bool = False
+) -> AsyncIterator[Screen]:
     source = ScriptedSource()
-    app = NictopApp(lambda host, ask: source, glyphs=glyphs)
+    app = NictopApp(lambda host, ask: source, glyphs=glyphs, allow_changes=allow_changes)
     with still_clock():
         async with running(app, size) as pilot:
             screen = Screen(app, source, pilot)

@@ -80,11 +80,11 @@ class Runs(Screen):
         await self.press("enter")
 
     async def over(self) -> None:
-        await self.until(lambda: not self.app.traffic.running)
+        await self.until(lambda: not self.nictop.traffic.running)
 
     async def gone(self) -> None:
         """The application has ended what runs, and goes."""
-        while self.app.traffic.running:
+        while self.nictop.traffic.running:
             await self.pilot.pause(0.01)
 
     async def moving(self) -> None:
@@ -129,7 +129,7 @@ async def two_hosts(
     size: tuple[int, int] = WIDE,
     *,
     glyphs: Glyphs = UNICODE,
-    wish: RunRequest | None = None,
+    request: RunRequest | None = None,
     bare: Sequence[str] = (),
     rate: str = "50mbit",
 ) -> AsyncIterator[Runs]:
@@ -143,10 +143,14 @@ async def two_hosts(
             return OfAnotherMachine(made(spaces[host.label], host.label))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
-        app = NictopApp(connect, hosts, glyphs=glyphs, wish=wish)
+        app = NictopApp(connect, hosts, glyphs=glyphs, request=request)
         pilot = await stack.enter_async_context(running(app, size))
         runs = Runs(app, ScriptedSource(), pilot)
         runs.spaces = spaces
-        await runs.until(lambda: len(app.watched) == 2 and all(one.snapshot.counters for one in app.watched))
-        await runs.until(lambda: all(one.snapshot.inventory for one in app.watched))
+        await runs.until(
+            lambda: (
+                len(app.nictop.hosts.sessions) == 2 and all(one.snapshot.counters for one in app.nictop.hosts.sessions)
+            )
+        )
+        await runs.until(lambda: all(one.snapshot.inventory for one in app.nictop.hosts.sessions))
         yield runs

@@ -33,7 +33,7 @@ def carry_out_on_the_screen(options: argparse.Namespace, wish: RunRequest) -> in
                 glyphs=screen_glyphs(options),
                 sudo=options.sudo,
                 accept_new_host_keys=options.accept_new_host_keys,
-                wish=wish,
+                request=wish,
                 self_test=options.self_test,
             )
         except (KeyboardInterrupt, OSError):

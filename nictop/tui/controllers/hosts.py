@@ -1,7 +1,5 @@
-"""The watched hosts of the application: each has a worker of its own, and what it hears lies in a mailbox, the newest
-of each host, until the screens have time for it.
-
-Reads the sources of the hosts; sets the application's `watched`, `chosen` and `snapshot`, and nothing else of it.
+"""The watched hosts: each is read by a worker of its own. Screens are told of the newest snapshot of each host, at most
+as often as there is time to draw it.
 """
 
 from __future__ import annotations
@@ -15,74 +13,101 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
+from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-    from textual.worker import WorkType
-
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Request
-    from nictop.tui.app import NictopApp
+    from nictop.tui.controllers.diagnosis import DiagnosisScheduler
+    from nictop.tui.controllers.scheduler import Scheduler, Timer, Worker
     from nictop.wire.source import Source
-    from nictop.wire.ssh.authentication import Ask
 
-    Connect = Callable[[Host, Ask], Source]
-
-OTHERS_EVERY = 0.2
-"""Seconds between two pictures of the hosts that are not the chosen one: many hosts have news every other moment."""
-LONG_TO_DRAW = 0.1
-"""Seconds of CPU; a picture that takes longer, and each of an overloaded host, is followed by a pause that is twice as
-long, so that keys are answered meanwhile."""
+OTHER_HOSTS_SECONDS = 0.2
+"""Between two redraws for hosts that are not the chosen one: of many hosts, some snapshot is always new."""
+SLOW_REDRAW_CPU_SECONDS = 0.1
+"""A redraw that takes longer, and each while a host is overloaded, is followed by a pause of twice that time, in which
+keys are answered."""
 
 
 class WatchedHosts:
-    """`connect` makes the source of one host; it is given the function that asks the user. `heard` is called after the
-    screens have been told, with what was new."""
+    """`by_name`: where the sessions are, in the order in which the hosts were named. `connect` makes the source of a
+    host; `clock`: seconds, as in `HostSession`. `diagnosis` is informed of new snapshots after the screens."""
 
     def __init__(
-        self, app: NictopApp, connect: Connect, ask: Ask, heard: Callable[[dict[str, Snapshot]], None]
+        self,
+        by_name: dict[str, HostSession],
+        scheduler: Scheduler,
+        connect: Callable[[Host], Source],
+        clock: Callable[[], float],
+        diagnosis: DiagnosisScheduler,
+        *,
+        interval: float,
     ) -> None:
-        self._app, self._connect, self._ask, self._heard = app, connect, ask, heard
-        self.by_name: dict[str, HostSession] = {}
-        """In the order in which they were named."""
-        self._leaving: set[Source] = set()
-        """Sources of hosts that are watched no longer, while they end."""
-        self._mail: dict[str, Snapshot] = {}
-        self._delivering = self._held = False
-        self._delivered = self._may_deliver = 0.0
-        self._next_delivery: Timer | None = None
+        self.by_name, self._scheduler, self._connect, self._clock = by_name, scheduler, connect, clock
+        self._diagnosis = diagnosis
+        self.interval = interval
+        """Seconds between two readings of counters."""
+        self.chosen = ""
+        """Name of the host whose devices are shown."""
+        self.snapshot: Snapshot | None = None
+        """The newest one of the chosen host that screens were told of."""
+        self.changed, self.chosen_changed, self.snapshot_changed = Signal(), Signal(), Signal()
+        """Something of any host is new; another host is chosen; `snapshot` is new."""
+        self._closing: set[Source] = set()
+        """Sources of hosts that are no longer watched, until they have ended."""
+        self._workers: dict[str, Worker] = {}
+        """Host → what reads its source."""
+        self._pending: dict[str, Snapshot] = {}
+        self._flush_scheduled = self._held = False
+        self._flushed_at = self._may_flush_at = 0.0
+        self._flush_timer: Timer | None = None
 
-    # ------------------------------------------------------------------------------------------- which there are
+    @property
+    def sessions(self) -> tuple[HostSession, ...]:
+        return tuple(self.by_name.values())
+
+    @property
+    def several(self) -> bool:
+        """Whether findings have to name their host."""
+        return len(self.by_name) > 1
+
+    @property
+    def session(self) -> HostSession:
+        """The chosen host."""
+        return self.by_name[self.chosen]
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Processes on this machine that belong to nictop."""
+        return tuple(pid for one in self.sessions for pid in one.source.pids)
+
+    # --------------------------------------------------------------------------------------------- add and remove
 
     def follow(self, host: Host) -> None:
         """Watch one more host. Its name must not be that of another."""
         from nictop.hosts.session import HostSession
 
-        app = self._app
-        self.add_followed(HostSession(host, self._source(host), clock=app.now, interval=app.interval, history=True))
+        source = self._connect(host)
+        self.add_session(HostSession(host, source, clock=self._clock, interval=self.interval, history=True))
 
-    def _source(self, host: Host) -> Source:
-        """Every source is recorded whenever a recording goes on."""
-        from nictop.recording.writer import recorded
-
-        return recorded(self._connect(host, self._ask), self._app.recording)
-
-    def add_followed(self, one: HostSession) -> None:
+    def add_session(self, one: HostSession) -> None:
         """The same for one that has its source already."""
         self.by_name[one.name] = one
-        self._app.chosen = self._app.chosen or one.name
-        self._listen(one)
-        self.tell_all()
+        if not self.chosen:
+            self.chosen = one.name
+            self.chosen_changed.publish()
+        self._read(one)
+        self.changed.publish()
 
-    def add(self, words: str) -> str:
-        """Watch the hosts that a line of words means, as on the command line. What is wrong with it, and what to do;
+    def add(self, text: str) -> str:
+        """Watch the hosts that a line specifies, as on the command line. Returns what is wrong with it and what to do,
         "" when they are watched now."""
         from nictop.errors import NictopError
         from nictop.hosts.specification import more_hosts
 
         try:
-            wanted = more_hosts(words, (one.host for one in self.by_name.values()), os.environ)
+            wanted = more_hosts(text, (one.host for one in self.by_name.values()), os.environ)
         except NictopError as error:
             return f"{error.message}; {error.hint}" if error.hint else error.message
         for host in wanted:
@@ -91,148 +116,154 @@ class WatchedHosts:
 
     def choose(self, name: str) -> None:
         """Show the devices of another host."""
-        if name in self.by_name and name != self._app.chosen:
-            self._app.chosen = name
-            self._app.snapshot = self.by_name[name].snapshot
-            self.tell_all()
+        if name in self.by_name and name != self.chosen:
+            self.chosen = name
+            self.chosen_changed.publish()
+            self.show(self.by_name[name].snapshot)
+            self.changed.publish()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Publish one of the chosen host."""
+        self.snapshot = snapshot
+        self.snapshot_changed.publish()
 
     def remove(self, name: str) -> None:
         """Watch a host no longer. The last one stays."""
         if len(self.by_name) < 2 or name not in self.by_name:
             return
         names = list(self.by_name)
-        if name == self._app.chosen:
+        if name == self.chosen:
             place = names.index(name)
             self.choose(names[place + 1] if place + 1 < len(names) else names[place - 1])
         one = self.by_name.pop(name)
         one.fail("watched no longer")
-        self._mail.pop(name, None)
-        self._app.workers.cancel_group(self._app, f"source {name}")
-        self._app.run_worker(self._leave(one.source), name=f"close {name}", group="closing")
-        self.tell_all()
-        self._app.call_after_refresh(self._app.diagnosing.now)
+        self._pending.pop(name, None)
+        self._workers.pop(name).cancel()
+        self._close_source(one)
+        self.changed.publish()
+        self._scheduler.call_after_refresh(self._diagnosis.now)
 
     def reconnect(self, name: str) -> None:
         """Try a host again at once, with a connection of its own; what is known of it stays."""
         one = self.by_name[name]
-        self._app.run_worker(self._leave(one.source), name=f"close {name}", group="closing")
-        one.replace_source(self._source(one.host))
-        self._listen(one)
+        self._close_source(one)
+        one.replace_source(self._connect(one.host))
+        self._read(one)
 
     def prepare(self, one: HostSession) -> None:
-        """Follow another picture of a host from now on. The one before stands still, until `exchange`."""
-        before = self.by_name[one.name]
-        self._mail.pop(one.name, None)
-        self._app.workers.cancel_group(self._app, f"source {one.name}")
-        self._app.run_worker(self._leave(before.source), name=f"close {one.name}", group="closing")
-        self._listen(one)
+        """Read another session of a host from now on. The one before does not change any more, until `exchange`."""
+        self._pending.pop(one.name, None)
+        self._workers[one.name].cancel()
+        self._close_source(self.by_name[one.name])
+        self._read(one)
 
     def exchange(self, one: HostSession) -> None:
-        """Show what was prepared: what was known of the host before is forgotten."""
+        """Show what was prepared, instead of the session before."""
         self.by_name[one.name] = one
 
-    async def _leave(self, source: Source) -> None:
-        self._leaving.add(source)
+    def _close_source(self, one: HostSession) -> None:
+        self._scheduler.run_worker(partial(self._close, one.source), f"close {one.name}", "closing")
+
+    async def _close(self, source: Source) -> None:
+        self._closing.add(source)
         await source.close()
-        self._leaving.discard(source)
+        self._closing.discard(source)
 
     async def close(self) -> None:
         """End every source, and wait for their ends."""
-        sources = (*self._leaving, *(one.source for one in self.by_name.values()))
+        sources = (*self._closing, *(one.source for one in self.by_name.values()))
         await asyncio.gather(*(source.close() for source in sources))
 
-    # ----------------------------------------------------------------------------------------------------- news
+    # ------------------------------------------------------------------------------------------------- snapshots
 
-    def _listen(self, one: HostSession) -> None:
-        work: WorkType[None] = partial(self._hear, one)  # a coroutine would never be awaited if it is ended first
-        self._app.run_worker(work, name=f"follow {one.name}", group=f"source {one.name}", exclusive=True)
+    def _read(self, one: HostSession) -> None:
+        work, group = partial(self._read_snapshots, one), f"source {one.name}"
+        self._workers[one.name] = self._scheduler.run_worker(work, f"follow {one.name}", group, exclusive=True)
 
-    async def _hear(self, one: HostSession) -> None:
-        """Every snapshot reaches the history; the screens get the newest one when they have time for it."""
+    async def _read_snapshots(self, one: HostSession) -> None:
+        """Every snapshot reaches the history; screens get the newest one when they have time for it."""
         from nictop.hosts.session import internal_error_text
 
         try:
-            async with aclosing(one.follow()) as news:
-                async for snapshot in news:
-                    self._mail[one.name] = snapshot
-                    self._announce(one.name)
+            async with aclosing(one.follow()) as snapshots:
+                async for snapshot in snapshots:
+                    self._pending[one.name] = snapshot
+                    self._schedule_flush(one.name)
         except Exception as error:  # the other hosts go on
-            self._mail[one.name] = one.fail(internal_error_text(error))
-            self._announce(one.name)
+            self._pending[one.name] = one.fail(internal_error_text(error))
+            self._schedule_flush(one.name)
 
-    def _announce(self, name: str) -> None:
-        """Deliver the mail soon: that of the chosen host as soon as there is time, that of the others now and then."""
-        if self._delivering or self._held:
+    def _schedule_flush(self, name: str) -> None:
+        """For the chosen host as soon as there is time, for the others every `OTHER_HOSTS_SECONDS`."""
+        if self._flush_scheduled or self._held:
             return
-        wait = self._may_deliver - monotonic()
-        if wait <= 0 and (name == self._app.chosen or monotonic() - self._delivered >= OTHERS_EVERY):
-            self._delivering = True
-            self._app.call_later(self._deliver)
-        elif self._next_delivery is None:
-            seconds = wait if name == self._app.chosen else max(wait, OTHERS_EVERY)
-            self._next_delivery = self._app.set_timer(seconds, self._deliver, name="deliver")
+        wait = self._may_flush_at - monotonic()
+        if wait <= 0 and (name == self.chosen or monotonic() - self._flushed_at >= OTHER_HOSTS_SECONDS):
+            self._flush_scheduled = True
+            self._scheduler.call_later(self._flush)
+        elif self._flush_timer is None:
+            seconds = wait if name == self.chosen else max(wait, OTHER_HOSTS_SECONDS)
+            self._flush_timer = self._scheduler.set_timer(seconds, self._flush, name="flush")
 
     def hold(self) -> None:
-        """Tell the screens nothing until `release`: what comes now is the past."""
+        """Publish nothing until `release`: the snapshots that are read now are in the past."""
         self._held = True
 
     def release(self) -> None:
-        """Tell them the newest of everything."""
+        """Publish the newest of everything."""
         self._held = False
-        self._deliver()
+        self._flush()
 
     @property
-    def has_mail(self) -> bool:
-        """There is news that the screens have not been told yet."""
-        return bool(self._mail)
+    def pending(self) -> bool:
+        """There are snapshots that are not published yet."""
+        return bool(self._pending)
 
-    def _deliver(self) -> None:
-        self._delivering = False
+    def _flush(self) -> None:
+        """Publish the newest snapshot of each host that has a new one."""
+        self._flush_scheduled = False
         if self._held:
             return
-        mail, self._mail = self._mail, {}
-        if self._next_delivery is not None:
-            self._next_delivery.stop()
-            self._next_delivery = None
-        if not mail:
+        new, self._pending = self._pending, {}
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+            self._flush_timer = None
+        if not new:
             return
-        self._delivered, begin = monotonic(), thread_time()
-        self._app.call_after_refresh(self._drawn, begin)
-        if self._app.chosen in mail:
-            self._app.snapshot = mail[self._app.chosen]
-        self.tell_all()
-        self._heard(mail)
+        self._flushed_at, begin = monotonic(), thread_time()
+        self._scheduler.call_after_refresh(self._drawn, begin)
+        if self.chosen in new:
+            self.show(new[self.chosen])
+        self.changed.publish()
+        self._diagnosis.update(new)
 
     def _drawn(self, begin: float) -> None:
-        """What was delivered is on the terminal; `begin`: CPU time at which that began."""
+        """What was published is on the terminal. `begin`: CPU seconds of this thread when it was published."""
         took = thread_time() - begin
-        pauses = took > LONG_TO_DRAW or any(one.overloaded for one in self.by_name.values())
-        self._may_deliver = monotonic() + (2 * max(took, LONG_TO_DRAW) if pauses else 0.0)
-
-    def tell_all(self) -> None:
-        self._app.watched = tuple(self.by_name.values())
+        pauses = took > SLOW_REDRAW_CPU_SECONDS or any(one.overloaded for one in self.by_name.values())
+        self._may_flush_at = monotonic() + (2 * max(took, SLOW_REDRAW_CPU_SECONDS) if pauses else 0.0)
 
     def count_down(self) -> None:
-        """Time has passed for those that are not live."""
+        """Time has passed for hosts that are not live: their text has seconds in it."""
         if self._held:
-            return  # hosts that are on their way to another moment are not silent
-        now = self._app.now()
-        if any(one.status(now, self._app.interval) != "live" for one in self.by_name.values()):
-            self.tell_all()
+            return  # a host that is read from another time on is not silent
+        now = self._clock()
+        if any(one.status(now, self.interval) != "live" for one in self.by_name.values()):
+            self.changed.publish()
 
     # ------------------------------------------------------------------------------------------------- requests
 
-    async def ask(self, request: Request) -> None:
-        """Send a request to the probe of the chosen host, an interval to all of them; what is still wanted after a
-        restart, the source asks for again by itself."""
+    async def request(self, request: Request) -> None:
+        """Send a request to the probe of the chosen host, an interval to all of them. After a restart of the probe, the
+        source sends again what is still wanted."""
         if request.interval is not None:
-            self._app.interval = request.interval
+            self.interval = request.interval
             for one in self.by_name.values():
                 await one.request(request)
         else:
-            await self.by_name[self._app.chosen].request(request)
+            await self.session.request(request)
 
-    async def ask_host(self, name: str, request: Request) -> None:
+    async def request_from(self, name: str, request: Request) -> None:
         """Send a request to the probe of a host, if it is still watched."""
         if name in self.by_name:
             await self.by_name[name].request(request)

@@ -1,53 +1,58 @@
-"""The recording that is made while hosts are watched: everything that they say and are asked, runs included.
+"""The recording that is made while hosts are watched: everything that they send and that is requested of them, runs
+included.
 
-Every source of the application passes its items by here (`hear`); they are kept while a recording goes on. The file is
-written by the `Recorder`, in its own thread: a slow, full or vanished disk is said, and the watch goes on.
+Every source of the application passes its items through `hear`, which records them while a recording is made. The
+`Recorder` writes the file in its own thread: a disk that is slow, full or gone is reported, and hosts are watched on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
+    from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Line, Request
     from nictop.recording.writer import Recorder
-    from nictop.tui.app import NictopApp
+    from nictop.tui.controllers.scheduler import Notify, Scheduler, Timer
     from nictop.wire.source import SourceState
 
-LOOK_EVERY = 0.5
-"""Seconds between two looks at how it goes."""
+RECORDING_STATUS_SECONDS = 0.5
+"""Between two updates of size and trouble."""
 
 
 class LiveRecording:
-    """At most one at a time. The screens are told through the application's `recording_news`."""
+    """At most one at a time. `boot_id`: returns that of this machine."""
 
-    def __init__(self, app: NictopApp) -> None:
-        self._app = app
+    def __init__(
+        self, sessions: Mapping[str, HostSession], scheduler: Scheduler, notify: Notify, boot_id: Callable[[], str]
+    ) -> None:
+        self._sessions, self._scheduler, self._notify, self._boot_id = sessions, scheduler, notify, boot_id
+        self.changed = Signal()
+        """`status` is another one."""
         self._recorder: Recorder | None = None
         self._opening: asyncio.Task[str] | None = None
-        """Begins a file, as long as the disk takes for that."""
+        """Creates the file, as long as the disk takes for that."""
         self._unwanted = False
-        """Whoever asked for the file that is being begun has left."""
+        """`start` was cancelled while the file is being created."""
         self._timer: Timer | None = None
-        self._said = ""
-        """The trouble that was told last."""
+        self._reported = ""
+        """The trouble in the last notice."""
 
     @property
     def going(self) -> bool:
         return self._recorder is not None
 
     @property
-    def words(self) -> str:
+    def status(self) -> str:
         """For the status line: ``● REC 3.2 MB``; "" when nothing is recorded."""
         if self._recorder is None:
             return ""
@@ -62,7 +67,7 @@ class LiveRecording:
             self._recorder.hear(host, item, now)
 
     async def start(self, path: str) -> str:
-        """Begin a file. Why that cannot be, in a sentence; "" when it goes on now. Cancelled: there is no file."""
+        """Create a file and record to it. Returns why that is not possible, "" if it is. Cancelled: no file is left."""
         if self._recorder is not None or self._opening is not None:
             return "a recording goes on already"
         self._unwanted = False
@@ -83,7 +88,7 @@ class LiveRecording:
         from nictop.recording.writer import Recorder
 
         try:
-            recorder = await asyncio.to_thread(Recorder, path, boot_id=self._app.here().boot_id)
+            recorder = await asyncio.to_thread(Recorder, path, boot_id=self._boot_id())
         except NictopError as error:
             return error.message
         if self._unwanted:
@@ -91,16 +96,16 @@ class LiveRecording:
             with suppress(OSError):
                 os.unlink(path)
             return ""
-        self._recorder, self._said = recorder, ""
-        for one in self._app.hosts.by_name.values():
+        self._recorder, self._reported = recorder, ""
+        for one in self._sessions.values():
             for item in known(one.snapshot):
                 recorder.hear(one.name, item, monotonic())
-        self._timer = self._app.set_interval(LOOK_EVERY, self._look, name="recording")
-        self._tell()
+        self._timer = self._scheduler.set_interval(RECORDING_STATUS_SECONDS, self._check, name="recording")
+        self.changed.publish()
         return ""
 
-    async def end(self, *, says: bool = True) -> None:
-        """Write what waits, and say where it is. A file that is just being begun is waited for."""
+    async def end(self, *, notify: bool = True) -> None:
+        """Write what waits, and show a notice where it is. A file that is being created is waited for."""
         from nictop.model.text import units
         from nictop.recording.writer import LAST_WORDS
 
@@ -112,32 +117,29 @@ class LiveRecording:
         if self._timer is not None:
             self._timer.stop()
         await recorder.close()
-        if not says:
+        if not notify:
             return
-        self._tell()
+        self.changed.publish()
         if recorder.trouble:
-            self._app.say(recorder.trouble, "Recording ended")
+            self._notify(recorder.trouble, "Recording ended")
         else:
             lost = f", {recorder.dropped} lines lost" if recorder.dropped else ""
-            self._app.say(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}", "Recorded")
+            self._notify(f"{recorder.path}\n{units.bytes_(recorder.size)}{lost}", "Recorded")
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         recorder = self._recorder
         if recorder is None:
             return
         if recorder.given_up:
-            self._app.run_worker(self.end(), name="end recording", group="recording")
-        elif recorder.trouble != self._said:
-            self._said = recorder.trouble
-            self._app.say(self._said or f"{recorder.path} is written again", "Recording")
-        self._tell()
-
-    def _tell(self) -> None:
-        self._app.recording_news += 1
+            self._scheduler.run_worker(self.end, "end recording", "recording")
+        elif recorder.trouble != self._reported:
+            self._reported = recorder.trouble
+            self._notify(self._reported or f"{recorder.path} is written again", "Recording")
+        self.changed.publish()
 
 
 def known(snapshot: Snapshot) -> Iterator[Line | SourceState]:
-    """What a recording has to begin with, so that it shows the host as it is shown now."""
+    """First items of a recording, so that it shows the host as it is shown now."""
     from nictop.probe.records import Line
     from nictop.wire.source import SourceState
 

@@ -1,8 +1,7 @@
-"""Runs of the application: the experiment that goes on, whichever screen is shown, and what became of the last one.
+"""Traffic runs: the experiment that runs, whichever screen is shown, or the last one.
 
-Runs use the connections that are there: every followed host that takes part hears its own items a second time, as a
-`RunHost`. The screens are told through the application's `run_news`, a few times a second at most. Results are written
-where `nictop.traffic.results.selection` keeps them.
+Runs use the connections of the watched hosts: the session of each that takes part passes its items to a `RunHost`.
+`changed` is published a few times a second at most. Results are stored by `nictop.traffic.results.selection`.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
-    from textual.timer import Timer
-
     from nictop.probe.records import TrafficTools
     from nictop.traffic.experiment.experiment import ChangeWanted, Experiment, ExperimentEvent, Step, StepBegan
     from nictop.traffic.live.run_view import LiveRun, RunView
     from nictop.traffic.plan.request import RunRequest
     from nictop.traffic.results.selection import StoredRun
     from nictop.traffic.run.host import RunHost
-    from nictop.tui.app import NictopApp
+    from nictop.tui.controllers.hosts import WatchedHosts
+    from nictop.tui.controllers.scheduler import Scheduler, Timer
 
-TELL_EVERY = 0.4
-"""Seconds between two pictures of a run."""
+RUN_REDRAW_SECONDS = 0.4
+"""Between two redraws of a run."""
 
-STOPPING = 8.0
-"""Seconds for a run that is stopped to tell what was measured: both children end, and the last counters come."""
+RUN_STOP_TIMEOUT = 8.0
+"""Seconds for a run that is stopped to report its result: both generators end, and the last counters are read."""
 
-WAIT = 1.0
-"""Seconds after which it is looked again whether the hosts of a run are there."""
+HOST_WAIT_SECONDS = 1.0
+"""Between two checks whether the hosts of a run are live."""
 
 
 @dataclass(frozen=True)
@@ -49,32 +48,33 @@ class FinishedExperiment:
 
 
 class TrafficController:
-    """At most one experiment at a time. What it shows stays until the next one starts."""
+    """At most one experiment at a time; its state stays until the next one starts."""
 
-    def __init__(self, app: NictopApp) -> None:
-        self._app = app
+    def __init__(self, hosts: WatchedHosts, scheduler: Scheduler) -> None:
+        self._watched, self._scheduler = hosts, scheduler
+        self.changed = Signal()
         self._task: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
-        self._watching: LiveRun | None = None
-        self._over: float | None = None
-        """When it was stopped, seconds of CLOCK_MONOTONIC: its picture stands still from then on."""
+        self._live: LiveRun | None = None
+        self._stopped_at: float | None = None
+        """Seconds of CLOCK_MONOTONIC: its view does not change any more from then on."""
         self._answer: asyncio.Future[bool] | None = None
         self._stopping = asyncio.Event()
         self.is_self_test = False
-        self.words: dict[str, str] | None = None
-        """What stands in the form; None: it was never opened."""
+        self.form_values: dict[str, str] | None = None
+        """Name of a field of the form → its text; None: the form was never opened."""
         self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
         self._clear()
 
     def _clear(self) -> None:
-        self.wish: RunRequest | None = None
+        self.request: RunRequest | None = None
         self.experiment: Experiment | None = None
         self.began: StepBegan | None = None
         """The step that runs now, or ran last."""
         self.began_at = 0.0
         self.wanted: ChangeWanted | None = None
-        """What somebody has to change before it goes on."""
+        """What the user has to change before the next step."""
         self.sentence = ""
         """What it does now."""
         self.trouble = ""
@@ -82,7 +82,7 @@ class TrafficController:
         self.notes: list[str] = []
         self.results: tuple[StoredRun, ...] = ()
         """Of this experiment."""
-        self._watching, self._over, self._answer = None, None, None
+        self._live, self._stopped_at, self._answer = None, None, None
 
     # ---------------------------------------------------------------------------------------------- start and end
 
@@ -90,50 +90,50 @@ class TrafficController:
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self, wish: RunRequest, *, self_test: bool = False) -> bool:
-        """Begin; what came of the one before is forgotten. False: one goes on already."""
+    def start(self, request: RunRequest, *, self_test: bool = False) -> bool:
+        """Start; the results of the one before are dropped. False: one is running."""
         if self.running:
             return False
         self._clear()
         self._stopping = asyncio.Event()
-        self.wish, self.is_self_test = wish, self_test
-        self._task = asyncio.create_task(self._carry_out(wish, self_test), name="traffic")
-        self.tell()
+        self.request, self.is_self_test = request, self_test
+        self._task = asyncio.create_task(self._run(request, self_test), name="traffic")
+        self.publish()
         return True
 
     async def stop(self) -> None:
-        """End what goes on with what was measured until then, and wait until nothing of it is left."""
+        """End what runs, with the result of what was measured so far, and wait until nothing of it is left."""
         task = self._task
         if task is None or task.done():
             return
         self.sentence = "stopping"
-        self._over = monotonic()
-        self.tell()
+        self._stopped_at = monotonic()
+        self.publish()
         if self.began is not None:
             self._stopping.set()
-            await asyncio.wait({task}, timeout=STOPPING)
+            await asyncio.wait({task}, timeout=RUN_STOP_TIMEOUT)
         task.cancel()
         await asyncio.wait({task})
 
     def answer(self, *, changed: bool) -> None:
-        """What somebody says who was asked for a change."""
+        """The user has changed what was wanted, or ends the experiment."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(changed)
 
-    async def _carry_out(self, wish: RunRequest, self_test: bool) -> None:
+    async def _run(self, request: RunRequest, self_test: bool) -> None:
         from nictop.traffic.experiment.experiment import carry_out, prepared
 
         try:
-            async with self._hosts(wish, self_test) as (hosts, placed):
-                self.wish = placed
+            async with self._hosts(request, self_test) as (hosts, placed):
+                self.request = placed
                 self.sentence = "looking for generators on both hosts"
                 self.experiment = await prepared(placed, hosts)
                 self.notes += self.experiment.notes
                 events = carry_out(self.experiment, hosts, change=self._change, keep=_keep, stop=self._stopping)
-                async with aclosing(events) as told:
-                    async for event in told:
+                async with aclosing(events):
+                    async for event in events:
                         self._take(event, hosts)
-                        self._tell_soon()
+                        self._publish_soon()
         except asyncio.CancelledError:
             self.trouble = "stopped before anything was measured"
         except NictopError as error:
@@ -141,47 +141,47 @@ class TrafficController:
         except Exception as error:  # the screens go on
             self.trouble = f"nictop itself failed here: {type(error).__name__}: {error}"
         finally:
-            self._over = monotonic()
+            self._stopped_at = monotonic()
             self.sentence, self.wanted, self._answer = "", None, None
             self.ended.append(FinishedExperiment(self.results, self.trouble, tuple(self.notes)))
             self._task = None
-            self.tell()
+            self.publish()
 
     # ---------------------------------------------------------------------------------------------------- hosts
 
     @asynccontextmanager
     async def _hosts(
-        self, wish: RunRequest, self_test: bool
+        self, request: RunRequest, self_test: bool
     ) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
-        """Those that take part, each heard, and the wish with its places."""
+        """Those that take part, each being read, and the request with their addresses."""
         from nictop.traffic.run.host import RunHost
 
         if self_test:
-            async with self._own_pair(wish) as found:
+            async with self._own_pair(request) as found:
                 yield found
             return
-        names = tuple(dict.fromkeys((wish.client, wish.server, *wish.observers)))
-        missing = [name for name in names if name not in self._app.hosts.by_name]
+        names = tuple(dict.fromkeys((request.client, request.server, *request.observers)))
+        missing = [name for name in names if name not in self._watched.by_name]
         if missing:
             raise NictopError(f"{', '.join(missing)}: not watched", "add it with the key h")
-        hosts = {name: RunHost(self._app.hosts.by_name[name]) for name in names}
+        hosts = {name: RunHost(self._watched.by_name[name]) for name in names}
         with ExitStack() as subscriptions:
             for host in hosts.values():
                 subscriptions.callback(host.close)
-            await self._until_known(hosts, wish)
-            yield hosts, wish
+            await self._until_known(hosts, request)
+            yield hosts, request
 
     @asynccontextmanager
-    async def _own_pair(self, wish: RunRequest) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
-        """Two ends on this machine, watched for the length of the run and by nobody else."""
+    async def _own_pair(self, request: RunRequest) -> AsyncGenerator[tuple[dict[str, RunHost], RunRequest], None]:
+        """Two ends on this machine, watched during the run and by nothing else."""
         from nictop.hosts.session import HostSession, running
         from nictop.hosts.specification import LOCAL, Host
         from nictop.traffic.experiment.self_test import self_test_pair
         from nictop.traffic.run.host import RunHost
 
         self.sentence = "making two ends on this machine"
-        self.tell()
-        async with self_test_pair(wish) as pair:
+        self.publish()
+        async with self_test_pair(request) as pair:
             self.notes.append(pair.sentence)
             sessions = [HostSession(Host(one.name, LOCAL), one, window=False) for one in pair.sources]
             async with running(*sessions):
@@ -189,18 +189,18 @@ class TrafficController:
                 await self._until_known(hosts, pair.wish)
                 yield hosts, pair.wish
 
-    async def _until_known(self, hosts: dict[str, RunHost], wish: RunRequest) -> None:
-        """Both ends have told what they have; an observer that has not is left out."""
-        for name in dict.fromkeys((wish.client, wish.server)):
+    async def _until_known(self, hosts: dict[str, RunHost], request: RunRequest) -> None:
+        """Inventory and counters of both ends are known; an observer without counters is left out."""
+        for name in dict.fromkeys((request.client, request.server)):
             host = hosts[name]
             while not host.session.has_readings:
                 if host.snapshot.state == "failed":
                     raise NictopError(f"{name}: {host.snapshot.message}")
                 self.sentence = f"waiting for {name}: {host.snapshot.state}"
-                self.tell()
-                await host.session.until(partial(_is_settled, host), WAIT)
-        for name in wish.observers:
-            if name in hosts and hosts[name].snapshot.counters is None and name not in (wish.client, wish.server):
+                self.publish()
+                await host.session.until(partial(_is_settled, host), HOST_WAIT_SECONDS)
+        for name in request.observers:
+            if name in hosts and hosts[name].snapshot.counters is None and name not in (request.client, request.server):
                 hosts.pop(name)
                 self.notes.append(f"{name} is not live: it does not observe")
 
@@ -208,10 +208,10 @@ class TrafficController:
         """Which generators a watched host has. NictopError: why that is not known."""
         from nictop.traffic.run.host import RunHost
 
-        followed = self._app.hosts.by_name.get(name)
-        if followed is None:
+        session = self._watched.by_name.get(name)
+        if session is None:
             raise NictopError(f"{name}: not watched")
-        host = RunHost(followed)
+        host = RunHost(session)
         try:
             return await host.tools()
         finally:
@@ -233,7 +233,7 @@ class TrafficController:
 
         if isinstance(event, StepBegan):
             self.began, self.began_at, self.wanted = event, monotonic(), None
-            self._watching = LiveRun(event.step.plan, hosts)
+            self._live = LiveRun(event.step.plan, hosts)
         elif isinstance(event, Resting):
             self.sentence = f"resting for {event.seconds:g} s"
         elif isinstance(event, ChangeWanted):
@@ -245,8 +245,8 @@ class TrafficController:
             self.notes.append(event.sentence)
         elif isinstance(event, ExperimentEnded):
             self.results, self.trouble = event.results, event.why
-        elif self._watching is not None:
-            self._watching.take(event)
+        elif self._live is not None:
+            self._live.take(event)
             if isinstance(event, Stage):
                 self.sentence = event.sentence
             elif isinstance(event, IntervalMeasured):
@@ -255,7 +255,7 @@ class TrafficController:
     async def _change(self, step: Step) -> bool:
         """Wait for `answer`."""
         self._answer = asyncio.get_running_loop().create_future()
-        self.tell()
+        self.publish()
         try:
             return await self._answer
         finally:
@@ -263,32 +263,31 @@ class TrafficController:
 
     @property
     def asks(self) -> bool:
-        """Somebody is waited for."""
+        """It waits for `answer`."""
         return self._answer is not None and not self._answer.done()
 
-    def picture(self) -> RunView | None:
+    def view(self) -> RunView | None:
         """The step that runs now, or ran last."""
-        return None if self._watching is None else self._watching.picture(self._over)
+        return None if self._live is None else self._live.picture(self._stopped_at)
 
     @property
     def seconds_left(self) -> float | None:
-        """Of the whole experiment, about."""
+        """Estimate for the whole experiment."""
         if not self.running or self.began is None:
             return None
         return max(0.0, self.began.seconds_left - (monotonic() - self.began_at))
 
-    # ------------------------------------------------------------------------------------------------------ news
+    # --------------------------------------------------------------------------------------------------- publish
 
-    def _tell_soon(self) -> None:
+    def _publish_soon(self) -> None:
         if self._timer is None:
-            self._timer = self._app.set_timer(TELL_EVERY, self.tell, name="run news")
+            self._timer = self._scheduler.set_timer(RUN_REDRAW_SECONDS, self.publish, name="run news")
 
-    def tell(self) -> None:
-        """There is news: the screens look."""
+    def publish(self) -> None:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._app.run_news += 1
+        self.changed.publish()
 
 
 def _is_settled(host: RunHost) -> bool:

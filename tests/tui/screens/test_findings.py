@@ -32,17 +32,17 @@ UUID = "77777777-7777-3777-8777-777777777777"
 async def diagnosed(screen: Screen, lines: Sequence[Line]) -> Diagnosis:
     """Let the host speak, and wait until the rules have."""
     await screen.hear(*lines)
-    await wait_until(screen, lambda: screen.app.diagnosis is not None)
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
-    assert screen.app.diagnosis is not None
-    return screen.app.diagnosis
+    assert screen.nictop.diagnosis.result is not None
+    return screen.nictop.diagnosis.result
 
 
 async def say(screen: Screen, *findings: Finding, skipped: tuple[Skipped, ...] = ()) -> None:
     """A diagnosis of one's own, in place of that of the rules."""
     await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: screen.app.diagnosis is not None)
-    screen.app.diagnosis = Diagnosis(findings, skipped)
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+    screen.nictop.diagnosis.publish(Diagnosis(findings, skipped))
     await screen.settle()
 
 
@@ -104,21 +104,21 @@ async def test_rules_look_again_after_an_inventory_and_then_from_time_to_time() 
         healthy = lines_of_case("profiles", "profile_is_generated", kind="silent")[1]
         assert healthy.inventory is not None
         await screen.hear(Line(inventory=replace(healthy.inventory, time=20.0)))
-        await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.diagnosis.findings)
-        timer = screen.app.diagnosing.next
+        await wait_until(screen, lambda: getattr(screen.nictop.diagnosis.result, "findings", None) == ())
+        timer = screen.nictop.diagnosis.next
         assert timer is not None
-        known = screen.app.diagnosis
-        screen.app.diagnosing.now()
+        known = screen.nictop.diagnosis.result
+        screen.nictop.diagnosis.now()
         await screen.settle()
-        assert screen.app.diagnosis is known, "nothing was heard since: nothing to look at"
-        assert screen.app.diagnosing.next is not timer
+        assert screen.nictop.diagnosis.result is known, "nothing was heard since: nothing to look at"
+        assert screen.nictop.diagnosis.next is not timer
 
 
 async def test_freeze_keeps_the_findings_too() -> None:
     async with live(NARROW) as screen:
         await say(screen, finding())
         await screen.press("space")
-        screen.app.diagnosis = Diagnosis((), ())
+        screen.nictop.diagnosis.publish(Diagnosis((), ()))
         await screen.settle()
         assert any("Wired connection 1" in line for line in screen.lines(FindingsPanel))
         await screen.press("space")
@@ -166,13 +166,15 @@ async def test_the_cursor_stays_with_its_finding() -> None:
         first, second = finding(subject="ens1", severity="info"), finding(subject="ens2", severity="info")
         await say(screen, first, second)
         await screen.press("5", "down")
-        screen.app.diagnosis = Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
+        screen.nictop.diagnosis.publish(
+            Diagnosis((finding(subject="ens9"), first, replace(second, title="changes numbers")), ())
+        )
         await screen.settle()
         chosen = screen.app.screen.query_one(FindingList).chosen
         assert chosen is not None
         assert chosen.subject == "ens2"
         assert "changes numbers" in screen.lines(FindingPage)[0]
-        screen.app.diagnosis = Diagnosis((first,), ())
+        screen.nictop.diagnosis.publish(Diagnosis((first,), ()))
         await screen.settle()
         assert "ens1" in screen.lines(FindingPage)[0]
 
@@ -256,7 +258,7 @@ async def test_the_terminal_gets_osc_52(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_console_without_a_clipboard_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     async with live(NARROW) as screen:
-        screen.app._has_clipboard = False
+        screen.nictop._copy = None
         await say(screen, finding())
         await screen.press("y")
         await wait_until(screen, lambda: any("No clipboard on this console" in row for row in screen.drawn()))
@@ -288,7 +290,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: now[0])
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     laid_out: list[bool] = []
     lay_out = LiveScreen._refresh_layout
 
@@ -302,7 +304,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
         await screen.pilot.resize_terminal(3, 3)
         now[0] += 10.0
-        screen.app.hosts.count_down()
+        screen.nictop.hosts.count_down()
         await screen.press("5", "enter", "escape")
 
 
@@ -344,11 +346,11 @@ async def test_a_diagnosis_that_changes_nothing_lays_nothing_out_again(monkeypat
         await say(screen, finding())
         laid_out = []
         monkeypatch.setattr(LiveScreen, "_refresh_layout", lambda self, *_, **__: laid_out.append(1))
-        screen.app.diagnosis = Diagnosis((replace(finding(), why="now 2.00 k/s"),), ())
+        screen.nictop.diagnosis.publish(Diagnosis((replace(finding(), why="now 2.00 k/s"),), ()))
         await screen.settle()
         assert laid_out == []
 
 
 def test_the_app_starts_without_the_rules() -> None:
     """The first frame does not wait for a hundred rules to be imported."""
-    assert NictopApp(lambda host, ask: pytest.fail("not connected yet")).diagnosis is None
+    assert NictopApp(lambda host, ask: pytest.fail("not connected yet")).nictop.diagnosis.result is None

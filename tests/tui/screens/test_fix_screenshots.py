@@ -56,7 +56,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
-    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: STANDS_STILL)
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: STANDS_STILL)
     monkeypatch.setattr("nictop.tui.screens.live.view.change_status", lambda progress, now: "")
     size, glyphs = SIZES[name]
     source = ScriptedSource("alma-load-001")
@@ -64,7 +64,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     async with running(app, size, notifications=False) as pilot:
         screen = Screen(app, source, pilot)
         await screen.hear(*lines_of_case("profiles", "profile_is_generated"))
-        await wait_until(screen, lambda: app.diagnosis is not None)
+        await wait_until(screen, lambda: app.nictop.diagnosis.result is not None)
         await screen.press("right", "c", "down", "down", *"198.51.100.10/24")
         compare(f"set-up-{name}", picture(screen))
         await screen.press("enter")
@@ -77,9 +77,9 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         await screen.press("a")
         await screen.hear(Line(change=ChangeLine(55.0, asked.id, "applied", plan=plan(asked), deadline=85.0)))
         await screen.hear(after())
-        await wait_until(screen, lambda: app.changes.progress is not None and app.changes.progress.proof is not None)
-        assert app.changes.progress is not None
-        app.changes.progress = replace(app.changes.progress, deadline=HERE + 23.0)
-        app.changes.tell()
+        await wait_until(screen, lambda: getattr(app.nictop.changes.progress, "proof", None) is not None)
+        assert app.nictop.changes.progress is not None
+        app.nictop.changes.progress = replace(app.nictop.changes.progress, deadline=HERE + 23.0)
+        app.nictop.changes.changed.publish()
         await screen.settle()
         compare(f"change-applied-{name}", picture(screen))

@@ -43,7 +43,7 @@ def rows(runs: list[StoredRun]) -> list[ResultGroup]:
 
 
 async def picture(screen: Screen, hosts: Hosts, shown: KeptRunScreen | ComparisonScreen, *keys: str) -> str:
-    await wait_until(screen, lambda: not screen.app.has_mail)
+    await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.app.push_screen(shown)
     await screen.settle()
     await screen.press(*keys)

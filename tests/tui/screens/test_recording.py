@@ -86,11 +86,11 @@ async def test_r_records_from_what_is_known_until_r(size: tuple[int, int], tmp_p
 
 async def count_on(screen: Screen) -> float:
     """The host counts once more, and the screen has it; the time of that."""
-    last = screen.app.followed.snapshot.counters
+    last = screen.nictop.hosts.session.snapshot.counters
     assert last is not None
     time = last.time + 1
     await screen.hear(counters(time, {1: (0, 0)}))
-    await wait_until(screen, lambda: screen.app.followed.snapshot.counters is not last)
+    await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.counters is not last)
     return time
 
 
@@ -102,9 +102,9 @@ async def test_a_name_that_is_taken_is_said_and_can_be_corrected(tmp_path: Path)
         await name_it(screen, "r", path)
         assert "exists already" in complaint(screen)
         await screen.press("end", "backspace", "x", "enter")
-        await wait_until(screen, lambda: screen.app.recording.going)
+        await wait_until(screen, lambda: screen.nictop.recording.going)
         await screen.press("r")
-        await wait_until(screen, lambda: not screen.app.recording.going)
+        await wait_until(screen, lambda: not screen.nictop.recording.going)
         await wait_until(screen, lambda: "Recorded" in said(screen))
     assert path.read_text() == "mine"
     assert (tmp_path / "a.nictox").exists()
@@ -115,7 +115,7 @@ async def test_leaving_ends_the_recording_whole(tmp_path: Path) -> None:
     async with several("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
             hosts[name].say(SourceState("live"), *GUEST)
-        await wait_until(screen, lambda: not screen.app.has_mail)
+        await wait_until(screen, lambda: not screen.nictop.hosts.pending)
         await name_it(screen, "r", path)
         await screen.settle()
     with Recording.open(str(path)) as recording:
@@ -178,9 +178,9 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         await name_it(runs, "r", path)
         await runs.start(2)
         await runs.over()
-        (kept,) = runs.app.traffic.results
+        (kept,) = runs.nictop.traffic.results
         live_result = kept.result
-        await runs.app.recording.end()
+        await runs.nictop.recording.end()
     async with replayed(path) as screen:
         (marks,) = screen.replay.runs
         assert (marks.client, marks.server) == ("a", "b")
@@ -208,7 +208,7 @@ async def test_a_report_of_what_is_shown(size: tuple[int, int], tmp_path: Path) 
     async with several("vm1", "pve", size=size) as (screen, hosts):
         hosts["vm1"].say(SourceState("live"), *GUEST)
         hosts["pve"].say(SourceState("failed", "no Python on pve <b>"))
-        await wait_until(screen, lambda: not screen.app.has_mail and screen.app.diagnosis is not None)
+        await wait_until(screen, lambda: not screen.nictop.hosts.pending and screen.nictop.diagnosis.result is not None)
         await name_it(screen, "R", path)
         await wait_until(screen, lambda: "Report written" in said(screen))
         assert str(path) in said(screen)
@@ -254,7 +254,7 @@ async def test_a_file_that_the_disk_takes_long_to_begin(
         screen.app.screen.query_one("#entry-line", TextInput).value = str(path)
         await screen.press("enter")
         await wait_until(screen, begun.is_set)
-        recording = screen.app.recording
+        recording = screen.nictop.recording
         assert await recording.start(str(tmp_path / "b.nictop")) == "a recording goes on already"
         if way == "the dialog is left":
             await screen.press("escape")

@@ -74,7 +74,7 @@ async def test_a_replay_draws_what_was_drawn_live(
             await screen.press(*KEYS[view])
             for moment, drawn in (*samples, samples[0]):
                 await screen.at(moment)
-                await screen.until(lambda: screen.app.diagnosis is not None)
+                await screen.until(lambda: screen.nictop.diagnosis.result is not None)
                 shown = await steady(screen)
                 assert shown.pop(1).startswith((" ▶ ", " ■ "))
                 assert shown[:-1] == drawn[:-1], (view, moment)  # the last one has the keys
@@ -85,7 +85,7 @@ async def _live_samples(
 ) -> dict[str, list[Sample]]:
     """What is drawn live in three seconds of each view; the clock moves only in between."""
     clock = _Time()
-    monkeypatch.setattr("nictop.tui.app.monotonic", clock.monotonic)
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", clock.monotonic)
     monkeypatch.setattr("nictop.recording.writer.time", clock)
     recorder = Recorder(str(path))
     sources = {name: ScriptedSource(name) for name in names}
@@ -115,8 +115,8 @@ async def _a_second_of(screen: Screen, clock: _Time, sources: dict[str, Scripted
         source.say(_a_second_later(HOSTS[name], second))
     await wait_until(screen, lambda: all(source.said_all for source in sources.values()))
     await screen.settle()
-    await wait_until(screen, lambda: not screen.app.has_mail)
-    screen.app.diagnosing.now()
+    await wait_until(screen, lambda: not screen.nictop.hosts.pending)
+    screen.nictop.diagnosis.now()
     await screen.settle()
     return clock.now, await steady(screen)
 
@@ -193,7 +193,7 @@ async def test_a_file_that_was_cut_is_shown_up_to_there(tmp_path: Path) -> None:
             assert any("ens192" in row for row in screen.drawn()), cut
             await screen.press("e")
             await screen.shown()
-            assert screen.app.followed.snapshot.inventory is not None
+            assert screen.nictop.hosts.session.snapshot.inventory is not None
 
 
 NAMES = ("a\x1b[2J[red]b", "<script>", "[/]", "", "local", "x" * 3000, "other")
@@ -207,11 +207,11 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
     async with replayed(path, NARROW, glyphs=glyphs) as screen:
         await screen.press("e")
         await screen.shown()
-        assert set(screen.app.hosts.by_name) == set(NAMES)
+        assert set(screen.nictop.hosts.by_name) == set(NAMES)
         seen = set()
         for keys in (*(("right_square_bracket",) for _ in NAMES), ("0",), ("h",)):
             await screen.press(*keys)
-            seen.add(screen.app.chosen)
+            seen.add(screen.nictop.hosts.chosen)
             assert "\x1b" not in "\n".join(screen.drawn()), keys
         assert seen == set(NAMES)
         assert sum("as recorded" in row for row in screen.drawn()) >= len(NAMES)
@@ -230,7 +230,7 @@ def one(tmp_path: Path) -> Path:
 
 def readings(screen: Replayed) -> float:
     """Time of the counters that are shown."""
-    newest = screen.app.followed.snapshot.counters
+    newest = screen.nictop.hosts.session.snapshot.counters
     assert newest is not None
     return newest.time
 
@@ -268,7 +268,7 @@ async def test_seek_and_step(one: Path) -> None:
             await screen.press(key)
             await screen.shown()
             if expected <= 1000.25:
-                assert screen.app.followed.snapshot.counters is None
+                assert screen.nictop.hosts.session.snapshot.counters is None
             else:
                 await screen.until(lambda expected=expected: readings(screen) == pytest.approx(expected))  # type: ignore[misc]
 
@@ -289,7 +289,7 @@ async def test_history_and_rates_after_a_jump_are_those_of_the_moment(
 async def test_go_to_a_time(one: Path) -> None:
     async with replayed(one) as screen:
         await screen.press("ctrl+g", *"+40", "enter")
-        await screen.until(lambda: screen.app.now() == pytest.approx(1040.25))
+        await screen.until(lambda: screen.nictop.now() == pytest.approx(1040.25))
         await screen.shown()
         assert readings(screen) == pytest.approx(1039.85)
         await screen.press("ctrl+g", *"+900", "enter")
@@ -302,7 +302,7 @@ async def test_go_to_a_time(one: Path) -> None:
 async def test_it_begins_anew_at_its_end_when_it_is_to_loop(one: Path) -> None:
     async with replayed(one, start=20.0, loop=True) as screen:
         await screen.press("e")
-        await screen.until(lambda: screen.app.now() == pytest.approx(1020.25))
+        await screen.until(lambda: screen.nictop.now() == pytest.approx(1020.25))
         await screen.shown()
         assert readings(screen) == pytest.approx(1019.85)
 
@@ -323,7 +323,7 @@ async def test_hosts_of_a_recording_are_what_they_are(one: Path) -> None:
         for key in ("a", "d", "r"):
             await screen.press(key)
             assert "This is a recording" in screen.text("#host-complaint")
-        assert list(screen.app.hosts.by_name) == ["vm1"]
+        assert list(screen.nictop.hosts.by_name) == ["vm1"]
 
 
 async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
@@ -352,14 +352,14 @@ async def test_a_file_that_is_still_being_written_is_followed(tmp_path: Path, mo
             await screen.press("e")
             await screen.shown()
             assert "newest" in screen.text("#replay")
-            assert list(screen.app.hosts.by_name) == ["vm1"]
+            assert list(screen.nictop.hosts.by_name) == ["vm1"]
             for host, item, moment in told[15:]:
                 recorder.hear(host, item, moment)
             await recorder.close()
-            await screen.until(lambda: list(screen.app.hosts.by_name) == ["vm1", "vm2"])
+            await screen.until(lambda: list(screen.nictop.hosts.by_name) == ["vm1", "vm2"])
             await screen.pass_time(100.0)
             await screen.until(lambda: "at the end" in screen.text("#replay"))
-            for one in screen.app.hosts.by_name.values():
+            for one in screen.nictop.hosts.by_name.values():
                 await screen.until(lambda one=one: _seconds(one) == pytest.approx(begin + 39.6))  # type: ignore[misc]
     finally:
         await recorder.close()
@@ -379,14 +379,14 @@ async def test_next_and_previous_run_of_the_demo() -> None:
         for _ in range(8):
             await screen.press("n")
             await screen.until(lambda: not screen.replay.searches)
-            seen.append(screen.app.now())
+            seen.append(screen.nictop.now())
         assert {run.begin for run in runs} <= set(seen)
         assert any("There is no next one" in said for said in screen.said())
         back = []
         for _ in range(8):
             await screen.press("N")
             await screen.until(lambda: not screen.replay.searches)
-            back.append(screen.app.now())
+            back.append(screen.nictop.now())
         assert {run.begin for run in runs} <= {*back, seen[-1]}
 
 
@@ -407,7 +407,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         await screen.press("right_square_bracket")
         await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
         await screen.press("enter")
-        await screen.until(lambda: screen.app.now() == second.begin)
+        await screen.until(lambda: screen.nictop.now() == second.begin)
         await screen.press("escape")
         assert shown(screen) is LiveScreen
 

@@ -107,7 +107,7 @@ async def draw(size: tuple[int, int], recording: str, keys: tuple[str, ...], gly
         async with running(app, size, notifications=False) as pilot:
             screen = Screen(app, source, pilot)
             await screen.hear(*said(recording))
-            await wait_until(screen, lambda: app.diagnosis is not None)
+            await wait_until(screen, lambda: app.nictop.diagnosis.result is not None)
             if keys:
                 await pilot.press(*keys)
             await pilot.pause()
@@ -119,7 +119,7 @@ async def draw_several(size: tuple[int, int], keys: tuple[str, ...], question: Q
     async with several(*HOSTS, size=size) as (screen, hosts):
         for name, recording in HOSTS.items():
             hosts[name].say(*(said(recording) if recording else [SourceState("failed", REFUSED)]))
-        await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.has_mail)
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
         await wait_until(screen, lambda: "failed" in screen.drawn()[0])
         asking = asyncio.ensure_future(_asked(hosts, question)) if question is not None else None
         await wait_until(screen, lambda: isinstance(screen.app.screen, QuestionScreen) == (question is not None))
@@ -176,7 +176,7 @@ async def draw_replay(
             if "t" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
                 await screen.until(lambda: _is_read(screen))
-            await screen.until(lambda: screen.app.diagnosis is not None)
+            await screen.until(lambda: screen.nictop.diagnosis.result is not None)
             return without_ids(screen.app.export_screenshot(title="nictop", simplify=True))
     finally:
         monkeypatch.undo()
@@ -186,7 +186,7 @@ async def draw_replay(
 def _is_read(screen: Replayed) -> bool:
     """The run has been read up to the moment that is shown."""
     page = screen.app.screen
-    return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.app.now()
+    return isinstance(page, RecordedRunScreen) and page._run is not None and page._run._now == screen.nictop.now()
 
 
 def compare(name: str, svg: str) -> None:

@@ -41,7 +41,7 @@ async def hear(screen: Screen, hosts: Hosts, name: str, *items: Line | SourceSta
     hosts[name].say(*items)
     await wait_until(screen, lambda: hosts[name].said_all)
     await screen.settle()
-    await wait_until(screen, lambda: not screen.app.has_mail)
+    await wait_until(screen, lambda: not screen.nictop.hosts.pending)
     await screen.settle()
 
 
@@ -316,7 +316,7 @@ async def test_a_host_is_tried_again_at_once_and_keeps_its_past() -> None:
         assert hosts.made[0].closed
         await hear(screen, hosts, "vm1", hello(), counters(9.0, {2: (125_000_000, 0)}))
         await screen.press("escape")
-        assert len(screen.app.history.series(("rx_bits", 2))) > 1
+        assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) > 1
         assert "[● vm1]" in first_line(screen)
 
 
@@ -403,19 +403,21 @@ async def test_a_question_goes_when_nobody_waits_for_the_answer_any_more() -> No
         assert await second is None
 
 
-async def test_news_of_many_hosts_is_drawn_together() -> None:
-    """However much is heard, the screens are told the newest of each host, now and then."""
+async def test_snapshots_of_many_hosts_are_drawn_together() -> None:
+    """However much is received, the screens get the newest of each host, a few times a second."""
     names = [f"host{number}" for number in range(16)]
     async with several(*names) as (screen, hosts):
         for name in names:
             hosts[name].say(hello(), nics("ens192"))
-        await wait_until(screen, lambda: all(one.snapshot.inventory is not None for one in screen.app.watched))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         told: list[float] = []
-        screen.app.watch(screen.app, "watched", lambda: told.append(time.monotonic()), init=False)
+        screen.nictop.hosts.changed.subscribe(lambda: told.append(time.monotonic()))
         for name in names[1:]:
             for number in range(20):
                 hosts[name].say(counters(float(number), {2: (number, 0)}))
-        await wait_until(screen, lambda: all(len(one.history.times()) == 20 for one in screen.app.watched[1:]))
+        await wait_until(
+            screen, lambda: all(len(one.history.times()) == 20 for one in screen.nictop.hosts.sessions[1:])
+        )
         assert len(told) < 150 < 15 * 20
 
 

@@ -45,8 +45,8 @@ def host(boot: str, number: int, mtu: int) -> list[Line]:
 async def both(screen: Screen, hosts: Hosts) -> None:
     hosts["vm1"].say(*host("b1", 1, 1500))
     hosts["vm2"].say(*host("b2", 2, 9000))
-    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
-    await wait_until(screen, lambda: screen.app.diagnosis is not None and not screen.app.has_mail)
+    await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None and not screen.nictop.hosts.pending)
 
 
 async def answer(screen: Screen, hosts: Hosts, known: TrafficTools) -> None:

@@ -16,12 +16,13 @@ from types import SimpleNamespace
 import pytest
 from textual import events
 from textual._callback import invoke
-from textual.reactive import invoke_watcher
 from textual.widget import Widget
 
 import nictop.tui.keys
 from nictop.rules import Diagnosis, Fix
 from nictop.traffic.results.selection import KeptRuns
+from nictop.tui.controllers.nictop import Nictop
+from nictop.tui.controllers.signal import Signal
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.dialogs.help import HelpScreen
@@ -68,11 +69,22 @@ MORE = ("shift+tab", "up", "down", "left", "right", "pageup", "home", "end", "9"
 KEYS = tuple(dict.fromkeys([*keys_of_all_bindings(), *EVERYWHERE, *TYPED, *MORE]))
 
 
+def signals(nictop: Nictop) -> Iterator[Signal]:
+    """Those that make screens draw what is shown already."""
+    yield from (nictop.hosts.changed, nictop.hosts.snapshot_changed, nictop.diagnosis.changed)
+    yield from (nictop.traffic.changed, nictop.changes.changed, nictop.recording.changed)
+
+
+def callbacks(nictop: Nictop) -> list[Callable[[], object]]:
+    """What the screens subscribed to these."""
+    return [callback for signal in signals(nictop) for callback in signal._callbacks]
+
+
 class Typing:
     """The application with two hosts that report without a pause."""
 
     def __init__(self, screen: Screen, hosts: Hosts) -> None:
-        self.screen, self.app, self._hosts = screen, screen.app, hosts
+        self.screen, self.app, self.nictop, self._hosts = screen, screen.app, screen.nictop, hosts
         self._numbers = count(2)
 
     def news(self) -> None:
@@ -105,30 +117,28 @@ class Typing:
             await asyncio.sleep(0)
             if turn % EVERY:
                 continue
-            self.app.hosts.tell_all()
-            for name in ("snapshot", "diagnosis"):
-                self.app.mutate_reactive(getattr(type(self.app), name))
-            self.app.run_news = self.app.change_news = self.app.recording_news = self.app.replay_news = turn
+            for signal in signals(self.nictop):
+                signal.publish()
         await self.screen.settle()
         assert self.app._exception is None, f"{keys}: {self.app._exception!r}"
 
     def works(self) -> bool:
         """Something that a key has begun is not over: a file that is read or written, a run, a closing connection."""
-        return self.app.traffic.running or any(
+        return self.nictop.traffic.running or any(
             not one.is_finished for one in self.app.workers if not (one.group or "").startswith("source ")
         )
 
     async def back(self) -> None:
         """To the live screen, and nothing that was begun goes on."""
-        await self.app.traffic.stop()
+        await self.nictop.traffic.stop()
         while len(self.app.screen_stack) > 2:
             await self.app.pop_screen()
         await wait_until(self.screen, lambda: not self.works())
-        await self.app.recording.end(says=False)
+        await self.nictop.recording.end(notify=False)
         await self.screen.settle()
         if isinstance(self.app.screen, LiveScreen):
             self.app.screen.action_view("body")
-        self.app.diagnosis = Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ())
+        self.nictop.diagnosis.publish(Diagnosis((finding(host="one", subject="ens192", fixes=(JUMBO,)),), ()))
         await self.screen.settle()
 
 
@@ -190,8 +200,8 @@ async def two_hosts() -> AsyncIterator[Typing]:
             hosts[name].say(
                 SourceState("live"), hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
             )
-        await wait_until(screen, lambda: all(one.snapshot.inventory is not None for one in screen.app.watched))
-        await wait_until(screen, lambda: screen.app.diagnosis is not None)
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
         await typing.back()
         yield typing
 
@@ -211,24 +221,20 @@ def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPENERS if name != "palette"])
 async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
-    """What it has asked to be told comes while its widgets are taken away, and afterwards."""
+    """Signals that it subscribed to and its timers come while its widgets are removed, and afterwards."""
     async with two_hosts() as typing:
+        before = callbacks(typing.nictop)
         await OPENERS[name][1](typing)
         await typing.screen.settle()
         left = typing.app.screen
-        watchers = [
-            (attribute, callback)
-            for attribute, asked in vars(typing.app)["__watchers"].items()
-            for asking, callback in asked
-            if asking is left
-        ]
+        subscribed = callbacks(typing.nictop)
         timers = list(left._timers)
         await typing.app.pop_screen()
         await typing.screen.settle()
         assert not left.children
-        for attribute, callback in watchers:
-            value = getattr(typing.app, attribute)
-            invoke_watcher(left, callback, value, value)
+        assert callbacks(typing.nictop) == ([] if isinstance(left, LiveScreen) else before)
+        for callback in subscribed:
+            callback()
         for message in (LineView.Resized(), HostTable.Chosen(), DeviceTable.Opened()):
             await left._dispatch_message(message)
         for timer in timers:

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -17,83 +17,42 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from nictop.changes.actions import BLANKS, Actions, ByHand, actions_of, fill
+from nictop.changes.actions import BLANKS, Actions, ByHand, fill
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules.wording import PLACES
 from nictop.tui.keys import FIX_KEYS
-from nictop.tui.screens.changes.screen import HostChangeScreen
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.page import draw_fix
-
-if TYPE_CHECKING:
-    from nictop.rules import Finding, Fix
-    from nictop.tui.app import NictopApp
 
 AROUND = 6
 """Rows of the dialog that are not its page."""
 
 
-def open_change(app: NictopApp) -> bool:
-    """The change that goes on, or has ended unseen. False: there is none."""
-    if app.changes.progress is None:
-        return False
-    if not isinstance(app.screen, HostChangeScreen):
-        app.push_screen(HostChangeScreen())
-    return True
-
-
-def open_fix(app: NictopApp, finding: Finding, fix: Fix) -> None:
-    """Of a finding."""
-    open_errand(app, ChangeJob.of_finding(finding, fix))
-
-
-def open_errand(app: NictopApp, errand: ChangeJob) -> None:
-    """Ask for what is to be filled in, or the host at once for what would be changed."""
-    actions = actions_of(errand.fix)
-    if isinstance(actions, ByHand) or actions.blanks or not app.changes.allowed(errand.host):
-        app.push_screen(FixScreen(errand, actions))
-    else:
-        begin(app, errand, actions)
-
-
-def begin(app: NictopApp, errand: ChangeJob, actions: Actions) -> None:
-    """Ask the host what would be changed, and show it."""
-    why_not = app.changes.start(errand, actions.actions)
-    if why_not:
-        app.say(why_not, "Nothing was changed")
-    else:
-        app.push_screen(HostChangeScreen())
-
-
-class FixScreen(WhileOpen, ModalScreen[None]):
+class FixScreen(NictopScreen, ModalScreen[None]):
     """A fix that cannot begin yet, or not at all."""
 
     BINDINGS: ClassVar[list[BindingType]] = FIX_KEYS
 
-    def __init__(self, errand: ChangeJob, actions: Actions | ByHand) -> None:
+    def __init__(self, job: ChangeJob, actions: Actions | ByHand) -> None:
         super().__init__()
-        self._errand, self._actions = errand, actions
+        self._job, self._actions = job, actions
         self._complaint = ""
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
 
     @property
     def _why_not(self) -> tuple[str, ...]:
         """Paragraphs; (): it only waits for something to be filled in."""
         if isinstance(self._actions, ByHand):
             return (f"nictop does not do this by itself: {self._actions.why}.",)
-        if not self.nictop.changes.allowed(self._errand.host):
+        if not self.nictop.changes.allowed(self._job.host):
             return (
-                f"nictop only reads {self._errand.host}: it was started without --allow-changes.",
+                f"nictop only reads {self._job.host}: it was started without --allow-changes.",
                 "To let it change hosts, with an undo that the host does by itself: nictop --allow-changes …, or "
-                f"allow_changes = true below [hosts.{self._errand.host}] in ~/.config/nictop/config.toml.",
+                f"allow_changes = true below [hosts.{self._job.host}] in ~/.config/nictop/config.toml.",
             )
         return ()
 
@@ -106,7 +65,7 @@ class FixScreen(WhileOpen, ModalScreen[None]):
 
     def on_mount(self) -> None:
         box, entry = self.query_one("#fix", Vertical), self.query_one(TextInput)
-        title = f"{self._errand.host}: {self._errand.title}"
+        title = f"{self._job.host}: {self._job.title}"
         box.border_title = box_title(title, self.app.size.width, self.glyphs)
         asks = not self._why_not
         keys = "enter go on · esc leave it as it is" if asks else "y copy the commands · esc close"
@@ -124,9 +83,9 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         lines: list[SpanLine] = []
         for text in self._why_not:
             lines += [((f" {part}", "warn"),) for part in wrap(self.glyphs.text(text), cells - 2)]
-        if self._errand.fix.where != "here":
-            lines.append(((f" {self.glyphs.text(PLACES[self._errand.fix.where])}:", "dim"),))
-        lines += draw_fix(self._errand.fix, cells, glyphs=self.glyphs)
+        if self._job.fix.where != "here":
+            lines.append(((f" {self.glyphs.text(PLACES[self._job.fix.where])}:", "dim"),))
+        lines += draw_fix(self._job.fix, cells, glyphs=self.glyphs)
         if not self._why_not:
             lines += self._question(cells)
         view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
@@ -164,17 +123,15 @@ class FixScreen(WhileOpen, ModalScreen[None]):
         if self._actions.blanks:
             self._draw()
             return
-        nictop, errand, actions = self.nictop, self._errand, self._actions
         self.dismiss()
-        begin(nictop, errand, actions)
+        self.opener.start_change(self._job, self._actions)
 
     def action_copy(self) -> None:
-        if self._errand.finding is not None:
-            self.nictop.copy_command(self._errand.finding, self._errand.fix)
+        if self._job.finding is not None:
+            self.nictop.copy_command(self._job.finding, self._job.fix)
         else:
-            self.nictop.copy_lines(
-                [str(step) for step in self._errand.fix.commands], [f"to be typed on {self._errand.host}"]
-            )
+            lines = [str(step) for step in self._job.fix.commands]
+            self.nictop.copy_lines(lines, [f"to be typed on {self._job.host}"])
 
     def action_back(self) -> None:
         self.dismiss()

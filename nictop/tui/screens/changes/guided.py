@@ -13,7 +13,7 @@ whether it has come to what was wanted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -26,35 +26,18 @@ from nictop.errors import NictopError
 from nictop.model.facts import wrap
 from nictop.rules import HostFacts
 from nictop.tui.keys import SET_UP_KEYS
-from nictop.tui.screens.changes.fix import open_change, open_errand
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView, SpanLine, section_line
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of, set_up_of
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix
-
-if TYPE_CHECKING:
-    from nictop.tui.app import NictopApp
 
 AROUND = 5
 """Rows of the dialog that are neither form nor page."""
 
 
-def open_set_up(app: NictopApp, host: str, ifindex: int | None) -> None:
-    """For a NIC of a watched host; None: none is chosen. A change that goes on is shown instead."""
-    if open_change(app):
-        return
-    followed = app.hosts.by_name.get(host)
-    link = followed.snapshot.links.get(ifindex) if followed is not None and ifindex is not None else None
-    if followed is None or link is None or followed.snapshot.inventory is None:
-        app.say("Choose a NIC first, by its line.", "Set up")
-        return
-    place = NicRef.of(HostFacts(followed.snapshot, followed.window.parts), link)
-    app.push_screen(SetUpScreen(place))
-
-
-class SetUpScreen(WhileOpen, ModalScreen[None]):
+class SetUpScreen(NictopScreen, ModalScreen[None]):
     """`place`: the NIC as it is when the dialog is opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = SET_UP_KEYS
@@ -65,10 +48,6 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
         self._job: GuidedChange | NictopError = Missing("")
         self._asked = False
         """Enter was pressed: what is missing is said as a mistake."""
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="set-up", classes="dialog"):
@@ -124,18 +103,17 @@ class SetUpScreen(WhileOpen, ModalScreen[None]):
 
     def action_begin(self) -> None:
         """By what is known of the host now."""
-        followed = self.nictop.hosts.by_name.get(self._place.host.name)
-        if followed is not None and followed.snapshot.inventory is not None:
-            link = followed.snapshot.links.get(self._place.link.ifindex)
+        session = self.nictop.hosts.by_name.get(self._place.host.name)
+        if session is not None and session.snapshot.inventory is not None:
+            link = session.snapshot.links.get(self._place.link.ifindex)
             if link is not None:
-                self._place = NicRef.of(HostFacts(followed.snapshot, followed.window.parts), link)
+                self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
         self._asked = True
         self._look()
         job = self._job
         if isinstance(job, GuidedChange):
-            nictop, host = self.nictop, self._place.host.name
             self.dismiss()
-            open_errand(nictop, ChangeJob.of_set_up(host, job))
+            self.opener.open_job(ChangeJob.of_set_up(self._place.host.name, job))
 
     def action_close(self) -> None:
         self.dismiss()

@@ -13,7 +13,7 @@ cut the host off is done by the word yes alone.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -23,15 +23,14 @@ from textual.widgets import Input
 
 from nictop.changes.progress import ChangeProgress
 from nictop.tui.keys import CHANGE_DIALOG_KEYS, CHANGE_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.dialog_frame import box_keys, box_title
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.changes.page import ChangePage, commands_of
 
 if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
-    from nictop.tui.app import NictopApp
 
 SURE = "yes"
 ANSWERS = "yes applies it, anything else does not"
@@ -48,7 +47,7 @@ KEYS = {
 }
 
 
-class HostChangeScreen(WhileOpen, ModalScreen[None]):
+class HostChangeScreen(NictopScreen, ModalScreen[None]):
     """Draws the application's change; what is decided goes there, and nothing of it is kept here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *CHANGE_DIALOG_KEYS]
@@ -59,10 +58,6 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
         self._stage = ""
         self._left = False
 
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
-
     def compose(self) -> ComposeResult:
         with Vertical(id="change", classes="dialog"):
             yield LineView(id="change-page")
@@ -71,7 +66,7 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one(TextInput).display = False
         self.query_one(LineView).focus()
-        self.watch(self.app, "change_news", self._take, init=False)
+        self.subscribe(self.nictop.changes.changed, self._take)
         self.call_after_refresh(self._take)
 
     # ------------------------------------------------------------------------------------------ what is shown
@@ -79,34 +74,34 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     @property
     def _shown(self) -> tuple[ChangeJob, ChangeProgress] | None:
         changes = self.nictop.changes
-        return None if changes.errand is None or changes.progress is None else (changes.errand, changes.progress)
+        return None if changes.job is None or changes.progress is None else (changes.job, changes.progress)
 
     def _take(self) -> None:
-        """There is news, or time has passed."""
+        """The change has advanced, or time has passed."""
         found = self._shown
         if self._left:
             return
         if found is None or found[1].outcome == "cancelled":
             self._leave()
             return
-        errand, progress = found
+        job, progress = found
         if progress.stage != self._stage:
             self._stage = progress.stage
             if progress.stage != "prepared":
                 self._end_question()
             self.query_one(LineView).scroll_to(y=0, animate=False)
-        self._draw(errand, progress)
+        self._draw(job, progress)
 
-    def _draw(self, errand: ChangeJob, progress: ChangeProgress) -> None:
+    def _draw(self, job: ChangeJob, progress: ChangeProgress) -> None:
         box, view = self.query_one("#change", Vertical), self.query_one(LineView)
-        title, keys = f"{errand.host}: {errand.title}", self._keys(progress)
+        title, keys = f"{job.host}: {job.title}", self._keys(progress)
         if box.border_title != (shown := box_title(title, self.size.width, self.glyphs)):
             box.border_title = shown
         if box.border_subtitle != (shown := box_keys(keys, self.size.width, self.glyphs)):
             box.border_subtitle = shown
-        followed = self.nictop.hosts.by_name.get(errand.host)
-        page = ChangePage(errand, progress, view.scrollable_content_region.width, glyphs=self.glyphs)
-        snapshot = followed.snapshot if followed is not None else None
+        session = self.nictop.hosts.by_name.get(job.host)
+        page = ChangePage(job, progress, view.scrollable_content_region.width, glyphs=self.glyphs)
+        snapshot = session.snapshot if session is not None else None
         lines = page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
         view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
         view.show_lines(lines)
@@ -204,15 +199,12 @@ class HostChangeScreen(WhileOpen, ModalScreen[None]):
     # ----------------------------------------------------------------------------------------------- make it last
 
     def _can_last(self, progress: ChangeProgress) -> bool:
-        errand = self.nictop.changes.errand
-        return progress.outcome == "kept" and errand is not None and bool(errand.lasting)
+        job = self.nictop.changes.job
+        return progress.outcome == "kept" and job is not None and bool(job.lasting)
 
     def action_lasting(self) -> None:
         """The first way to make it last: a fix like any other."""
-        from nictop.tui.screens.changes.fix import open_errand
-
-        errand = self.nictop.changes.errand
-        if errand is not None and errand.lasting:
-            nictop = self.nictop
+        job = self.nictop.changes.job
+        if job is not None and job.lasting:
             self._leave()
-            open_errand(nictop, errand.lasting_errand(errand.lasting[0]))
+            self.opener.open_job(job.lasting_errand(job.lasting[0]))

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from nictop.tui.keys import HELP_KEYS
+from nictop.tui.keys import ALL_KEYS, HELP_KEYS
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.while_open import WhileOpen
 
@@ -65,10 +65,6 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = HELP_KEYS
 
-    def __init__(self, bindings: Sequence[BindingType]) -> None:
-        super().__init__()
-        self._bindings_shown = bindings
-
     def compose(self) -> ComposeResult:
         with Vertical(id="help"):
             yield LineView(id="help-lines")
@@ -76,5 +72,5 @@ class HelpScreen(WhileOpen, ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one("#help", Vertical).border_title = "nictop: keys and marks"
         view = self.query_one("#help-lines", LineView)
-        view.show_lines(draw_help(self._bindings_shown))
+        view.show_lines(draw_help(ALL_KEYS))
         view.focus()

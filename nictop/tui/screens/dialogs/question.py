@@ -12,10 +12,9 @@ The answer goes back to the connection and nowhere else. A host key is accepted 
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -100,37 +99,3 @@ class QuestionScreen(WhileOpen, ModalScreen["str | None"]):
 
     def action_cancel(self) -> None:
         self.dismiss(None)
-
-
-class Questions:
-    """Questions of all connections, one dialog after the other over whatever screen is shown."""
-
-    def __init__(self, app: App[None]) -> None:
-        self._app = app
-        self._turn = asyncio.Lock()
-
-    async def ask(self, question: Question) -> str | None:
-        """The answer; None: no. When the caller is cancelled, the dialog goes."""
-        async with self._turn:
-            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-            screen = QuestionScreen(question)
-            self._app.call_later(self._put, screen, answer)
-            try:
-                return await answer
-            finally:
-                self._app.call_later(self._withdraw, screen)
-
-    def _put(self, screen: QuestionScreen, answer: asyncio.Future[str | None]) -> None:
-        """Show a question, unless nobody waits for the answer any more."""
-
-        def said(text: str | None) -> None:
-            if not answer.done():
-                answer.set_result(text)
-
-        if not answer.done():
-            self._app.push_screen(screen, said)
-
-    def _withdraw(self, screen: QuestionScreen) -> None:
-        """The connection that asked has ended meanwhile."""
-        if screen.is_current:
-            screen.dismiss(None)

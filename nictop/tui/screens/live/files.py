@@ -19,7 +19,8 @@ from nictop.tui.screens.dialogs.line_entry import LineEntry
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
     from nictop.report.page import Report
-    from nictop.tui.app import NictopApp
+    from nictop.tui.controllers.nictop import Nictop
+    from nictop.tui.screens.base import NictopScreen
 
 LONGEST_HOST = 40
 """Characters of a host in the name of a file."""
@@ -37,32 +38,34 @@ def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
     return f"nictop-{host or 'host'}{moment}.{ending}"
 
 
-def toggle_recording(app: NictopApp) -> None:
+def toggle_recording(screen: NictopScreen) -> None:
     """Ask for a file and begin; or end what goes on."""
-    if app.replay is not None:
-        app.say("What is shown is a recording already.", "A recording")
+    nictop = screen.nictop
+    if nictop.replay is not None:
+        nictop.notify("What is shown is a recording already.", "A recording")
         return
-    if app.recording.going:
-        app.run_worker(app.recording.end(), name="end recording", group="recording")
+    if nictop.recording.going:
+        screen.app.run_worker(nictop.recording.end(), name="end recording", group="recording")
         return
-    app.push_screen(
+    screen.app.push_screen(
         LineEntry(
             "record to a file",
             "Everything that the hosts say from now on, traffic runs included, until r is pressed again. The file "
             "is for you alone (0600); it names hosts, addresses and profiles as they are.",
-            file_name(tuple(app.hosts.by_name), app.here().wall, "nictop"),
-            lambda path: app.recording.start(os.path.expanduser(path)),
+            file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
+            lambda path: nictop.recording.start(os.path.expanduser(path)),
         )
     )
 
 
-def ask_report(app: NictopApp) -> None:
+def ask_report(screen: NictopScreen) -> None:
     """Ask for a file, and write the report of what is shown at this moment: with the runs since the start, of a
     recording with those that were over by then."""
     from nictop.files import write_new_file
     from nictop.report.html.page import html_page
 
-    report, moment = report_now(app), app.now()
+    nictop = screen.nictop
+    report, moment = report_now(nictop), nictop.now()
 
     def write(path: str, whole: Report) -> str:
         path = os.path.abspath(os.path.expanduser(path))
@@ -71,48 +74,48 @@ def ask_report(app: NictopApp) -> None:
 
     async def take(path: str) -> str:
         try:
-            whole, untold = await _with_recorded_runs(app, report, moment)
+            whole, untold = await _with_recorded_runs(nictop, report, moment)
             path = await asyncio.to_thread(write, path, whole)
         except NictopError as error:
             return error.message
-        app.say("\n".join((path, *untold)), "Report written")
+        nictop.notify("\n".join((path, *untold)), "Report written")
         return ""
 
-    app.push_screen(
+    screen.app.push_screen(
         LineEntry(
             "report of what is shown",
             "One HTML page: findings with commands, hosts, facts, the runs since the start. It is for you alone (0600) "
             "and names everything as it is; nictop report --redact hides names and addresses.",
-            file_name(tuple(app.hosts.by_name), report.wall, "html"),
+            file_name(tuple(nictop.hosts.by_name), report.wall, "html"),
             take,
         )
     )
 
 
-def report_now(app: NictopApp) -> Report:
+def report_now(nictop: Nictop) -> Report:
     """What every host says at this moment; why it says nothing, where it does not. The runs of live hosts."""
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
     answers: list[Answer] = []
-    for one in app.hosts.by_name.values():
+    for one in nictop.hosts.sessions:
         if one.snapshot.inventory is None:
             answers.append(Unreachable(one.name, one.reason or one.snapshot.message or f"it is {one.snapshot.state}"))
         else:
             answers.append((one.snapshot, one.window))
-    runs = [run for ended in app.traffic.ended for run in ended.results]
-    if app.traffic.running:
-        runs += app.traffic.results
-    return report_of(answers, runs, wall=app.here().wall)
+    runs = [run for ended in nictop.traffic.ended for run in ended.results]
+    if nictop.traffic.running:
+        runs += nictop.traffic.results
+    return report_of(answers, runs, wall=nictop.here().wall)
 
 
-async def _with_recorded_runs(app: NictopApp, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
+async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
     """A report of a recording with the runs that are in it, and what is to be said of the others; of live hosts it is
     whole already."""
     from nictop.replay.results import recorded_results
     from nictop.report.page import experiments_of
 
-    if app.replay is None:
+    if nictop.replay is None:
         return report, ()
-    found = await recorded_results(app.replay.playback.recording, moment)
+    found = await recorded_results(nictop.replay.playback.recording, moment)
     return replace(report, experiments=experiments_of(found.runs)), found.untold

@@ -11,36 +11,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import Screen
 from textual.widgets import Input
 
-from nictop.hosts.session import HostSession
 from nictop.model.facts import wrap
 from nictop.tui.keys import HOSTS_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
-
-if TYPE_CHECKING:
-    from nictop.tui.app import NictopApp
 
 HOW = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
 
 
-class HostsScreen(WhileOpen, Screen[None]):
+class HostsScreen(NictopScreen, Screen[None]):
     """Over the live screen; what it changes is changed at once."""
 
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
         yield HostTable(id="host-table")
@@ -55,18 +47,18 @@ class HostsScreen(WhileOpen, Screen[None]):
         self.query_one(HostTable).focus()
         self._complain("")
         self.query_one(TextInput).display = False
-        self.watch(self.app, "watched", self._take, init=True)
+        self.subscribe(self.nictop.hosts.changed, self._take, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self, hosts: tuple[HostSession, ...]) -> None:
-        table = self.query_one(HostTable)
-        table.show(hosts, self.nictop.chosen, self._moment())
+    def _take(self) -> None:
+        table, hosts = self.query_one(HostTable), self.nictop.hosts.sessions
+        table.show(hosts, self.nictop.hosts.chosen, self._moment())
         table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
         self._draw_facts()
 
     def _moment(self) -> DrawTime:
-        return DrawTime(self.nictop.here(), self.nictop.interval)
+        return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
@@ -84,7 +76,7 @@ class HostsScreen(WhileOpen, Screen[None]):
         view.take_rows(max(1, min(3, len(lines))))
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._take, self.nictop.watched)
+        self.call_after_refresh(self._take)
 
     def on_host_table_chosen(self) -> None:
         self.query_one("#host-facts", LineView).scroll_to(y=0, animate=False)
@@ -148,7 +140,7 @@ class HostsScreen(WhileOpen, Screen[None]):
         if self._refuses():
             return
         host = self.query_one(HostTable).chosen
-        if host is not None and self.nictop.several_hosts:
+        if host is not None and self.nictop.hosts.several:
             self._complain("")
             self.nictop.hosts.remove(host.name)
         else:

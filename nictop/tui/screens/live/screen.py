@@ -25,9 +25,7 @@ from textual.binding import BindingType
 from textual.widgets import ContentSwitcher
 
 from nictop.probe.records import Request
-from nictop.tui.keys import ALL_KEYS, LIVE_KEYS
-from nictop.tui.screens.dialogs.help import HelpScreen
-from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.live.view import LiveView
 from nictop.tui.screens.replay.actions import ReplayActions
 from nictop.tui.widgets.cpu.queues import QueueView
@@ -61,7 +59,7 @@ class LiveScreen(LiveView, ReplayActions):
         watched = () if event.row.link is None else (event.row.link.ifindex,)
         if watched != self._watched:
             self._watched = watched
-            await self.nictop.ask(Request(watch=watched))
+            await self.nictop.hosts.request(Request(watch=watched))
         if self._snapshot is not None:
             self._draw_view(self._snapshot)
 
@@ -134,19 +132,15 @@ class LiveScreen(LiveView, ReplayActions):
         """The change that goes on, or the same fix that the key y copies."""
         if self.refuses_recording():
             return
-        from nictop.tui.screens.changes.fix import open_change, open_fix
-
         fix = self._fix
-        if not open_change(self.nictop) and fix is not None:
-            open_fix(self.nictop, *fix)
+        if not self.opener.open_change() and fix is not None:
+            self.opener.open_fix(*fix)
 
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about."""
         if self.refuses_recording():
             return
-        from nictop.tui.screens.changes.guided import open_set_up
-
-        open_set_up(self.nictop, *self._nic)
+        self.opener.open_set_up(*self._nic)
 
     def action_skipped(self) -> None:
         self.query_one(FindingsView).skipped = not self.query_one(FindingsView).skipped
@@ -159,29 +153,19 @@ class LiveScreen(LiveView, ReplayActions):
         self.query_one(QueueView).unfold = not self.query_one(QueueView).unfold
         self._draw()
 
-    def action_hosts(self) -> None:
-        self.app.push_screen(HostsScreen())
-
     def action_record(self) -> None:
         from nictop.tui.screens.live.files import toggle_recording
 
-        toggle_recording(self.nictop)
+        toggle_recording(self)
 
     def action_report(self) -> None:
         from nictop.tui.screens.live.files import ask_report
 
-        ask_report(self.nictop)
-
-    def action_traffic(self) -> None:
-        """The run that goes on, or the form for one; in a recording the run that is in it."""
-        from nictop.tui.screens.replay.run import open_recorded_run
-        from nictop.tui.screens.traffic.form import open_traffic
-
-        (open_traffic if self.nictop.replay is None else open_recorded_run)(self.nictop)
+        ask_report(self)
 
     def action_host(self, step: int) -> None:
         """The host before or after, round and round."""
-        names = [one.name for one in self.nictop.watched]
+        names = [one.name for one in self.nictop.hosts.sessions]
         if self._host in names:
             self.nictop.hosts.choose(names[(names.index(self._host) + step) % len(names)])
 
@@ -189,15 +173,15 @@ class LiveScreen(LiveView, ReplayActions):
         """The probe reads the whole of /proc/interrupts only while somebody looks at it."""
         view = self.query_one(ProcessorView)
         view.machine = not view.machine
-        await self.nictop.ask(Request(machine=view.machine))
+        await self.nictop.hosts.request(Request(machine=view.machine))
         self._draw()
 
     def action_freeze(self) -> None:
         self._frozen = not self._frozen
-        self._kept = {one.name: one.snapshot for one in self.nictop.watched} if self._frozen else {}
+        self._kept = {one.name: one.snapshot for one in self.nictop.hosts.sessions} if self._frozen else {}
         if not self._frozen:
-            self._take(self.nictop.snapshot)
-            self._take_diagnosis(self.nictop.diagnosis)
+            self._take()
+            self._take_diagnosis()
         self._draw()
 
     def action_packets(self) -> None:
@@ -215,16 +199,13 @@ class LiveScreen(LiveView, ReplayActions):
     async def action_update(self) -> None:
         if self.refuses_recording():
             return
-        await self.nictop.ask(Request(inventory=True))
+        await self.nictop.hosts.request(Request(inventory=True))
 
     async def action_interval(self, step: int) -> None:
-        nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - self.nictop.interval))
+        nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - self.nictop.hosts.interval))
         chosen = INTERVALS[max(0, min(len(INTERVALS) - 1, nearest + step))]
-        await self.nictop.ask(Request(interval=chosen))
+        await self.nictop.hosts.request(Request(interval=chosen))
         self._draw()
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_KEYS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""
@@ -257,7 +238,7 @@ class LiveScreen(LiveView, ReplayActions):
             case "step":
                 return view not in LISTS
             case "view":
-                return parameters != (view,) and (parameters != ("overview",) or self.nictop.several_hosts)
+                return parameters != (view,) and (parameters != ("overview",) or self.nictop.hosts.several)
             case "host":
-                return self.nictop.several_hosts
+                return self.nictop.hosts.several
         return True

@@ -6,7 +6,7 @@ Reads the newest pictures of the application; what is not in sight is not drawn.
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.screen import ModalScreen, Screen
@@ -15,10 +15,10 @@ from textual.widgets import ContentSwitcher, Static
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Request
 from nictop.rules import Finding
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.changes.status import change_status
 from nictop.tui.screens.traffic.status import run_status
 from nictop.tui.widgets.base.key_footer import KeyFooter
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import ProcessorView
@@ -31,12 +31,10 @@ from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from nictop.hosts.session import HostSession
     from nictop.rules import Diagnosis, Fix
-    from nictop.tui.app import NictopApp
 
 
-class LiveView(WhileOpen, Screen[None]):
+class LiveView(NictopScreen, Screen[None]):
     """The live screen without its keys."""
 
     CSS_PATH = "../../nictop.tcss"
@@ -56,10 +54,6 @@ class LiveView(WhileOpen, Screen[None]):
         """While frozen: the pictures as they were."""
         self._draw_due = self._overview_due = self._change_there = self._filled = False
 
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
-
     def compose(self) -> ComposeResult:
         replay = self.nictop.replay
         yield StatusLine(clock=self.nictop.now, id="status")
@@ -78,55 +72,60 @@ class LiveView(WhileOpen, Screen[None]):
     def on_mount(self) -> None:
         self._filled = True
         self.query_one(DeviceTable).focus()
-        self._host = self.nictop.chosen
-        self.watch(self.app, "chosen", self._take_host, init=False)
-        self.watch(self.app, "watched", self._take_hosts, init=True)
-        self.watch(self.app, "snapshot", self._take, init=True)
-        self.watch(self.app, "diagnosis", self._take_diagnosis, init=True)
-        self.watch(self.app, "run_news", self._take_run, init=True)
-        self.watch(self.app, "recording_news", self._take_recording, init=False)
-        self.watch(self.app, "replay_news", self._take_replay, init=True)
-        self.watch(self.app, "change_news", self._take_change, init=False)
+        nictop = self.nictop
+        self._host = nictop.hosts.chosen
+        self.subscribe(nictop.hosts.chosen_changed, self._take_host)
+        self.subscribe(nictop.recording.changed, self._take_recording)
+        self.subscribe(nictop.changes.changed, self._take_change)
+        self.subscribe(nictop.hosts.changed, self._take_hosts, now=True)
+        self.subscribe(nictop.hosts.snapshot_changed, self._take, now=True)
+        self.subscribe(nictop.diagnosis.changed, self._take_diagnosis, now=True)
+        self.subscribe(nictop.traffic.changed, self._take_run, now=True)
+        if nictop.replay is not None:
+            self.subscribe(nictop.replay.changed, self._take_replay, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self, snapshot: Snapshot | None) -> None:
+    def _take(self) -> None:
+        snapshot = self.nictop.hosts.snapshot
         if snapshot is not None and not self._frozen:
             self._snapshot = snapshot
             self._draw()
 
-    def _take_hosts(self, hosts: tuple[HostSession, ...]) -> None:
-        """There is news of some host, or time has passed for one that is away."""
+    def _take_hosts(self) -> None:
+        """Something of a host is new, or time has passed for one that is not live."""
+        hosts = self.nictop.hosts.sessions
         if len(hosts) != self._hosts_known:
             self._hosts_known = len(hosts)
             self.refresh_bindings()
         if not self.in_sight:
             return
-        self.query_one(StatusLine).show_hosts(hosts, self.nictop.chosen)
+        self.query_one(StatusLine).show_hosts(hosts, self.nictop.hosts.chosen)
         if self._snapshot is not None:
             self._show_status()
         if self.view == "overview" and not self._frozen:
             self._draw_overview_soon()
 
-    def _take_host(self, name: str) -> None:
-        """Another host is shown: its picture, with the cursor where it was there; the probe of the one before reads
-        for nobody."""
+    def _take_host(self) -> None:
+        """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
+        read any more what only this screen showed."""
+        name, hosts = self.nictop.hosts.chosen, self.nictop.hosts
         table, view = self.query_one(DeviceTable), self.query_one(ProcessorView)
         if table.key is not None:
             self._cursors[self._host] = table.key
         if self._watched is not None or view.machine:
-            self.run_worker(self.nictop.hosts.ask_host(self._host, Request(watch=(), machine=False)), group="requests")
+            self.run_worker(hosts.request_from(self._host, Request(watch=(), machine=False)), group="requests")
         self._host, self._watched = name, None
-        self._snapshot = self._kept.get(name) or self.nictop.followed.snapshot
+        self._snapshot = self._kept.get(name) or hosts.session.snapshot
         table.begin(self._cursors.get(name))
         if view.machine:
-            self.run_worker(self.nictop.hosts.ask_host(name, Request(machine=True)), group="requests")
+            self.run_worker(hosts.request_from(name, Request(machine=True)), group="requests")
         self._draw()
 
-    def _take_diagnosis(self, diagnosis: Diagnosis | None) -> None:
+    def _take_diagnosis(self) -> None:
         if not self._frozen:
             could_copy = self._fix is not None
-            self._diagnosis = diagnosis
+            self._diagnosis = self.nictop.diagnosis.result
             self._draw_findings()
             if self.view == "overview":
                 self._draw_overview_soon()
@@ -149,7 +148,7 @@ class LiveView(WhileOpen, Screen[None]):
         self._take_run()
 
     def _take_recording(self) -> None:
-        self.query_one(StatusLine).show_recording(self.glyphs.text(self.nictop.recording.words))
+        self.query_one(StatusLine).show_recording(self.glyphs.text(self.nictop.recording.status))
 
     def _take_replay(self) -> None:
         if self.in_sight:
@@ -179,17 +178,17 @@ class LiveView(WhileOpen, Screen[None]):
         if snapshot is None or not self.in_sight:
             return
         status = self.query_one(StatusLine)
-        status.pids = self.nictop.pids
-        status.show(snapshot, interval=self.nictop.interval, frozen=self._frozen)
+        status.pids = self.nictop.hosts.pids
+        status.show(snapshot, interval=self.nictop.hosts.interval, frozen=self._frozen)
         self._show_status()
-        self.query_one(DeviceTable).show(snapshot, self.nictop.history)
+        self.query_one(DeviceTable).show(snapshot, self.nictop.hosts.session.history)
         self._draw_view(snapshot)
         self._draw_findings()
         self.query_one(ProcessorStrip).show(snapshot)
 
     def _draw_findings(self) -> None:
         """The panel, or the view that has them all."""
-        several = self.nictop.several_hosts
+        several = self.nictop.hosts.several
         if self.view == "findings":
             self.query_one(FindingsView).show(self._diagnosis, several_hosts=several)
         else:
@@ -208,7 +207,7 @@ class LiveView(WhileOpen, Screen[None]):
 
     def _draw_overview(self) -> None:
         self._overview_due = False
-        hosts = self.nictop.watched
+        hosts = self.nictop.hosts.sessions
         pictures = [self._kept.get(one.name, one.snapshot) for one in hosts]
         self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, self.nictop.now())
 
@@ -223,11 +222,11 @@ class LiveView(WhileOpen, Screen[None]):
         elif self.view == "overview":
             self._draw_overview_soon()
         elif self.view == "body":
-            self.query_one(DevicesView).show(snapshot, self.nictop.history)
+            self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history)
 
     def _show_status(self) -> None:
         """Why the host is not live, how old the values are, and those in grey."""
-        host, now, interval = self.nictop.followed, self.nictop.now(), self.nictop.interval
+        host, now, interval = self.nictop.hosts.session, self.nictop.now(), self.nictop.hosts.interval
         message = self.glyphs.text(host.notice(now, interval))
         banner = self.query_one("#banner", Static)
         if message != banner.content:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from textual.screen import Screen
 
 from nictop.replay.position import wall_words
+from nictop.tui.screens.base import NictopScreen
 
 if TYPE_CHECKING:
-    from nictop.tui.app import NictopApp
     from nictop.tui.controllers.replay import Replay
 
 REPLAY_ACTIONS = ("play", "happening", "go", "reading", "skip", "edge", "speed")
@@ -17,13 +17,8 @@ LIVE_ACTIONS = ("freeze", "interval")
 """The same keys while the hosts are live."""
 
 
-class ReplayActions(Screen[None]):
+class ReplayActions(NictopScreen, Screen[None]):
     """Part of a screen: what the keys do to the playback."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def nictop(self) -> NictopApp: ...
 
     @property
     def _replay(self) -> Replay:
@@ -42,7 +37,7 @@ class ReplayActions(Screen[None]):
     def refuses_recording(self) -> bool:
         """Whether what is shown is a recording; it is said that nothing can be asked of it."""
         if self.nictop.replay is not None:
-            self.nictop.say("Its hosts can be asked for nothing, and nothing of them can be changed.", "A recording")
+            self.nictop.notify("Its hosts can be asked for nothing, and nothing of them can be changed.", "A recording")
         return self.nictop.replay is not None
 
     def action_play(self) -> None:

@@ -13,7 +13,6 @@ from textual.binding import BindingType
 
 from nictop.replay.position import wall_words
 from nictop.replay.run import RecordedRun
-from nictop.replay.run_index import run_at
 from nictop.traffic.live.run_view import RunView
 from nictop.tui.keys import RECORDED_RUN_KEYS, REPLAY_KEYS
 from nictop.tui.screens.replay.actions import ReplayActions
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
     from nictop.traffic.results.selection import StoredRun
-    from nictop.tui.app import NictopApp
-
-
-def open_recorded_run(app: NictopApp) -> None:
-    """The run at this moment, or why there is none."""
-    assert app.replay is not None
-    index = run_at(app.replay.runs, app.now())
-    if index is None:
-        app.say("No traffic run was started while it was recorded, and none can be started here.", "A recording")
-        return
-    app.push_screen(RecordedRunScreen(index))
 
 
 class RecordedRunScreen(RunPage, ReplayActions):
@@ -55,7 +43,7 @@ class RecordedRunScreen(RunPage, ReplayActions):
     def on_mount(self) -> None:
         super().on_mount()
         self._choose(self._index)
-        self.watch(self.app, "replay_news", self._take, init=True)
+        self.subscribe(self._replay.changed, self._take, now=True)
 
     def _choose(self, index: int) -> None:
         self._index = index % len(self._replay.runs)

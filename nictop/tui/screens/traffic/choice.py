@@ -1,6 +1,6 @@
 """What the form and the chosen pair make together: the wish, what is wrong with it, and what both ends have.
 
-Reads nothing; the generators of a host are asked for through the application's `TrafficController`, once.
+Reads nothing; the generators of a host are asked for through the `TrafficController`, once.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Nothing is started before everything that can be known to be wrong has been said
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -24,20 +24,14 @@ from textual.widgets import Input
 from nictop.model.devices.pairs import pairs
 from nictop.model.facts import wrap
 from nictop.traffic.plan.plan import offers
-from nictop.tui.keys import ALL_KEYS, TRAFFIC_KEYS
-from nictop.tui.screens.dialogs.help import HelpScreen
-from nictop.tui.screens.live.hosts import HostsScreen
+from nictop.tui.keys import TRAFFIC_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
-
-if TYPE_CHECKING:
-    from nictop.hosts.session import HostSession
-    from nictop.tui.app import NictopApp
 
 FILTER = "filter: words of host, NIC, network or address"
 ROOM_FOR_ALL = 34
@@ -46,17 +40,7 @@ MOST_FACTS = 6
 """Rows for what is said of the chosen pair."""
 
 
-def open_traffic(app: NictopApp) -> None:
-    """The run that goes on, else the form for one."""
-    from nictop.tui.screens.traffic.run import RunScreen
-
-    if not any(isinstance(screen, TrafficScreen) for screen in app.screen_stack):
-        app.push_screen(TrafficScreen())
-    if app.traffic.running:
-        app.push_screen(RunScreen())
-
-
-class TrafficScreen(WhileOpen, Screen[None]):
+class TrafficScreen(NictopScreen, Screen[None]):
     """Over the live screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = TRAFFIC_KEYS
@@ -70,10 +54,6 @@ class TrafficScreen(WhileOpen, Screen[None]):
         self._said = ""
         """Why it was not started."""
 
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
-
     def compose(self) -> ComposeResult:
         yield OfferTable(id="offers")
         yield TextInput(placeholder=FILTER, id="offer-filter")
@@ -86,14 +66,15 @@ class TrafficScreen(WhileOpen, Screen[None]):
         self.query_one("#offer-facts").can_focus = False
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
-        self.nictop.traffic.words = form.words = self.nictop.traffic.words or form.words
+        self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
         form.everything = self.app.size.height >= ROOM_FOR_ALL
-        self.watch(self.app, "watched", self._take, init=True)
+        self.subscribe(self.nictop.hosts.changed, self._take, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self, hosts: tuple[HostSession, ...]) -> None:
-        """Pairs are looked for only when links have changed."""
+    def _take(self) -> None:
+        """Pairs are searched for only when links have changed."""
+        hosts = self.nictop.hosts.sessions
         links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
         if len(links) == len(self._links) and all(a is b for a, b in zip(links, self._links, strict=True)):
             return
@@ -123,7 +104,7 @@ class TrafficScreen(WhileOpen, Screen[None]):
         """What there is to do when no pair is offered."""
         if self._rows and filtered:
             return ("no pair passes the filter",)
-        hosts = self.nictop.watched
+        hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
             return (
                 "A run needs two hosts, and one is watched: h adds the other one.",
@@ -140,8 +121,8 @@ class TrafficScreen(WhileOpen, Screen[None]):
     def _look(self) -> None:
         """What the words and the pair make together, and what is wrong with it."""
         row = self.query_one(OfferTable).chosen
-        names = [one.name for one in self.nictop.watched]
-        snapshots = {one.name: one.snapshot for one in self.nictop.watched}
+        names = [one.name for one in self.nictop.hosts.sessions]
+        snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
         form = self.query_one(RunForm)
         self._choice = Choice.of(row, form.words, names, snapshots, self._tools.known)
         form.show(self._choice.problems)
@@ -263,9 +244,3 @@ class TrafficScreen(WhileOpen, Screen[None]):
         from nictop.tui.screens.traffic.results import KeptScreen
 
         self.app.push_screen(KeptScreen())
-
-    def action_hosts(self) -> None:
-        self.app.push_screen(HostsScreen())
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_KEYS))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -19,8 +19,7 @@ from nictop.model.facts import clean, wrap
 from nictop.model.text.words import counted
 from nictop.traffic.live.run_view import RunView, picture_of
 from nictop.traffic.results.selection import KeptRuns, StoredRun, directory, kept_runs
-from nictop.tui.keys import ALL_KEYS, KEPT_KEYS, KEPT_RUN_KEYS
-from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.keys import KEPT_KEYS, KEPT_RUN_KEYS
 from nictop.tui.screens.traffic.comparison import ComparisonScreen
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.widgets.base.key_footer import KeyFooter
@@ -31,7 +30,6 @@ from nictop.tui.widgets.traffic.results_list import ResultGroup, SetUpList, set_
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-    from nictop.tui.app import NictopApp
 
 MOST_TROUBLE = 3
 """Rows for files that cannot be read."""
@@ -41,10 +39,6 @@ class KeptScreen(WhileOpen, Screen[None]):
     """Over the traffic screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_KEYS
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
         yield SetUpList(id="kept-list")
@@ -118,9 +112,6 @@ class KeptScreen(WhileOpen, Screen[None]):
             self._say((f"Mark {missing} first: the key {missing[0].lower()} on a set-up.",))
         else:
             self.app.push_screen(ComparisonScreen(a, b))
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_KEYS))
 
 
 class KeptRunScreen(RunPage):

@@ -22,12 +22,14 @@ from nictop.tui.screens.traffic.status import progress_words, time_words
 if TYPE_CHECKING:
     from textual.worker import WorkType
 
-EVERY = 1.0
-"""Seconds between two pictures while nothing is heard: what is left of the time is counted in seconds."""
+RUN_COUNTDOWN_SECONDS = 1.0
+"""Between two redraws while nothing is measured: the time that is left is counted in seconds."""
+LIVE_SCREENS = 2
+"""On the stack when the live screen is shown: that of the first frame is below it."""
 
 
 class RunScreen(RunPage):
-    """Follows the application's `traffic`."""
+    """Shows the state of the `TrafficController`."""
 
     BINDINGS: ClassVar[list[BindingType]] = RUN_KEYS
 
@@ -37,8 +39,8 @@ class RunScreen(RunPage):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.watch(self.app, "run_news", self._take, init=True)
-        self.set_interval(EVERY, self._tick, name="run")
+        self.subscribe(self.nictop.traffic.changed, self._take, now=True)
+        self.set_interval(RUN_COUNTDOWN_SECONDS, self._tick, name="run")
 
     def _take(self) -> None:
         """The footer is laid out anew only for other keys: that costs more than the chart."""
@@ -74,7 +76,7 @@ class RunScreen(RunPage):
     # ------------------------------------------------------------------------------------------ what is shown
 
     def run_picture(self) -> RunView | None:
-        return self.nictop.traffic.picture()
+        return self.nictop.traffic.view()
 
     def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
@@ -106,15 +108,13 @@ class RunScreen(RunPage):
 
     def action_leave(self) -> None:
         """To the live screen, whatever lies between."""
-        from nictop.tui.screens.live.screen import LiveScreen
-
-        while not isinstance(self.app.screen, LiveScreen) and len(self.app.screen_stack) > 1:
+        while len(self.app.screen_stack) > LIVE_SCREENS:
             self.app.pop_screen()
 
     def action_again(self) -> None:
         traffic = self.nictop.traffic
-        if traffic.wish is not None:
-            traffic.start(traffic.wish, self_test=traffic.is_self_test)
+        if traffic.request is not None:
+            traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """A run that goes on is ended before it is left or started again."""

@@ -10,7 +10,7 @@ goodput   9.41 Gb/s arrived at vm2, 100 % of the ceiling
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -22,18 +22,14 @@ from nictop.report.runs.points import points
 from nictop.report.runs.sentences import plan_words, result_sentences
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.keys import ALL_KEYS, RUN_PAGE_KEYS
-from nictop.tui.screens.dialogs.help import HelpScreen
+from nictop.tui.keys import RUN_PAGE_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.traffic.status import ends_words
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
-from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
-
-if TYPE_CHECKING:
-    from nictop.tui.app import NictopApp
 
 LABEL = 11
 """Cells of what stands before a sentence."""
@@ -63,7 +59,7 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
     return lines
 
 
-class RunPage(WhileOpen, Screen[None]):
+class RunPage(NictopScreen, Screen[None]):
     """A subclass says which run it is, and calls `draw`."""
 
     BINDINGS: ClassVar[list[BindingType]] = RUN_PAGE_KEYS
@@ -71,10 +67,6 @@ class RunPage(WhileOpen, Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._drawing = False
-
-    @property
-    def nictop(self) -> NictopApp:
-        return cast("NictopApp", self.app)
 
     def compose(self) -> ComposeResult:
         yield LineView(id="run-title")
@@ -195,9 +187,6 @@ class RunPage(WhileOpen, Screen[None]):
         self.query_one("#run-points").display = shown
         self.query_one(RunChart).display = not shown
         self._draw_soon()
-
-    def action_help(self) -> None:
-        self.app.push_screen(HelpScreen(ALL_KEYS))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Bars are for several runs."""

@@ -34,7 +34,7 @@ def run_status(traffic: TrafficController) -> str:
         return ""
     if traffic.asks:
         return "▶ waits for you"
-    picture = traffic.picture()
+    picture = traffic.view()
     said = " ".join(part for part in (goodput_words(picture), time_words(picture)) if part) if picture else ""
     return f"▶ {said or 'a run begins'}"
 

@@ -1,7 +1,7 @@
 """Base of screens, and of widgets made of others: nothing is drawn before these are there, or while they are removed.
 
 Textual removes the widgets of a screen that was left before the screen itself ends. What the screen has asked for
-(watched attributes, timers, callbacks, messages of its widgets) still comes meanwhile, and would look for widgets that
+(signals, timers, callbacks, messages of its widgets) still comes meanwhile, and would look for widgets that
 are gone.
 """
 
@@ -33,9 +33,6 @@ class WhileOpen(WithGlyphs):
             return callback(*given, **named) if self.is_open else None
 
         return call
-
-    def watch(self, obj: Any, attribute_name: str, callback: Callable[..., Any], init: bool = True) -> None:
-        super().watch(obj, attribute_name, self._if_open(callback), init)
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         return super().call_after_refresh(self._if_open(partial(callback, *args, **kwargs)))

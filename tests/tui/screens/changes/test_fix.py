@@ -60,8 +60,8 @@ def page(screen: Screen) -> str:
 async def with_finding(screen: Screen, fix: Fix, subject: str = "ens192") -> None:
     """The live screen of a scripted host with one finding."""
     await screen.hear(hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)}))
-    await wait_until(screen, lambda: screen.app.diagnosis is not None)
-    screen.app.diagnosis = Diagnosis((finding(subject=subject, fixes=(fix,)),), ())
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+    screen.nictop.diagnosis.publish(Diagnosis((finding(subject=subject, fixes=(fix,)),), ()))
     await screen.settle()
 
 
@@ -100,14 +100,13 @@ async def test_f_is_not_offered_where_there_is_nothing_to_type() -> None:
     async with live(WIDE) as screen:
         await with_finding(screen, JUMBO)
         assert screen.app.screen.check_action("fix", ()) is True
-        screen.app.diagnosis = Diagnosis((), ())
+        screen.nictop.diagnosis.publish(Diagnosis((), ()))
         await screen.settle()
         assert screen.app.screen.check_action("fix", ()) is False
 
 
 async def test_a_host_that_is_away_is_not_asked() -> None:
-    async with live(WIDE) as screen:
-        screen.app.changes = type(screen.app.changes)(screen.app, allowed=True)
+    async with live(WIDE, allow_changes=True) as screen:
         await with_finding(screen, JUMBO)
         await screen.hear(SourceState("lost", "the network is gone", 4.0))
         await screen.press("f")
@@ -132,7 +131,7 @@ async def test_the_wired_connection_gets_its_name_and_its_address(log: Callable[
     with private_networkmanager("ens37") as manager:
         manager.wait_for(lambda: manager.device_state("ens37") >= 40)
         async with changed(manager.prefix) as screen:
-            await wait_until(screen, lambda: bool(screen.app.diagnosis and screen.app.diagnosis.findings))
+            await wait_until(screen, lambda: bool(getattr(screen.nictop.diagnosis.result, "findings", ())))
             await screen.press("f")
             assert shows(screen, FixScreen)
             assert "<ADDRESS/PREFIX>: an address with its prefix length" in screen.words()
@@ -180,7 +179,7 @@ async def test_a_plan_changes_nothing_until_it_is_applied(log: Callable[[], list
         await screen.gone()
         assert mtu(namespace) == 1500
         assert log() == []
-        await wait_until(screen, lambda: not screen.app.changes.running)
+        await wait_until(screen, lambda: not screen.nictop.changes.running)
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -196,7 +195,7 @@ async def test_undone_by_a_key(log: Callable[[], list[str]]) -> None:
         assert log() == ["undone"]
         await screen.press("enter")
         await screen.gone()
-        assert screen.app.changes.progress is None
+        assert screen.nictop.changes.progress is None
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -254,10 +253,10 @@ async def test_a_second_change_waits_for_the_first_one() -> None:
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
-        errand, progress = screen.app.changes.errand, screen.app.changes.progress
+        errand, progress = screen.nictop.changes.job, screen.nictop.changes.progress
         assert errand is not None
         assert progress is not None
-        assert screen.app.changes.start(errand, progress.wish.actions) == "a change goes on already"
+        assert screen.nictop.changes.start(errand, progress.wish.actions) == "a change goes on already"
         await screen.press("escape", "c")
         assert shows(screen, HostChangeScreen), "the set-up dialog gives way to it"
         await screen.press("k")
@@ -302,7 +301,7 @@ async def test_after_leaving_the_old_value_is_there() -> None:
         await screen.press("a")
         await screen.until("✓ applied, and read back")
         assert mtu(namespace) == 9000
-        await screen.app.changes.stop()
+        await screen.nictop.changes.stop()
         wait_for(lambda: mtu(namespace) == 1500)
 
 
@@ -313,7 +312,7 @@ async def test_a_probe_that_is_killed(log: Callable[[], list[str]]) -> None:
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
-        (pid,) = screen.app.pids
+        (pid,) = screen.nictop.hosts.pids
         os.kill(pid, signal.SIGKILL)
         await screen.until("✓ undone: the old values have been read back: read back after the connection")
         assert mtu(namespace) == 1500
@@ -326,8 +325,8 @@ async def test_a_host_that_is_watched_no_longer(log: Callable[[], list[str]]) ->
         await screen.fix()
         await screen.press("a")
         await screen.until("✓ applied, and read back")
-        screen.app.hosts.add("other=127.0.0.1:1")
-        screen.app.hosts.remove("vm1")
+        screen.nictop.hosts.add("other=127.0.0.1:1")
+        screen.nictop.hosts.remove("vm1")
         await screen.until("how it has ended is not known")
         wait_for(lambda: mtu(namespace) == 1500)
         assert log() == ["unknown"]
@@ -344,9 +343,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
     )
     now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
     async with in_namespace() as (screen, _):
-        from nictop.tui.screens.changes.fix import open_fix
-
-        open_fix(screen.app, finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
+        screen.app.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
         await screen.stage("prepared")
         await screen.press("a")
         await screen.until("✓ applied, and read back")
@@ -362,8 +359,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     """Whatever a host says about its plan is text: no control character and no markup reaches the terminal."""
-    async with live(size, glyphs=glyphs) as screen:
-        screen.app.changes = type(screen.app.changes)(screen.app, allowed=True)
+    async with live(size, glyphs=glyphs, allow_changes=True) as screen:
         fix = Fix("here", f"set it {HOSTILE}", commands("ip link set dev ens192 mtu 9000"), False, note=HOSTILE)
         await with_finding(screen, fix, subject=HOSTILE)
         await screen.press("f")
@@ -374,7 +370,7 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
         await screen.hear(
             Line(change=ChangeLine(1.0, asked.id, "prepared", plan=(plan,), fingerprint="f", needs_second_yes=True))
         )
-        await wait_until(screen, lambda: getattr(screen.app.changes.progress, "stage", "") == "prepared")
+        await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "prepared")
         for keys in ((), ("a",), (*"yes", "enter")):
             await screen.press(*keys)
             drawn = "\n".join(screen.drawn())
@@ -386,5 +382,5 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
         await screen.hear(Line(change=ChangeLine(2.0, asked.id, "applied", plan=(plan,), deadline=32.0)))
         await screen.hear(Line(change=ChangeLine(3.0, asked.id, "failed", HOSTILE)))
         await screen.hear(Line(change=ChangeLine(4.0, asked.id, "undone", HOSTILE)))
-        await wait_until(screen, lambda: getattr(screen.app.changes.progress, "stage", "") == "ended")
+        await wait_until(screen, lambda: getattr(screen.nictop.changes.progress, "stage", "") == "ended")
         assert "\x1b" not in "\n".join(screen.drawn())

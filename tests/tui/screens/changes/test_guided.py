@@ -10,7 +10,7 @@ import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.tui.screens.changes.fix import FixScreen
-from nictop.tui.screens.changes.guided import SetUpScreen, open_set_up
+from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.changes.guided_form import SetUpForm
@@ -53,7 +53,7 @@ def form(screen: Screen) -> list[str]:
 async def open_on(screen: Screen, name: str) -> None:
     """The key c on the line of a NIC."""
     table = screen.app.screen.query_one(DeviceTable)
-    snapshot = screen.app.followed.snapshot
+    snapshot = screen.nictop.hosts.session.snapshot
     (ifindex,) = (one.ifindex for one in snapshot.links.values() if one.name == name)
     if f" {name} " not in "\n".join(screen.lines()):
         await screen.press("v")
@@ -120,7 +120,7 @@ async def test_an_address_of_its_own() -> None:
 async def guest(screen: Screen) -> None:
     """The host of a rule case: ens224 is run by "Wired connection 1", and the host is not to be changed."""
     await screen.hear(*heard(host_of_case("profiles", "profile_is_generated")))
-    await wait_until(screen, lambda: screen.app.diagnosis is not None)
+    await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
     await screen.settle()
 
 
@@ -157,7 +157,7 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
 async def test_a_nic_must_be_chosen() -> None:
     async with live(WIDE) as screen:
         await guest(screen)
-        open_set_up(screen.app, screen.app.chosen, None)
+        screen.app.open_set_up(screen.nictop.hosts.chosen, None)
         await screen.settle()
         assert shows(screen, LiveScreen)
         assert any("Choose a NIC first" in row for row in screen.drawn())
@@ -175,7 +175,7 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
     async with several("vm1", "vm2") as (screen, hosts):
         for name in ("vm1", "vm2"):
             hosts[name].say(hello(), inventory(link(2, f"nic-{name}", bus="pci")), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("0")
         await wait_until(screen, lambda: any("nic-vm2" in row for row in screen.drawn()))
         await screen.press("end", "c")
@@ -188,8 +188,8 @@ async def test_in_the_overview_it_is_the_nic_of_the_line() -> None:
 async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: Glyphs) -> None:
     async with live(size, glyphs=glyphs) as screen:
         await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: screen.app.diagnosis is not None)
-        open_set_up(screen.app, screen.app.chosen, 2)
+        await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
+        screen.app.open_set_up(screen.nictop.hosts.chosen, 2)
         await screen.settle()
         for keys in ((), ("right",), ("right",), ("right",), ("down", *HOSTILE)):
             await screen.pilot.press(*keys)

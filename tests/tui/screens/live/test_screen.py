@@ -95,7 +95,7 @@ async def test_freeze_keeps_the_picture_and_the_history_goes_on() -> None:
         await screen.hear(counters(3.0, {2: (125_000_000, 0)}))
         assert screen.lines() == frozen
         assert any("FROZEN" in row for row in screen.drawn())
-        assert len(screen.app.history.series(("rx_bits", 2))) == 2
+        assert len(screen.nictop.hosts.session.history.series(("rx_bits", 2))) == 2
         await screen.press("space")
         assert screen.lines() != frozen
         assert not any("FROZEN" in row for row in screen.drawn())
@@ -302,7 +302,7 @@ async def test_control_c_leaves() -> None:
 
 async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
-    monkeypatch.setattr("nictop.tui.app.monotonic", lambda: now[0])
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
     async with live(NARROW) as screen:
         await screen.hear(SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
         status = screen.app.screen.query_one(StatusLine)

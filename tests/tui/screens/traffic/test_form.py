@@ -67,8 +67,8 @@ async def test_a_run_by_keys_alone_ends_with_its_result_on_the_screen_and_on_dis
         await runs.start()
         assert isinstance(runs.app.screen, RunScreen)
         await runs.over()
-        assert runs.app.traffic.trouble == ""
-        (kept,) = runs.app.traffic.results
+        assert runs.nictop.traffic.trouble == ""
+        (kept,) = runs.nictop.traffic.results
         # payload of 50 Mb/s of frames, and what the shaper sends at once in the beginning
         assert kept.result.goodput is not None and 0 < kept.result.goodput <= 47.8e6 * 1.1
         assert "arrived at b" in runs.sentences()
@@ -123,7 +123,7 @@ async def test_escape_at_the_start_leaves_nothing(stage: str) -> None:
             signal_all(processes, signal.SIGCONT)
         await runs.over()
         assert runs.generators() == []
-        assert runs.app.traffic.results == ()
+        assert runs.nictop.traffic.results == ()
 
 
 @real
@@ -147,7 +147,7 @@ async def test_a_run_goes_on_when_its_screen_is_left(kept_here: Path) -> None:
 @real
 async def test_the_probes_read_as_before_after_a_run() -> None:
     async with two_hosts() as runs:
-        followed = runs.app.hosts.by_name["a"]
+        followed = runs.nictop.hosts.by_name["a"]
         await runs.start()
         await runs.over()
         assert not followed.in_run and followed._subscribers == []
@@ -186,7 +186,7 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
         points = len(frozen.flows[0].arrivals)
 
         def newer() -> bool:
-            picture = runs.app.traffic.picture()
+            picture = runs.nictop.traffic.view()
             return picture is not None and len(picture.flows[0].arrivals) > points
 
         await runs.until(newer)
@@ -225,9 +225,9 @@ async def test_two_runs_at_once_there_are_not() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.moving()
-        wish = runs.app.traffic.wish
+        wish = runs.nictop.traffic.request
         assert wish is not None
-        assert not runs.app.traffic.start(wish)
+        assert not runs.nictop.traffic.start(wish)
         assert len(runs.generators()) == 2
         await runs.press("escape")
         await runs.over()
@@ -238,17 +238,17 @@ async def test_a_host_that_is_removed_ends_the_run() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.moving()
-        runs.app.hosts.remove("b")
+        runs.nictop.hosts.remove("b")
         await runs.over()
         assert runs.generators() == []
-        assert runs.app.traffic.trouble or runs.app.traffic.results[0].result.failure is not None
+        assert runs.nictop.traffic.trouble or runs.nictop.traffic.results[0].result.failure is not None
 
 
 @real
 async def test_a_wish_is_started_at_once_and_its_result_is_left_behind() -> None:
     wish = RunRequest("a", "b", client_nic="nictopt", server_nic="nictopt", ip_version=4, time=1)
-    async with two_hosts(wish=wish) as runs:
-        await runs.until(lambda: bool(runs.app.traffic.ended))
+    async with two_hosts(request=wish) as runs:
+        await runs.until(lambda: bool(runs.nictop.traffic.ended))
         outcome = runs.app.outcome
         assert outcome.trouble == ""
         assert [one.result.failure for one in outcome.results] == [None]
@@ -262,10 +262,10 @@ async def test_without_iperf3_on_one_end_the_built_in_generator_runs_and_says_so
         await runs.type(2, "1")
         await runs.press("enter")
         await runs.over()
-        (kept,) = runs.app.traffic.results
+        (kept,) = runs.nictop.traffic.results
         assert kept.result.plan.generator == "builtin"
         assert kept.result.failure is None
-        assert any("built-in" in note for note in runs.app.traffic.notes)
+        assert any("built-in" in note for note in runs.nictop.traffic.notes)
 
 
 @real
@@ -277,7 +277,7 @@ async def test_iperf3_that_is_asked_for_and_missing_is_refused_before_anything_s
         assert "not installed" in runs.facts()
         await runs.press("enter")
         assert isinstance(runs.app.screen, TrafficScreen)
-        assert runs.app.traffic.ended == []
+        assert runs.nictop.traffic.ended == []
 
 
 # ------------------------------------------------------------------------------------------------------ experiments
@@ -298,9 +298,9 @@ async def test_somebody_is_asked_for_a_change_and_says_that_it_is_done() -> None
                 lambda name=name: isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-lines")  # type: ignore[misc]
             )
             await runs.press("enter")
-            await runs.until(lambda: not runs.app.traffic.asks)
+            await runs.until(lambda: not runs.nictop.traffic.asks)
         await runs.over()
-        assert [one.value for one in runs.app.traffic.results] == ["old", "new"]
+        assert [one.value for one in runs.nictop.traffic.results] == ["old", "new"]
         assert any("B: new" in row for row in runs.drawn())
         assert "fewer than 3 runs" in runs.sentences()
         await runs.press("p")
@@ -314,8 +314,8 @@ async def test_who_does_not_make_the_change_ends_the_experiment() -> None:
         await runs.until(lambda: isinstance(runs.app.screen, ChangeScreen))
         await runs.press("escape")
         await runs.over()
-        assert runs.app.traffic.results == ()
-        assert runs.app.traffic.trouble
+        assert runs.nictop.traffic.results == ()
+        assert runs.nictop.traffic.trouble
         assert runs.generators() == []
 
 
@@ -326,7 +326,7 @@ async def test_a_self_test_needs_no_second_host() -> None:
         await runs.type(2, "1")
         await runs.press("tab", "s")
         await runs.over()
-        (kept,) = runs.app.traffic.results
+        (kept,) = runs.nictop.traffic.results
         assert kept.result.failure is None
         assert "no NIC" in runs.sentences()
 
@@ -347,7 +347,7 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
         assert "self-test" in drawn
         await screen.press("enter")
         assert "no pair of ends" in "\n".join(screen.drawn())
-        assert not screen.app.traffic.running
+        assert not screen.nictop.traffic.running
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
 
@@ -360,7 +360,7 @@ async def test_pairs_share_a_subnet_and_say_in_what_they_differ(other: str, word
             assert line.hello is not None
             hosts[name].say(replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3[/x]", address, mtu))
             hosts[name].say(counters(1.0, {2: (0, 0)}))
-        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.app.watched))
+        await wait_until(screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions))
         await screen.press("t")
         drawn = "\n".join(screen.drawn())
         if words == "nothing":
@@ -394,7 +394,7 @@ async def test_wrong_words_are_said_beside_their_field_and_nothing_starts() -> N
             await runs.press("enter")
             assert isinstance(runs.app.screen, TrafficScreen)
             assert "Not started" in runs.facts()
-            assert runs.app.traffic.ended == []
+            assert runs.nictop.traffic.ended == []
             await runs.press("ctrl+u")
             assert said not in runs.text("#run-form").split("\n")[field]
 

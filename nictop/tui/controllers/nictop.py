@@ -1,0 +1,123 @@
+"""The program without its screens: the controllers, and what several of them and all screens share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from nictop.hosts.specification import Host
+from nictop.tui.controllers.changes import Changes
+from nictop.tui.controllers.diagnosis import DiagnosisScheduler
+from nictop.tui.controllers.hosts import WatchedHosts
+from nictop.tui.controllers.recording import LiveRecording
+from nictop.tui.controllers.traffic import TrafficController
+
+if TYPE_CHECKING:
+    from nictop.hosts.session import HostSession
+    from nictop.model.time_axis import LocalClock
+    from nictop.recording.playback import Playback
+    from nictop.rules import Finding, Fix
+    from nictop.tui.controllers.replay import Replay
+    from nictop.tui.controllers.scheduler import Notify, Scheduler
+    from nictop.wire.source import Source
+    from nictop.wire.ssh.authentication import Ask
+
+    Connect = Callable[[Host, Ask], Source]
+
+HOST_COUNTDOWN_SECONDS = 1.0
+"""Between two redraws while a host is not live: its age and the next attempt are counted in seconds."""
+
+
+class Nictop:
+    """`connect` makes the source of a host; it is given `ask`, which asks the user. `copy` puts text into the
+    clipboard, and is None if the terminal has none."""
+
+    def __init__(
+        self,
+        connect: Connect,
+        ask: Ask,
+        scheduler: Scheduler,
+        notify: Notify,
+        copy: Callable[[str], None] | None,
+        *,
+        interval: float,
+        allow_changes: bool,
+    ) -> None:
+        self._scheduler, self.notify, self._copy = scheduler, notify, copy
+        self.replay: Replay | None = None
+        """None: the hosts are live."""
+        sessions: dict[str, HostSession] = {}
+        self.recording = LiveRecording(sessions, scheduler, notify, lambda: self.here().boot_id)
+        self.diagnosis = DiagnosisScheduler(sessions, scheduler)
+
+        def source_of(host: Host) -> Source:
+            """Every source is recorded while a recording is made."""
+            from nictop.recording.writer import recorded
+
+            return recorded(connect(host, ask), self.recording)
+
+        self.hosts = WatchedHosts(sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval)
+        self.traffic = TrafficController(self.hosts, scheduler)
+        self.changes = Changes(self.hosts, scheduler, allowed=allow_changes)
+
+    def show_recording(self, playback: Playback, *, start: float, loop: bool = False, banner: str = "") -> None:
+        """Show a recording instead of live hosts; to be called before `start`. The rest as in `Replay`."""
+        from nictop.tui.controllers.replay import Replay
+
+        given = (self.hosts, self.diagnosis, self._scheduler, self.notify)
+        self.replay = Replay(playback, *given, start=start, loop=loop, banner=banner)
+
+    def start(self, hosts: Sequence[Host]) -> None:
+        """Watch these hosts, or those of the recording."""
+        if self.replay is not None:
+            self.replay.begin()
+        for host in hosts:
+            self.hosts.follow(host)
+        self._scheduler.set_interval(HOST_COUNTDOWN_SECONDS, self.hosts.count_down, name="countdown")
+
+    async def close(self) -> None:
+        """End the run, the change that is not kept, every source and the recording."""
+        await self.traffic.stop()
+        await self.changes.stop()
+        await self.hosts.close()
+        await self.recording.end(notify=False)
+
+    # -------------------------------------------------------------------------------------------------- the clock
+
+    def now(self) -> float:
+        """The clock of everything that is shown: seconds, CLOCK_MONOTONIC of the machine that receives the data."""
+        return monotonic() if self.replay is None else self.replay.playback.now()
+
+    def here(self) -> LocalClock:
+        """The clocks of that machine, read together."""
+        from nictop.hosts.session import read_local_clock
+        from nictop.model.time_axis import LocalClock
+
+        if self.replay is None:
+            return read_local_clock(monotonic(), time())
+        playback = self.replay.playback
+        return LocalClock(playback.now(), playback.wall_now(), playback.recording.boot_id)
+
+    # ---------------------------------------------------------------------------------------------- the clipboard
+
+    def copy_command(self, finding: Finding, fix: Fix) -> None:
+        """Copy the commands of `fix`, and show a notice of what was copied."""
+        from nictop.rules.wording import place_words, placeholders
+
+        lines = [str(step) for step in fix.commands]
+        notes = [lines[0] if len(lines) == 1 else f"{lines[0]} …"]
+        notes.append(f"to be typed {place_words(finding, fix).partition(',')[0]}")
+        fill_in = placeholders(lines)
+        if fill_in:
+            notes.append(f"fill in {', '.join(fill_in)}")
+        self.copy_lines(lines, notes)
+
+    def copy_lines(self, lines: Sequence[str], notes: Sequence[str]) -> None:
+        """The same with any lines. `notes`: text of the notice."""
+        number = "one line" if len(lines) == 1 else f"{len(lines)} lines"
+        if self._copy is not None:
+            self._copy("\n".join(lines))
+            self.notify("\n".join(notes), f"Copied {number}")
+        else:
+            self.notify("\n".join(notes), "No clipboard on this console: to be typed by hand")

@@ -1,0 +1,67 @@
+"""Base of the screens that show and use controllers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, cast
+
+from nictop.tui.widgets.base.while_open import WhileOpen
+
+if TYPE_CHECKING:
+    from nictop.changes.actions import Actions
+    from nictop.changes.job import ChangeJob
+    from nictop.rules import Finding, Fix
+    from nictop.tui.controllers.nictop import Nictop
+    from nictop.tui.controllers.signal import Signal
+
+
+class Opener(Protocol):
+    """The application, as these screens need it beside what Textual offers: it alone imports all screens."""
+
+    nictop: Nictop
+
+    def open_change(self) -> bool:
+        """The dialog of the change that is running, or whose end the user has not seen. False: there is none."""
+
+    def open_fix(self, finding: Finding, fix: Fix) -> None: ...
+
+    def open_job(self, job: ChangeJob) -> None:
+        """Ask for what has to be filled in, or request from the host at once what would be changed."""
+
+    def start_change(self, job: ChangeJob, actions: Actions) -> None:
+        """Request from the host what would be changed, and show it."""
+
+    def open_set_up(self, host: str, ifindex: int | None) -> None:
+        """The set-up of a NIC of a watched host; None: none is chosen. A change that is running is shown instead."""
+
+
+class NictopScreen(WhileOpen):
+    """Stands before Textual's class among the bases."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    @property
+    def opener(self) -> Opener:
+        return cast("Opener", self.app)
+
+    @property
+    def nictop(self) -> Nictop:
+        return self.opener.nictop
+
+    def subscribe(self, signal: Signal, callback: Callable[[], object], *, now: bool = False) -> None:
+        """Call it whenever the signal is published, until the screen is closed, and, if wanted, `now`."""
+        while_open = self._if_open(callback)
+
+        def call() -> None:
+            with self._context():  # the result of a dialog that the callback opens comes back to this screen
+                while_open()
+
+        self._unsubscribe.append(signal.subscribe(call))
+        if now:
+            callback()
+
+    def on_unmount(self) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
