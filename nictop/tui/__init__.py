@@ -1,4 +1,5 @@
-"""The live screen: `app` owns hosts and screens, `controllers` follow and act, `screens` and `widgets` draw.
+"""The user interface: `run` starts `app`, which opens `screens`; `controllers` watch and act, `widgets` draw.
 
-`run` starts it. Keys are in `keys`; the help, the footer and README's table are made from them.
+A controller publishes a `Signal`, the screens that subscribed to it draw. All keys are in `keys`; the help, the footer
+and the table in README are made from them.
 """

@@ -260,7 +260,7 @@ class NictopApp(App[None]):
     def _show_end_of_change(self) -> None:
         """Unless its dialog is open, which shows it."""
         from nictop.tui.screens.changes.screen import HostChangeScreen
-        from nictop.tui.screens.changes.status import end_words
+        from nictop.tui.screens.changes.status import end_text
 
         progress = self.nictop.changes.progress
         if (
@@ -268,7 +268,7 @@ class NictopApp(App[None]):
             and progress.outcome not in (None, "cancelled")
             and not isinstance(self.screen, HostChangeScreen)
         ):
-            self.show_notice(end_words(progress), f"{progress.wish.host}: {progress.wish.title}")
+            self.show_notice(end_text(progress), f"{progress.wish.host}: {progress.wish.title}")
 
     async def ask_user(self, question: Question) -> str | None:
         """The answer to a question of a connection, by a dialog, one after the other; None: no. When the caller is

@@ -1,4 +1,4 @@
-"""Opens the application: on hosts, or on a recording. Returns when its screen is gone.
+"""Runs the application, on hosts or on a recording, until it ends.
 
 Reads the environment, for whether the terminal has a clipboard.
 """
@@ -32,8 +32,8 @@ def run(
     request: RunRequest | None = None,
     self_test: bool = False,
 ) -> AppOutcome:
-    """Open the live screen of some hosts; with a `request`, that of a run between two of them (by their labels), which
-    begins at once, or (`self_test`) of a run on this machine alone."""
+    """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on this machine alone,
+    which is started at once."""
 
     def connect(host: Host, ask: Ask) -> Source:
         from nictop.hosts.connect import connect as source_of
@@ -72,8 +72,8 @@ def show(
     loop: bool = False,
     banner: str = "",
 ) -> int:
-    """Open the same screens on a recording, from `start` on (seconds as in the recording); its exit code. `loop`: begin
-    anew at the end. `banner`: what is always said of it."""
+    """The same with a recording, from `start` on (seconds as in the recording). Returns the exit code. `loop`: at the
+    end, continue at `start`. `banner`: text that is always shown."""
     from nictop.recording.playback import Playback
     from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS
 
@@ -91,7 +91,7 @@ def show(
 
 
 def _run(app: NictopApp) -> None:
-    """Until its screen is gone. Raises what has ended it, when that was a fault of nictop itself."""
+    """Until it ends. Raises the exception that ended it, if that was a fault of nictop itself."""
     app.run()
     if app.failure is not None:
         raise app.failure

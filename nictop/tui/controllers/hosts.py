@@ -1,5 +1,5 @@
-"""The watched hosts: each is read by a worker of its own. Screens are told of the newest snapshot of each host, at most
-as often as there is time to draw it.
+"""The watched hosts: each is read by a worker of its own. The newest snapshot of each host is published, at most as
+often as there is time to draw it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WatchedHosts:
         self.chosen = ""
         """Name of the host whose devices are shown."""
         self.snapshot: Snapshot | None = None
-        """The newest one of the chosen host that screens were told of."""
+        """The newest one of the chosen host that was published."""
         self.changed, self.chosen_changed, self.snapshot_changed = Signal(), Signal(), Signal()
         """Something of any host is new; another host is chosen; `snapshot` is new."""
         self._closing: set[Source] = set()

@@ -188,7 +188,7 @@ async def test_a_run_that_was_recorded_is_drawn_and_judged_again(
         await screen.shown()
         await screen.press("t")
         await screen.until(lambda: "arrived at b" in screen.text("#run-sentences"))
-        picture = screen.app.screen.run_picture()  # type: ignore[attr-defined]
+        picture = screen.app.screen.run_view()  # type: ignore[attr-defined]
         assert picture.result is not None
         assert picture.result.plan == live_result.plan
         assert picture.result.goodput == live_result.goodput

@@ -1,4 +1,4 @@
-"""From a fix to a change: what must be filled in is asked for, and what nictop cannot or may not do is said.
+"""Before a fix is applied: its blanks are filled in. What nictop cannot or may not apply is shown, with the reason.
 
 ╭ vm1: give it an address ───────────────────────────────────────╮
 │       nmcli con mod … ipv4.addresses <ADDRESS/PREFIX>          │
@@ -29,12 +29,12 @@ from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.changes.page import draw_fix
 
-AROUND = 6
+FIX_CHROME_ROWS = 6
 """Rows of the dialog that are not its page."""
 
 
 class FixScreen(NictopScreen, ModalScreen[None]):
-    """A fix that cannot begin yet, or not at all."""
+    """A fix that cannot be applied yet, or not at all."""
 
     BINDINGS: ClassVar[list[BindingType]] = FIX_KEYS
 
@@ -45,7 +45,7 @@ class FixScreen(NictopScreen, ModalScreen[None]):
 
     @property
     def _why_not(self) -> tuple[str, ...]:
-        """Paragraphs; (): it only waits for something to be filled in."""
+        """Paragraphs; (): it can be applied once its blanks are filled in."""
         if isinstance(self._actions, ByHand):
             return (f"nictop does not do this by itself: {self._actions.why}.",)
         if not self.nictop.changes.allowed(self._job.host):
@@ -88,12 +88,12 @@ class FixScreen(NictopScreen, ModalScreen[None]):
         lines += draw_fix(self._job.fix, cells, glyphs=self.glyphs)
         if not self._why_not:
             lines += self._question(cells)
-        view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
+        view.take_rows(max(1, min(len(lines), self.size.height - FIX_CHROME_ROWS)))
         view.show_lines(lines)
 
     @property
     def _blank(self) -> str:
-        """What is asked for now."""
+        """The blank to be filled in now; "": none."""
         return self._actions.blanks[0] if isinstance(self._actions, Actions) and self._actions.blanks else ""
 
     def _question(self, cells: int) -> list[SpanLine]:
@@ -108,7 +108,7 @@ class FixScreen(NictopScreen, ModalScreen[None]):
     # -------------------------------------------------------------------------------------------------- keys
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """One answer after the other; the host is asked when all are there."""
+        """One blank after the other; the change is requested when all are filled in."""
         event.stop()
         if not isinstance(self._actions, Actions):
             return

@@ -1,4 +1,4 @@
-"""Guided set-up of one NIC: what is wanted is filled in, and what would be typed for it stands below.
+"""Guided set-up of one NIC: a form, and below it the commands that it makes.
 
 ╭ vm1: set up ens4 ──────────────────────────────────────────────╮
 │ what to do     ◂ set its queues ▸                              │
@@ -33,7 +33,7 @@ from nictop.tui.widgets.changes.guided_fields import Missing, NicRef, fields_of,
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.changes.page import draw_fix
 
-AROUND = 5
+SET_UP_CHROME_ROWS = 5
 """Rows of the dialog that are neither form nor page."""
 
 
@@ -47,7 +47,7 @@ class SetUpScreen(NictopScreen, ModalScreen[None]):
         self._place = place
         self._job: GuidedChange | NictopError = Missing("")
         self._asked = False
-        """Enter was pressed: what is missing is said as a mistake."""
+        """Enter was pressed: a missing value is shown as a mistake."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="set-up", classes="dialog"):
@@ -61,17 +61,17 @@ class SetUpScreen(NictopScreen, ModalScreen[None]):
         box.border_subtitle = box_keys("enter go on · esc close", self.app.size.width, self.glyphs)
         self.query_one("#set-up-page").can_focus = False
         self.query_one(SetUpForm).focus()
-        self.call_after_refresh(self._look)
+        self.call_after_refresh(self._check)
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._look)
+        self.call_after_refresh(self._check)
 
     def on_form_changed(self) -> None:
         self._asked = False
-        self._look()
+        self._check()
 
-    def _look(self) -> None:
-        """What the words make, or what is wrong with them."""
+    def _check(self) -> None:
+        """Show the commands that the form makes, or what is wrong with it."""
         form, page = self.query_one(SetUpForm), self.query_one("#set-up-page", LineView)
         form.show({})
         form.take_rows(max(1, len(form.shown)))
@@ -80,7 +80,7 @@ class SetUpScreen(NictopScreen, ModalScreen[None]):
         except NictopError as error:
             self._job = error
         lines = self._lines(max(20, page.scrollable_content_region.width))
-        page.take_rows(max(1, min(len(lines), self.size.height - AROUND - len(form.shown))))
+        page.take_rows(max(1, min(len(lines), self.size.height - SET_UP_CHROME_ROWS - len(form.shown))))
         page.show_lines(lines)
 
     def _lines(self, cells: int) -> list[SpanLine]:
@@ -102,14 +102,14 @@ class SetUpScreen(NictopScreen, ModalScreen[None]):
     # -------------------------------------------------------------------------------------------------- keys
 
     def action_begin(self) -> None:
-        """By what is known of the host now."""
+        """Uses the newest snapshot of the host."""
         session = self.nictop.hosts.by_name.get(self._place.host.name)
         if session is not None and session.snapshot.inventory is not None:
             link = session.snapshot.links.get(self._place.link.ifindex)
             if link is not None:
                 self._place = NicRef.of(HostFacts(session.snapshot, session.window.parts), link)
         self._asked = True
-        self._look()
+        self._check()
         job = self._job
         if isinstance(job, GuidedChange):
             self.dismiss()

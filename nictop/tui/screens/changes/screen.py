@@ -1,4 +1,4 @@
-"""The change that goes on: what would be done, yes or no, then how it goes, and whether it is kept.
+"""The change of a host: its plan, yes or no, its progress, and whether it is kept.
 
 ╭ vm1: set it now ───────────────────────────────────────────────╮
 │ ✓ applied, and read back                                       │
@@ -32,10 +32,10 @@ from nictop.tui.widgets.changes.page import ChangePage, commands_of
 if TYPE_CHECKING:
     from nictop.changes.job import ChangeJob
 
-SURE = "yes"
+APPLY_ANSWER = "yes"
 ANSWERS = "yes applies it, anything else does not"
-AROUND = 5
-"""Rows of the dialog that are not its page: borders, the line to type into, and what stays in sight behind it."""
+CHANGE_CHROME_ROWS = 5
+"""Rows of the screen that are not the page: borders, the input line, and what stays visible behind the dialog."""
 KEYS = {
     "asked": "esc leave it as it is",
     "prepared": "a apply · esc leave it as it is · y copy · +/- time to keep it",
@@ -48,7 +48,7 @@ KEYS = {
 
 
 class HostChangeScreen(NictopScreen, ModalScreen[None]):
-    """Draws the application's change; what is decided goes there, and nothing of it is kept here."""
+    """Shows the change of the `Changes` controller, and passes decisions to it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CHANGE_KEYS, *CHANGE_DIALOG_KEYS]
 
@@ -66,8 +66,8 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
     def on_mount(self) -> None:
         self.query_one(TextInput).display = False
         self.query_one(LineView).focus()
-        self.subscribe(self.nictop.changes.changed, self._take)
-        self.call_after_refresh(self._take)
+        self.subscribe(self.nictop.changes.changed, self._update)
+        self.call_after_refresh(self._update)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
@@ -76,7 +76,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         changes = self.nictop.changes
         return None if changes.job is None or changes.progress is None else (changes.job, changes.progress)
 
-    def _take(self) -> None:
+    def _update(self) -> None:
         """The change has advanced, or time has passed."""
         found = self._shown
         if self._left:
@@ -103,7 +103,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         page = ChangePage(job, progress, view.scrollable_content_region.width, glyphs=self.glyphs)
         snapshot = session.snapshot if session is not None else None
         lines = page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
-        view.take_rows(max(1, min(len(lines), self.size.height - AROUND)))
+        view.take_rows(max(1, min(len(lines), self.size.height - CHANGE_CHROME_ROWS)))
         view.show_lines(lines)
 
     def _keys(self, progress: ChangeProgress) -> str:
@@ -115,12 +115,12 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         return KEYS[progress.stage] + lasts
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._take)
+        self.call_after_refresh(self._update)
 
     # -------------------------------------------------------------------------------------------------- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys do something only while it can be done; what is typed is no key."""
+        """Each key only while its action is possible."""
         found = self._shown
         if found is None or not self.query(TextInput):
             return action in ("back", "close")
@@ -149,7 +149,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Only the word applies it."""
         event.stop()
-        sure = event.value.strip().casefold() == SURE
+        sure = event.value.strip().casefold() == APPLY_ANSWER
         self._end_question()
         if sure:
             self.nictop.changes.apply(twice=True)
@@ -178,7 +178,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
             self.nictop.copy_lines(commands_of(found[1]), [f"to be typed on {found[0].host}"])
 
     def action_back(self) -> None:
-        """Before it is applied, that is no; afterwards the screens are looked at meanwhile."""
+        """Before it is applied: do not apply it; afterwards: close the dialog, the change continues."""
         found = self._shown
         if found is not None and found[1].stage in ("asked", "prepared") and found[1].told == "":
             self._end_question()
@@ -190,7 +190,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         self._leave()
 
     def _leave(self) -> None:
-        """A change that has ended has been seen then."""
+        """Close the dialog; a change that has ended is dropped."""
         if not self._left and self.is_current:
             self._left = True
             self.nictop.changes.forget()
@@ -203,7 +203,7 @@ class HostChangeScreen(NictopScreen, ModalScreen[None]):
         return progress.outcome == "kept" and job is not None and bool(job.lasting)
 
     def action_lasting(self) -> None:
-        """The first way to make it last: a fix like any other."""
+        """Open the first way to make it last, a fix like any other."""
         job = self.nictop.changes.job
         if job is not None and job.lasting:
             self._leave()

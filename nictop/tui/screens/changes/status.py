@@ -1,6 +1,4 @@
-"""What is said of a change while its dialog is not in sight. Text only; names in it are as the machines give them, not
-yet clean.
-"""
+"""Text about a change while its dialog is not open. Names in it are as the hosts report them, not yet clean."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def change_status(progress: ChangeProgress | None, now: float) -> str:
-    """For the status line: ``keep the change? 17 s: f``; "" while there is nothing to decide and nothing to see. `now`:
+    """For the status line: ``keep the change? 17 s: f``; "" while there is nothing to decide or to see. `now`:
     CLOCK_MONOTONIC."""
     if progress is None or progress.stage in ("asked", "prepared") or progress.outcome == "cancelled":
         return ""
@@ -25,8 +23,8 @@ def change_status(progress: ChangeProgress | None, now: float) -> str:
     )
 
 
-def end_words(progress: ChangeProgress) -> str:
-    """For a notice: what became of it."""
+def end_text(progress: ChangeProgress) -> str:
+    """Its result, for a notice."""
     from nictop.changes.wording import SENTENCES
 
     said = SENTENCES[progress.outcome or "unknown"]

@@ -1,4 +1,4 @@
-"""Asked before nictop is left while a run goes on, or a change is not kept: somebody waits for its result.
+"""Confirmation before nictop is left while a run is running, or a change is not kept.
 
 ╭ a run goes on ─────────────────────────────────────────────────╮
 │ Leaving ends it, and both generators with it; what was measured │
@@ -22,7 +22,7 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 
 
 class Dialog(WhileOpen, ModalScreen["bool | None"]):
-    """Words and two keys; the result is whether somebody said yes."""
+    """Text and two keys; the result is whether the answer was yes."""
 
     TITLE_WORDS = ""
     KEY_WORDS = ""
@@ -76,7 +76,7 @@ class LeaveScreen(Dialog):
 
 
 class ChangeScreen(Dialog):
-    """Whether somebody has changed what the next run needs."""
+    """Whether the user has changed what the next run needs."""
 
     TITLE_WORDS = "to be changed before the next run"
     KEY_WORDS = "enter it is done · esc end the experiment"

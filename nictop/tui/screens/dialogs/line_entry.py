@@ -1,4 +1,4 @@
-"""One line to be typed: the name of a file, or a time. What is wrong with it is said, and it stays to be corrected.
+"""One line to be typed: the name of a file, or a time. An error is shown, and the line stays to be corrected.
 
 ╭ record to a file ──────────────────────────────────────────────╮
 │ Everything that the hosts say, until r is pressed again.       │
@@ -28,7 +28,7 @@ KEY_WORDS = "enter take it · esc cancel"
 
 
 class LineEntry(WhileOpen, ModalScreen[None]):
-    """`take` is given the line; what it says is wrong with it, and "" closes the dialog."""
+    """`take` gets the line and returns what is wrong with it; "" closes the dialog."""
 
     BINDINGS: ClassVar[list[BindingType]] = LINE_ENTRY_KEYS
 

@@ -1,4 +1,4 @@
-"""A question that must be answered before a connection goes on: an unknown host key, a passphrase, a password.
+"""A question that must be answered before a connection is made: an unknown host key, a passphrase, a password.
 
     ╭ pve: unknown host key ─────────────────────────────────────────╮
     │ pve.example (192.0.2.7) shows a key that nobody here knows.    │
@@ -44,14 +44,15 @@ HINTS = {
     "prompt": "Goes to the host that asks, and nowhere else.",
     "sudo": "Kept in memory only, until nictop ends. Without --allow-changes the probe changes nothing as root either.",
 }
-LONGEST = 10
-"""Lines of somebody else's words in a question."""
+MAX_QUESTION_LINES = 10
+"""Lines of a question that comes from the host."""
 
 
 def draw_question(question: Question, cells: int) -> list[SpanLine]:
-    """Its words, what will be done with the answer, and the fingerprint on a line of its own."""
+    """Its text, the fingerprint on a line of its own, and what will be done with the answer."""
+    parts = question.text.split("\n")[:MAX_QUESTION_LINES]
     lines: list[SpanLine] = []
-    lines += [((line, ""),) for part in question.text.split("\n")[:LONGEST] for line in wrap(part, cells)][:LONGEST]
+    lines += [((line, ""),) for part in parts for line in wrap(part, cells)][:MAX_QUESTION_LINES]
     if question.fingerprint and question.fingerprint not in question.text:
         lines += [((line, "title"),) for line in wrap(question.fingerprint, cells)]
     lines += [((line, "dim"),) for line in wrap(HINTS[question.kind], cells)]

@@ -1,6 +1,6 @@
 """The keys that write a file: `r`, a recording of what is watched; `R`, a report of what is shown.
 
-Asks for a name in one line; the default lies in the current directory and says hosts and time.
+Asks for a name in one line; the default is in the current directory, with hosts and time in its name.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.nictop import Nictop
     from nictop.tui.screens.base import NictopScreen
 
-LONGEST_HOST = 40
-"""Characters of a host in the name of a file."""
+MAX_HOST_CHARS = 40
+"""Of a host in the name of a file."""
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
     """``nictop-vm1-20261121-140320.nictop``, whatever the host is called; of several ``nictop-3-hosts-…``. Without the
-    time when `wall` is no date: the header of a recording may say anything."""
-    host = UNSAFE.sub("_", hosts[0])[:LONGEST_HOST].strip("._-") if len(hosts) == 1 else f"{len(hosts)}-hosts"
+    time when `wall` is no date: the header of a recording may contain anything."""
+    host = UNSAFE.sub("_", hosts[0])[:MAX_HOST_CHARS].strip("._-") if len(hosts) == 1 else f"{len(hosts)}-hosts"
     try:
         moment = time.strftime("-%Y%m%d-%H%M%S", time.localtime(wall))
     except (ValueError, OverflowError, OSError):
@@ -39,7 +39,7 @@ def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
 
 
 def toggle_recording(screen: NictopScreen) -> None:
-    """Ask for a file and begin; or end what goes on."""
+    """Ask for a file and record to it; or end the recording."""
     nictop = screen.nictop
     if nictop.replay is not None:
         nictop.notify("What is shown is a recording already.", "A recording")
@@ -59,7 +59,7 @@ def toggle_recording(screen: NictopScreen) -> None:
 
 
 def ask_report(screen: NictopScreen) -> None:
-    """Ask for a file, and write the report of what is shown at this moment: with the runs since the start, of a
+    """Ask for a file, and write the report of what is shown now: with the runs since the start, of a
     recording with those that were over by then."""
     from nictop.files import write_new_file
     from nictop.report.html.page import html_page
@@ -93,7 +93,7 @@ def ask_report(screen: NictopScreen) -> None:
 
 
 def report_now(nictop: Nictop) -> Report:
-    """What every host says at this moment; why it says nothing, where it does not. The runs of live hosts."""
+    """The state of every host now, or why it is not known; the runs of live hosts."""
     from nictop.hosts.observe import Unreachable
     from nictop.report.page import report_of
 
@@ -110,8 +110,8 @@ def report_now(nictop: Nictop) -> Report:
 
 
 async def _with_recorded_runs(nictop: Nictop, report: Report, moment: float) -> tuple[Report, tuple[str, ...]]:
-    """A report of a recording with the runs that are in it, and what is to be said of the others; of live hosts it is
-    whole already."""
+    """A report of a recording with the runs that are in it, and notes about the others; that of live hosts is complete
+    already."""
     from nictop.replay.results import recorded_results
     from nictop.report.page import experiments_of
 

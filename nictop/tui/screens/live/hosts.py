@@ -1,4 +1,4 @@
-"""Which hosts are watched: how each of them is, why it is not live, and a line to add one.
+"""The watched hosts: the status of each, why it is not live, and a line to add one.
 
    HOST    STATE                 RIGHTS   ADDRESS
  ● vm1     live                  root     root@127.0.0.1:2221
@@ -26,11 +26,11 @@ from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.status.host_table import DrawTime, HostTable, draw_host
 
-HOW = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
+ADD_HOST_HINT = "a host to add: [label=][user@]host[:port], local, or a name of ~/.ssh/config or config.toml"
 
 
 class HostsScreen(NictopScreen, Screen[None]):
-    """Over the live screen; what it changes is changed at once."""
+    """Changes take effect at once."""
 
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
 
@@ -38,37 +38,37 @@ class HostsScreen(NictopScreen, Screen[None]):
         yield HostTable(id="host-table")
         yield LineView(id="host-facts")
         yield LineView(id="host-complaint")
-        yield TextInput(placeholder=HOW, id="host-entry")
+        yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
         yield KeyFooter()
 
     def on_mount(self) -> None:
         self.query_one("#host-complaint").can_focus = False
         self.query_one(HostTable).border_title = "Hosts"
         self.query_one(HostTable).focus()
-        self._complain("")
+        self._show_complaint("")
         self.query_one(TextInput).display = False
-        self.subscribe(self.nictop.hosts.changed, self._take, now=True)
+        self.subscribe(self.nictop.hosts.changed, self._update, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self) -> None:
+    def _update(self) -> None:
         table, hosts = self.query_one(HostTable), self.nictop.hosts.sessions
-        table.show(hosts, self.nictop.hosts.chosen, self._moment())
+        table.show(hosts, self.nictop.hosts.chosen, self._draw_time())
         table.take_rows(max(2, min(len(hosts) + 1, self.size.height // 2)) + table.gutter.height)
         self._draw_facts()
 
-    def _moment(self) -> DrawTime:
+    def _draw_time(self) -> DrawTime:
         return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineView)
         if host is not None:
-            view.show_lines(draw_host(host, self._moment(), view.scrollable_content_region.width))
+            view.show_lines(draw_host(host, self._draw_time(), view.scrollable_content_region.width))
             title = self.glyphs.text(host.name).replace("[", r"\[")
             if view.border_title != title:
                 view.border_title = title
 
-    def _complain(self, text: str) -> None:
+    def _show_complaint(self, text: str) -> None:
         view = self.query_one("#host-complaint", LineView)
         lines = [((f" {part}", "warn"),) for part in wrap(text, max(10, self.size.width - 2))] if text else []
         view.show_lines(lines)
@@ -76,7 +76,7 @@ class HostsScreen(NictopScreen, Screen[None]):
         view.take_rows(max(1, min(3, len(lines))))
 
     def on_line_view_resized(self) -> None:
-        self.call_after_refresh(self._take)
+        self.call_after_refresh(self._update)
 
     def on_host_table_chosen(self) -> None:
         self.query_one("#host-facts", LineView).scroll_to(y=0, animate=False)
@@ -100,33 +100,33 @@ class HostsScreen(NictopScreen, Screen[None]):
             self.dismiss()
 
     def _refuses(self) -> bool:
-        """Nothing is connected to in a recording; that is said."""
+        """In a recording nothing is connected to: show that."""
         if self.nictop.replay is None:
             return False
-        self._complain("This is a recording: its hosts are those that were recorded.")
+        self._show_complaint("This is a recording: its hosts are those that were recorded.")
         return True
 
     def action_add(self) -> None:
         if self._refuses():
             return
-        self._complain("")
+        self._show_complaint("")
         entry = self.query_one(TextInput)
         entry.display = True
-        self.set_focus(entry)  # at once: what is typed next belongs to it, and d is no key then
+        self.set_focus(entry)  # at once: the next characters, d among them, are typed into it
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """What cannot be a host stays in the line, to be corrected."""
+        """An invalid host stays in the line, to be corrected."""
         event.stop()
         if not event.value.strip():
             self._end_entry()
             return
         complaint = self.nictop.hosts.add(event.value)
-        self._complain(complaint)
+        self._show_complaint(complaint)
         if not complaint:
             self._end_entry()
 
     def _end_entry(self) -> None:
-        self._complain("")
+        self._show_complaint("")
         entry = self.query_one(TextInput)
         entry.value, entry.display = "", False
         self.set_focus(self.query_one(HostTable))
@@ -141,10 +141,10 @@ class HostsScreen(NictopScreen, Screen[None]):
             return
         host = self.query_one(HostTable).chosen
         if host is not None and self.nictop.hosts.several:
-            self._complain("")
+            self._show_complaint("")
             self.nictop.hosts.remove(host.name)
         else:
-            self._complain("The last host stays: add another one first.")
+            self._show_complaint("The last host stays: add another one first.")
 
     def action_reconnect(self) -> None:
         host = self.query_one(HostTable).chosen

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from nictop.model.devices.overview import NicRow
 
 LISTS = {"findings": "#finding-list", "overview": "#nics"}
-"""View → what has the keys there."""
+"""View → what has the focus there."""
 
 WITHOUT_PROCESSORS = ("load", "findings", "overview")
 """Views that have no room for the processors, or a line for each."""
@@ -55,7 +55,7 @@ class LiveScreen(LiveView, ReplayActions):
     BINDINGS: ClassVar[list[BindingType]] = LIVE_KEYS
 
     async def on_device_table_chosen(self, event: DeviceTable.Chosen) -> None:
-        """The probe reads queue and driver counters only of the NIC that somebody looks at."""
+        """The probe reads queue and driver counters only of the NIC that is shown."""
         watched = () if event.row.link is None else (event.row.link.ifindex,)
         if watched != self._watched:
             self._watched = watched
@@ -117,7 +117,7 @@ class LiveScreen(LiveView, ReplayActions):
         self._changed({"body": "#facts" if detail else "#devices", **LISTS}.get(view, f"#{view}"))
 
     def _changed(self, focus: str) -> None:
-        """Another part of the screen is in sight: its keys, and its newest numbers."""
+        """Another part of the screen is visible: offer its keys, and draw its newest numbers."""
         self.query_one(focus).focus()
         self.refresh_bindings()
         self.call_after_refresh(self._draw)
@@ -129,7 +129,7 @@ class LiveScreen(LiveView, ReplayActions):
             self.nictop.copy_command(*fix)
 
     def action_fix(self) -> None:
-        """The change that goes on, or the same fix that the key y copies."""
+        """Open the change that is running, or the fix that the key y copies."""
         if self.refuses_recording():
             return
         fix = self._fix
@@ -170,7 +170,7 @@ class LiveScreen(LiveView, ReplayActions):
             self.nictop.hosts.choose(names[(names.index(self._host) + step) % len(names)])
 
     async def action_machine(self) -> None:
-        """The probe reads the whole of /proc/interrupts only while somebody looks at it."""
+        """The probe reads the whole of /proc/interrupts only while it is shown."""
         view = self.query_one(ProcessorView)
         view.machine = not view.machine
         await self.nictop.hosts.request(Request(machine=view.machine))
@@ -180,8 +180,8 @@ class LiveScreen(LiveView, ReplayActions):
         self._frozen = not self._frozen
         self._kept = {one.name: one.snapshot for one in self.nictop.hosts.sessions} if self._frozen else {}
         if not self._frozen:
-            self._take()
-            self._take_diagnosis()
+            self._update_snapshot()
+            self._update_diagnosis()
         self._draw()
 
     def action_packets(self) -> None:

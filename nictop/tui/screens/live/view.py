@@ -1,6 +1,6 @@
-"""What the live screen shows: the widgets, and when each of them is drawn from which picture.
+"""What the live screen shows: the widgets, and when each of them is drawn from which snapshot.
 
-Reads the newest pictures of the application; what is not in sight is not drawn. The keys are in `live`.
+What is not visible is not drawn. The actions are in `screen`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class LiveView(NictopScreen, Screen[None]):
-    """The live screen without its keys."""
+    """The live screen without its actions."""
 
     CSS_PATH = "../../nictop.tcss"
 
@@ -45,14 +45,14 @@ class LiveView(NictopScreen, Screen[None]):
         self._snapshot: Snapshot | None = None
         self._diagnosis: Diagnosis | None = None
         self._watched: tuple[int, ...] | None = None
-        """Netdevs whose queues the probe of the chosen host was asked for; None: it was asked for nothing yet."""
+        """Netdevs whose queues were requested from the probe of the chosen host; None: nothing was requested yet."""
         self._host = ""
         self._hosts_known = 1
         self._cursors: dict[str, str] = {}
         """Host → key of the row that was chosen there when another host was shown."""
         self._kept: dict[str, Snapshot] = {}
-        """While frozen: the pictures as they were."""
-        self._draw_due = self._overview_due = self._change_there = self._filled = False
+        """While frozen: host → snapshot at that time."""
+        self._draw_due = self._overview_due = self._has_change = self._filled = False
 
     def compose(self) -> ComposeResult:
         replay = self.nictop.replay
@@ -74,25 +74,25 @@ class LiveView(NictopScreen, Screen[None]):
         self.query_one(DeviceTable).focus()
         nictop = self.nictop
         self._host = nictop.hosts.chosen
-        self.subscribe(nictop.hosts.chosen_changed, self._take_host)
-        self.subscribe(nictop.recording.changed, self._take_recording)
-        self.subscribe(nictop.changes.changed, self._take_change)
-        self.subscribe(nictop.hosts.changed, self._take_hosts, now=True)
-        self.subscribe(nictop.hosts.snapshot_changed, self._take, now=True)
-        self.subscribe(nictop.diagnosis.changed, self._take_diagnosis, now=True)
-        self.subscribe(nictop.traffic.changed, self._take_run, now=True)
+        self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
+        self.subscribe(nictop.recording.changed, self._update_recording)
+        self.subscribe(nictop.changes.changed, self._update_change)
+        self.subscribe(nictop.hosts.changed, self._update_hosts, now=True)
+        self.subscribe(nictop.hosts.snapshot_changed, self._update_snapshot, now=True)
+        self.subscribe(nictop.diagnosis.changed, self._update_diagnosis, now=True)
+        self.subscribe(nictop.traffic.changed, self._update_run, now=True)
         if nictop.replay is not None:
-            self.subscribe(nictop.replay.changed, self._take_replay, now=True)
+            self.subscribe(nictop.replay.changed, self._update_replay, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self) -> None:
+    def _update_snapshot(self) -> None:
         snapshot = self.nictop.hosts.snapshot
         if snapshot is not None and not self._frozen:
             self._snapshot = snapshot
             self._draw()
 
-    def _take_hosts(self) -> None:
+    def _update_hosts(self) -> None:
         """Something of a host is new, or time has passed for one that is not live."""
         hosts = self.nictop.hosts.sessions
         if len(hosts) != self._hosts_known:
@@ -106,7 +106,7 @@ class LiveView(NictopScreen, Screen[None]):
         if self.view == "overview" and not self._frozen:
             self._draw_overview_soon()
 
-    def _take_host(self) -> None:
+    def _switch_host(self) -> None:
         """Another host is shown: its snapshot, with the cursor where it was there. The probe of the one before need not
         read any more what only this screen showed."""
         name, hosts = self.nictop.hosts.chosen, self.nictop.hosts
@@ -122,7 +122,7 @@ class LiveView(NictopScreen, Screen[None]):
             self.run_worker(hosts.request_from(name, Request(machine=True)), group="requests")
         self._draw()
 
-    def _take_diagnosis(self) -> None:
+    def _update_diagnosis(self) -> None:
         if not self._frozen:
             could_copy = self._fix is not None
             self._diagnosis = self.nictop.diagnosis.result
@@ -132,45 +132,45 @@ class LiveView(NictopScreen, Screen[None]):
             if could_copy != (self._fix is not None):
                 self.refresh_bindings()
 
-    def _take_run(self) -> None:
-        """A run goes on, or a change, whichever screen is shown."""
+    def _update_run(self) -> None:
+        """Show the status of the run and of the change."""
         if not self.in_sight:
             return
         said = (run_status(self.nictop.traffic), change_status(self.nictop.changes.progress, monotonic()))
         self.query_one(StatusLine).show_run(self.glyphs.text(" · ".join(part for part in said if part)))
 
-    def _take_change(self) -> None:
-        """A change goes on, or has ended: the key f shows it, whatever finding is shown."""
+    def _update_change(self) -> None:
+        """A change has started, or was dropped: the key f is offered for it."""
         there = self.nictop.changes.progress is not None
-        if there != self._change_there:
-            self._change_there = there
+        if there != self._has_change:
+            self._has_change = there
             self.refresh_bindings()
-        self._take_run()
+        self._update_run()
 
-    def _take_recording(self) -> None:
+    def _update_recording(self) -> None:
         self.query_one(StatusLine).show_recording(self.glyphs.text(self.nictop.recording.status))
 
-    def _take_replay(self) -> None:
+    def _update_replay(self) -> None:
         if self.in_sight:
             self.query_one(ReplayLine).redraw()
 
     def on_line_view_resized(self) -> None:
-        self._take_replay()
+        self._update_replay()
         if not self._draw_due:
             self._draw_due = True
             self.call_after_refresh(self._draw)
 
     @property
     def in_sight(self) -> bool:
-        """It is shown, if only behind a dialog: what nobody sees is not drawn."""
+        """It is shown, if only behind a dialog."""
         return self.is_current or isinstance(self.app.screen, ModalScreen)
 
     def on_screen_resume(self) -> None:
         """It was covered by another screen, and not drawn meanwhile."""
         if self._filled:
             self._draw()
-            self._take_run()
-            self._take_replay()
+            self._update_run()
+            self._update_replay()
 
     def _draw(self) -> None:
         self._draw_due = False
@@ -200,7 +200,7 @@ class LiveView(NictopScreen, Screen[None]):
         return self.query_one("#views", ContentSwitcher).current
 
     def _draw_overview_soon(self) -> None:
-        """Once for all that is new: of the chosen host, and of the others."""
+        """One redraw for all that is new, of the chosen host and of the others."""
         if not self._overview_due:
             self._overview_due = True
             self.call_after_refresh(self._draw_overview)
@@ -212,7 +212,7 @@ class LiveView(NictopScreen, Screen[None]):
         self.query_one(OverviewView).show(hosts, pictures, self._diagnosis, self.nictop.now())
 
     def _draw_view(self, snapshot: Snapshot) -> None:
-        """What is not in sight is not drawn."""
+        """Only the view that is visible."""
         row = self.query_one(DeviceTable).chosen
         link = row.link if row is not None else None
         if self.view == "queues":
@@ -225,7 +225,7 @@ class LiveView(NictopScreen, Screen[None]):
             self.query_one(DevicesView).show(snapshot, self.nictop.hosts.session.history)
 
     def _show_status(self) -> None:
-        """Why the host is not live, how old the values are, and those in grey."""
+        """Why the host is not live and how old the values are, with the values in grey."""
         host, now, interval = self.nictop.hosts.session, self.nictop.now(), self.nictop.hosts.interval
         message = self.glyphs.text(host.notice(now, interval))
         banner = self.query_one("#banner", Static)
@@ -238,7 +238,7 @@ class LiveView(NictopScreen, Screen[None]):
 
     @property
     def _nic(self) -> tuple[str, int | None]:
-        """Host and ifindex of what is chosen in the view that is shown; None: it is no NIC."""
+        """Host and ifindex of what is chosen in the visible view; None: it is not a NIC."""
         if self.view == "findings":
             entry = self.query_one(FindingList).chosen
             return (entry.host, entry.ifindex) if isinstance(entry, Finding) else (self._host, None)

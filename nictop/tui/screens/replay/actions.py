@@ -1,4 +1,4 @@
-"""Keys of a recording that is shown: what they do is in `ReplayActions`, for every screen that shows hosts or a run."""
+"""Actions of a recording that is shown, for every screen that shows hosts or a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 REPLAY_ACTIONS = ("play", "happening", "go", "reading", "skip", "edge", "speed")
 LIVE_ACTIONS = ("freeze", "interval")
-"""The same keys while the hosts are live."""
+"""Of the same keys while the hosts are live."""
 
 
 class ReplayActions(NictopScreen, Screen[None]):
@@ -27,7 +27,7 @@ class ReplayActions(NictopScreen, Screen[None]):
         return replay
 
     def replays(self, action: str) -> bool | None:
-        """Whether a key is offered, as far as that is a matter of recordings; None: it is not."""
+        """Whether a key is offered, as far as that depends on whether a recording is shown; None: it does not."""
         if action in REPLAY_ACTIONS:
             return self.nictop.replay is not None
         if action in LIVE_ACTIONS and self.nictop.replay is not None:
@@ -35,7 +35,7 @@ class ReplayActions(NictopScreen, Screen[None]):
         return None
 
     def refuses_recording(self) -> bool:
-        """Whether what is shown is a recording; it is said that nothing can be asked of it."""
+        """Whether a recording is shown; a notice says that nothing can be requested from its hosts."""
         if self.nictop.replay is not None:
             self.nictop.notify("Its hosts can be asked for nothing, and nothing of them can be changed.", "A recording")
         return self.nictop.replay is not None

@@ -1,6 +1,6 @@
-"""A traffic run that is in the recording, at the moment that is shown: the chart, the hosts, and at its end the result.
+"""A traffic run in the recording, at the time that is shown: the chart, the hosts, and at its end the result.
 
-Looks as the screen of a live run does; nothing can be started here. Another run is a key away, and so is its begin.
+Like the screen of a live run, but nothing can be started here; keys go to other runs and to the begin of this one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.traffic.live.run_view import RunView
 from nictop.tui.keys import RECORDED_RUN_KEYS, REPLAY_KEYS
 from nictop.tui.screens.replay.actions import ReplayActions
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.screens.traffic.status import time_words
+from nictop.tui.screens.traffic.status import time_text
 from nictop.tui.widgets.status.replay_line import ReplayLine
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class RecordedRunScreen(RunPage, ReplayActions):
     def on_mount(self) -> None:
         super().on_mount()
         self._choose(self._index)
-        self.subscribe(self._replay.changed, self._take, now=True)
+        self.subscribe(self._replay.changed, self._update, now=True)
 
     def _choose(self, index: int) -> None:
         self._index = index % len(self._replay.runs)
         self._run = RecordedRun(self._replay.playback.recording, self._replay.runs[self._index])
-        self._take()
+        self._update()
 
-    def _take(self) -> None:
+    def _update(self) -> None:
         """Time has passed, or it jumped."""
         if self.is_current:
             self.query_one(ReplayLine).redraw()
@@ -63,15 +63,15 @@ class RecordedRunScreen(RunPage, ReplayActions):
             self._draw_soon()
 
     def on_screen_resume(self) -> None:
-        self._take()
+        self._update()
 
     def on_line_view_resized(self) -> None:
         super().on_line_view_resized()
-        self._take()
+        self._update()
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunView | None:
+    def run_view(self) -> RunView | None:
         return self._run.picture() if self._run is not None else None
 
     def run_results(self) -> Sequence[StoredRun]:
@@ -81,7 +81,7 @@ class RecordedRunScreen(RunPage, ReplayActions):
         runs = self._replay.runs
         place = f"run {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
         goes_on = picture is not None and picture.result is None
-        return (place, time_words(picture) if picture is not None and goes_on else "")
+        return (place, time_text(picture) if picture is not None and goes_on else "")
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         run = self._run

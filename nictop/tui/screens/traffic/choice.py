@@ -1,6 +1,6 @@
-"""What the form and the chosen pair make together: the wish, what is wrong with it, and what both ends have.
+"""What the form and the chosen pair make together: the request, what is wrong with it, and the generators of both ends.
 
-Reads nothing; the generators of a host are asked for through the `TrafficController`, once.
+The generators of a host are requested through the `TrafficController`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from nictop.tui.widgets.traffic.pair_table import OfferRow, link_of
 if TYPE_CHECKING:
     from nictop.tui.controllers.traffic import TrafficController
 
-FRESH = 30.0
-"""Seconds for which the answer of a host counts: somebody may install iperf3 meanwhile."""
+TOOLS_MAX_AGE_SECONDS = 30.0
+"""After which generators are requested again: iperf3 may be installed meanwhile."""
 
-PARTS = re.compile(r": |\(")
+SENTENCE_PARTS = re.compile(r": |\(")
 """Between the parts of a sentence, each of which may be about a field."""
-NESTED = "("
-"""A sentence with the reasons of several others in it is not to be torn apart."""
+NESTED_MARK = "("
+"""Is in a sentence that contains several others: it must not be split."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """What would be started."""
 
-    wish: RunRequest | None = None
+    request: RunRequest | None = None
     problems: Mapping[str, str] = field(default_factory=dict)
     """Name of a field → what is wrong with it."""
     complaints: tuple[str, ...] = ()
@@ -54,35 +54,35 @@ class Choice:
         snapshots: Mapping[str, Snapshot],
         tools: Mapping[str, TrafficTools],
     ) -> Choice:
-        """`names`: watched hosts; `tools`: of those that have told them."""
+        """`names`: watched hosts; `tools`: of the hosts that have reported them."""
         client, server = (row.offer.client.host, row.offer.server.host) if row is not None else ("", "")
         others = tuple(name for name in names if name not in (client, server))
-        wish, problems = wish_of(words, client, server, others)
+        request, problems = wish_of(words, client, server, others)
         if row is None:
-            return cls(wish, problems)
-        wish = _placed(wish, row, snapshots)
+            return cls(request, problems)
+        request = _placed(request, row, snapshots)
         if problems or client not in tools or server not in tools:
-            return cls(wish, problems)
+            return cls(request, problems)
         try:
-            experiment = experiment_of(wish, (row.offer,), snapshots, tools)
+            experiment = experiment_of(request, (row.offer,), snapshots, tools)
         except NictopError as error:
-            return cls(wish, *_sorted(error))
-        return cls(wish, notes=experiment.notes)
+            return cls(request, *_sorted(error))
+        return cls(request, notes=experiment.notes)
 
     def for_self_test(self, words: Mapping[str, str]) -> Choice:
         """The same options, between two ends on this machine."""
-        wish, problems = wish_of({**words, "observers": NOBODY}, "", "", ())
-        return Choice(wish, problems)
+        request, problems = wish_of({**words, "observers": NOBODY}, "", "", ())
+        return Choice(request, problems)
 
 
-def _placed(wish: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot]) -> RunRequest:
+def _placed(request: RunRequest, row: OfferRow, snapshots: Mapping[str, Snapshot]) -> RunRequest:
     """Between exactly these ends, unless the NIC is what is varied."""
-    varied = wish.compare or wish.sweep
+    varied = request.compare or request.sweep
     if varied is not None and varied[0] == "nic":
-        return wish
+        return request
     client, server = (link_of(place, snapshots) for place in (row.offer.client, row.offer.server))
     return replace(
-        wish,
+        request,
         client_nic=client.name if client is not None else "",
         server_nic=server.name if server is not None else "",
         client_address=row.offer.client.address,
@@ -95,18 +95,18 @@ def _sorted(error: NictopError) -> tuple[dict[str, str], tuple[str, ...]]:
     problems: dict[str, str] = {}
     rest: list[str] = []
     for sentence in error.message.split("; "):
-        parts = [part.rstrip(")") for part in PARTS.split(sentence) if field_of(part)]
+        parts = [part.rstrip(")") for part in SENTENCE_PARTS.split(sentence) if field_of(part)]
         for part in parts:
             problems.setdefault(field_of(part) or "", part)
         if not parts:
             rest.append(sentence)
-    if NESTED in error.message:
+    if NESTED_MARK in error.message:
         rest = [error.message]
     return problems, tuple([*rest, error.hint] if error.hint and rest else rest)
 
 
 class RunTools:
-    """Which generators the hosts have, as far as they have said so."""
+    """Generators of the hosts that have reported them."""
 
     def __init__(self) -> None:
         self.known: dict[str, TrafficTools] = {}
@@ -114,8 +114,8 @@ class RunTools:
         self._why_not: dict[str, str] = {}
 
     def missing(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of which nothing, or nothing new, is known, and that are not being asked."""
-        old = monotonic() - FRESH
+        """Hosts whose generators are unknown or outdated, and not requested."""
+        old = monotonic() - TOOLS_MAX_AGE_SECONDS
         return tuple(name for name in dict.fromkeys(names) if self._asked.get(name, old) <= old)
 
     async def ask(self, traffic: TrafficController, name: str) -> None:

@@ -19,8 +19,8 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.results_list import ResultGroup, set_ups
 
-MOST_BARS = 6
-"""Rows of the bars below the words."""
+BAR_ROWS = 6
+"""Of the bars below the text."""
 
 STYLES: dict[Verdict, str] = {
     "better": "good",
@@ -41,7 +41,7 @@ def verdict_of(runs: Sequence[StoredRun]) -> Comparison | None:
 
 
 class ComparisonScreen(WhileOpen, Screen[None]):
-    """Over the list of what is kept."""
+    """Over the list of kept runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = COMPARISON_KEYS
 
@@ -72,7 +72,7 @@ class ComparisonScreen(WhileOpen, Screen[None]):
             verdict = bool(line) and (verdict or (bool(lines) and not lines[-1][0][0].strip() and len(lines) < 5))
             shown = self.glyphs.text(line)
             lines.append(((f" {shown}", STYLES[comparison.verdict] if verdict else ""),))
-        view.take_rows(max(3, min(len(lines), self.size.height - 2 - MOST_BARS)))
+        view.take_rows(max(3, min(len(lines), self.size.height - 2 - BAR_ROWS)))
         view.show_lines(lines)
         self.query_one(PointChart).show((self._a.point, self._b.point), [f"A {names[0]}", f"B {names[1]}"])
 

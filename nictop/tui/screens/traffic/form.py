@@ -8,7 +8,7 @@
   direction     ◂ forward ▸       who sends
   time          10                seconds that count
 
-Nothing is started before everything that can be known to be wrong has been said: beside its field, or above the form.
+Nothing is started while an error is known; it is shown beside its field, or above the form.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import OfferRow, OfferTable, offer_rows
 
-FILTER = "filter: words of host, NIC, network or address"
-ROOM_FOR_ALL = 34
+FILTER_HINT = "filter: words of host, NIC, network or address"
+ALL_OPTIONS_MIN_ROWS = 34
 """Rows of a screen that has room for all options at once."""
-MOST_FACTS = 6
-"""Rows for what is said of the chosen pair."""
+MAX_FACT_ROWS = 6
+"""Of the text about the chosen pair."""
 
 
 class TrafficScreen(NictopScreen, Screen[None]):
@@ -56,7 +56,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield OfferTable(id="offers")
-        yield TextInput(placeholder=FILTER, id="offer-filter")
+        yield TextInput(placeholder=FILTER_HINT, id="offer-filter")
         yield LineView(id="offer-facts")
         yield RunForm(id="run-form")
         yield KeyFooter()
@@ -67,12 +67,12 @@ class TrafficScreen(NictopScreen, Screen[None]):
         self.query_one(OfferTable).focus()
         form = self.query_one(RunForm)
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
-        form.everything = self.app.size.height >= ROOM_FOR_ALL
-        self.subscribe(self.nictop.hosts.changed, self._take, now=True)
+        form.everything = self.app.size.height >= ALL_OPTIONS_MIN_ROWS
+        self.subscribe(self.nictop.hosts.changed, self._update, now=True)
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def _take(self) -> None:
+    def _update(self) -> None:
         """Pairs are searched for only when links have changed."""
         hosts = self.nictop.hosts.sessions
         links = tuple(part for one in hosts for part in (one.name, one.snapshot.links, one.snapshot.state))
@@ -93,7 +93,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         if table.border_title != title:
             table.border_title = title
         self._divide(len(rows))
-        self._look()
+        self._check()
 
     def _divide(self, rows: int) -> None:
         table = self.query_one(OfferTable)
@@ -101,7 +101,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         table.take_rows(min(needed, max(3, self.size.height // 3)) + table.gutter.height)
 
     def _why_empty(self, filtered: bool) -> Sequence[str]:
-        """What there is to do when no pair is offered."""
+        """What the user can do when there is no pair."""
         if self._rows and filtered:
             return ("no pair passes the filter",)
         hosts = self.nictop.hosts.sessions
@@ -118,8 +118,8 @@ class TrafficScreen(NictopScreen, Screen[None]):
             "Between subnets: nictop traffic CLIENT SERVER --client-address … --server-address …",
         )
 
-    def _look(self) -> None:
-        """What the words and the pair make together, and what is wrong with it."""
+    def _check(self) -> None:
+        """Check what the form and the pair make together, and show what is wrong with it."""
         row = self.query_one(OfferTable).chosen
         names = [one.name for one in self.nictop.hosts.sessions]
         snapshots = {one.name: one.snapshot for one in self.nictop.hosts.sessions}
@@ -134,7 +134,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
     async def _ask_tools(self, name: str) -> None:
         await self._tools.ask(self.nictop.traffic, name)
         if self.is_open:
-            self._look()
+            self._check()
 
     def _draw_facts(self) -> None:
         view, row = self.query_one("#offer-facts", LineView), self.query_one(OfferTable).chosen
@@ -147,7 +147,7 @@ class TrafficScreen(NictopScreen, Screen[None]):
         lines: list[SpanLine] = []
         for text, style in facts:
             lines += [((f" {part}", style),) for part in self._wrapped(text, cells)] if text else []
-        lines = lines[:MOST_FACTS]
+        lines = lines[:MAX_FACT_ROWS]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)) + view.gutter.height)
@@ -156,33 +156,33 @@ class TrafficScreen(NictopScreen, Screen[None]):
         return wrap(self.glyphs.encode(text), cells)
 
     def on_screen_resume(self) -> None:
-        self._look()
+        self._check()
 
     def on_line_view_resized(self) -> None:
         self.call_after_refresh(self._draw)
 
     def on_offer_table_chosen(self) -> None:
         self._said = ""
-        self._look()
+        self._check()
 
     def on_form_changed(self) -> None:
         self._said = ""
-        self._look()
+        self._check()
 
     # -------------------------------------------------------------------------------------------------- keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that are handled before any other are characters where something is typed."""
+        """Keys with priority are characters where text is typed."""
         if action in ("filter", "kept") and self.query(RunForm):
             return not (self.query_one(TextInput).has_focus or self.query_one(RunForm).types)
         return True
 
     def action_start(self) -> None:
-        """What is wrong is said, and nothing started."""
+        """If something is wrong, show that and start nothing."""
         row = self.query_one(OfferTable).chosen
         if row is None:
             self._said = "There is no pair of ends to start a run between."
-        elif self._choice.problems or self._choice.complaints or self._choice.wish is None:
+        elif self._choice.problems or self._choice.complaints or self._choice.request is None:
             wrong = [f"{name}: {said}" for name, said in self._choice.problems.items()]
             self._said = f"Not started: {'; '.join(wrong)}" if wrong else "Not started:"
         else:
@@ -194,8 +194,8 @@ class TrafficScreen(NictopScreen, Screen[None]):
         from nictop.tui.screens.traffic.run import RunScreen
 
         self._said = ""
-        wish = self._choice.wish
-        if wish is not None and not self.nictop.traffic.start(wish, self_test=self_test):
+        request = self._choice.request
+        if request is not None and not self.nictop.traffic.start(request, self_test=self_test):
             self._said = "A run goes on already: it is shown."
         self.app.push_screen(RunScreen())
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from textual.worker import WorkType
 
 
-MOST_TROUBLE = 3
+MAX_TROUBLE_ROWS = 3
 """Rows for files that cannot be read."""
 
 
@@ -81,7 +81,7 @@ class KeptScreen(WhileOpen, Screen[None]):
             ((f" {self.glyphs.encode(part)}", "warn"),)
             for sentence in sentences
             for part in wrap(clean(sentence), max(10, self.size.width - 2))
-        ][:MOST_TROUBLE]
+        ][:MAX_TROUBLE_ROWS]
         view.show_lines(lines)
         view.display = bool(lines)
         view.take_rows(max(1, len(lines)))
@@ -115,7 +115,7 @@ class KeptScreen(WhileOpen, Screen[None]):
 
 
 class KeptRunScreen(RunPage):
-    """A kept run, and the others of its experiment a key away."""
+    """A kept run; a key goes to the others of its experiment."""
 
     BINDINGS: ClassVar[list[BindingType]] = KEPT_RUN_KEYS
 
@@ -129,7 +129,7 @@ class KeptRunScreen(RunPage):
         super().on_mount()
         self._draw_soon()
 
-    def run_picture(self) -> RunView | None:
+    def run_view(self) -> RunView | None:
         return self._picture
 
     def run_results(self) -> Sequence[StoredRun]:

@@ -1,6 +1,6 @@
-"""The run that goes on, or the last one: the chart while it grows, and at its end what it says.
+"""The run that is running, or the last one: its chart, and at its end its result.
 
-Escape ends what goes on and shows what was measured until then; t leaves it, and it goes on.
+Escape ends it and shows what was measured so far; t leaves the screen, and the run continues.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nictop.tui.keys import RUN_KEYS
 from nictop.tui.screens.dialogs.leave import ChangeScreen
 from nictop.tui.screens.traffic.comparison import verdict_of
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.screens.traffic.status import progress_words, time_words
+from nictop.tui.screens.traffic.status import progress_text, time_text
 
 if TYPE_CHECKING:
     from textual.worker import WorkType
@@ -39,11 +39,11 @@ class RunScreen(RunPage):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.subscribe(self.nictop.traffic.changed, self._take, now=True)
+        self.subscribe(self.nictop.traffic.changed, self._update, now=True)
         self.set_interval(RUN_COUNTDOWN_SECONDS, self._tick, name="run")
 
-    def _take(self) -> None:
-        """The footer is laid out anew only for other keys: that costs more than the chart."""
+    def _update(self) -> None:
+        """The footer is laid out again only for other keys: that costs more than the chart."""
         traffic = self.nictop.traffic
         keys = (traffic.running, len(traffic.results) > 1)
         if keys != self._keys:
@@ -53,7 +53,7 @@ class RunScreen(RunPage):
             self.refresh_bindings()
         self._draw_soon()
         if self.is_current:
-            self._ask()
+            self._ask_for_change()
 
     def _tick(self) -> None:
         if self.nictop.traffic.running and self.is_current:
@@ -61,10 +61,10 @@ class RunScreen(RunPage):
 
     def on_screen_resume(self) -> None:
         self._draw_soon()
-        self._ask()
+        self._ask_for_change()
 
-    def _ask(self) -> None:
-        """Somebody has to change something before it goes on."""
+    def _ask_for_change(self) -> None:
+        """Ask the user to change what the next run needs."""
         traffic = self.nictop.traffic
         if traffic.asks and traffic.wanted is not None and not isinstance(self.app.screen, ChangeScreen):
             words = f"{traffic.wanted.sentence}\nnictop changes nothing itself; it looks afterwards whether it is so."
@@ -75,7 +75,7 @@ class RunScreen(RunPage):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunView | None:
+    def run_view(self) -> RunView | None:
         return self.nictop.traffic.view()
 
     def run_results(self) -> Sequence[StoredRun]:
@@ -83,8 +83,8 @@ class RunScreen(RunPage):
 
     def title_parts(self, picture: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic
-        time = time_words(picture) if picture is not None and traffic.running else ""
-        return (progress_words(traffic), time)
+        time = time_text(picture) if picture is not None and traffic.running else ""
+        return (progress_text(traffic), time)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         traffic = self.nictop.traffic
@@ -117,7 +117,7 @@ class RunScreen(RunPage):
             traffic.start(traffic.request, self_test=traffic.is_self_test)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A run that goes on is ended before it is left or started again."""
+        """A run must have ended before it is left or started again."""
         if action in ("stop", "back", "again"):
             return self.nictop.traffic.running == (action == "stop")
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""One run on a screen, whether it goes on or was kept: title, chart, hosts, and what there is to say of it.
+"""One run, live, kept or recorded: title, chart, hosts, and sentences about it.
 
 vm1 ens224 → vm2 ens224 · client to server, TCP, 1 stream, 20 s, iperf3 · 7 of 20 s
   10 ┤████████████████████                                            ├100
@@ -24,19 +24,19 @@ from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.keys import RUN_PAGE_KEYS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.traffic.status import ends_words
+from nictop.tui.screens.traffic.status import ends_text
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_view import LineView, SpanLine
 from nictop.tui.widgets.charts.bar_chart import PointChart
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.hosts import RunHosts
 
-LABEL = 11
-"""Cells of what stands before a sentence."""
-FEWEST_SENTENCES = 3
+LABEL_CELLS = 11
+"""Of the label before a sentence."""
+MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
-TALL, MEDIUM = 34, 28
+TALL_ROWS, MEDIUM_ROWS = 34, 28
 """Rows of a screen on which hosts have more than a line."""
 HOST_ROWS = (4, 2, 1)
 """Rows of a host on a tall screen, on a medium one, and on a small one."""
@@ -52,15 +52,15 @@ def sentence_lines(sentences: Sequence[tuple[str, str]], cells: int, *, glyphs: 
     for kind, text in sentences:
         shown = glyphs.text(text)
         style = STYLES.get(kind, "warn" if kind == "path" and not text.startswith("verified") else "")
-        for number, part in enumerate(wrap(shown, max(10, cells - LABEL - 2))):
+        for number, part in enumerate(wrap(shown, max(10, cells - LABEL_CELLS - 2))):
             label = kind if number == 0 and kind != before else ""
-            lines.append(((f" {label:<{LABEL}}", "dim"), (part, style)))
+            lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, style)))
         before = kind
     return lines
 
 
 class RunPage(NictopScreen, Screen[None]):
-    """A subclass says which run it is, and calls `draw`."""
+    """A subclass chooses the run, and calls `draw`."""
 
     BINDINGS: ClassVar[list[BindingType]] = RUN_PAGE_KEYS
 
@@ -83,7 +83,7 @@ class RunPage(NictopScreen, Screen[None]):
 
     # ------------------------------------------------------------------------------------------ what is shown
 
-    def run_picture(self) -> RunView | None:
+    def run_view(self) -> RunView | None:
         """The run; None: there is nothing to draw yet."""
         raise NotImplementedError
 
@@ -92,23 +92,23 @@ class RunPage(NictopScreen, Screen[None]):
         raise NotImplementedError
 
     def title_parts(self, picture: RunView | None) -> Sequence[str]:
-        """What the first line says beyond the ends."""
+        """What the first line has after the ends."""
         raise NotImplementedError
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
-        """(kind, text) of what there is to say ahead of the result of this run."""
+        """(kind, text) of sentences before the result of this run."""
         raise NotImplementedError
 
     def notes(self) -> Sequence[str]:
-        """What is worth knowing besides."""
+        """Remarks on it."""
         return ()
 
     def draw(self) -> None:
-        """Everything anew."""
+        """Draw everything."""
         self._drawing = False
         if not self.query("#run-sentences"):
             return
-        picture = self.run_picture()
+        picture = self.run_view()
         chart = self.query_one(RunChart)
         self._draw_sentences(picture)
         chart.show(picture)
@@ -121,7 +121,8 @@ class RunPage(NictopScreen, Screen[None]):
     def _divide(self, hosts: int) -> None:
         """Rows of the hosts: a chart each where there is room, at least a line."""
         rows = self.size.height
-        each = HOST_ROWS[0] if rows >= TALL and hosts < 3 else HOST_ROWS[1] if rows >= MEDIUM else HOST_ROWS[2]
+        tall, medium = rows >= TALL_ROWS and hosts < 3, rows >= MEDIUM_ROWS
+        each = HOST_ROWS[0 if tall else 1 if medium else 2]
         self.query_one(RunHosts).take_rows(max(1, min(hosts * each, rows // 3)))
 
     def _draw_soon(self) -> None:
@@ -134,7 +135,7 @@ class RunPage(NictopScreen, Screen[None]):
         said = [part for part in self.title_parts(picture) if part]
         badge = " FROZEN " if chart.frozen else ""
         plan = [plan_words(picture.plan)] if picture is not None else []
-        ends = ends_words(picture) if picture is not None else "traffic"
+        ends = ends_text(picture) if picture is not None else "traffic"
         title = self.glyphs.text(ends)
         rest = self.glyphs.text("".join(f" · {part}" for part in (*said, *plan)))
         room = max(0, view.size.width - 1 - width(badge))
@@ -142,14 +143,14 @@ class RunPage(NictopScreen, Screen[None]):
         view.show_lines([((f" {shown}", "title"), (fit(rest, max(0, room - width(shown))), ""), (badge, "warn"))])
 
     def _draw_sentences(self, picture: RunView | None) -> None:
-        """They get the rows that they need, as far as the chart keeps half of the screen."""
+        """With the rows that they need, at most a third of the screen."""
         view = self.query_one("#run-sentences", LineView)
         said = [*self.more_sentences()]
         if picture is not None and picture.result is not None:
             said += [(one.kind, one.text) for one in result_sentences(picture.result)]
         said += [("note", note) for note in self.notes()]
         lines = sentence_lines(said, self.size.width - 2, glyphs=self.glyphs)
-        most = max(FEWEST_SENTENCES, self.size.height // 3)
+        most = max(MIN_SENTENCE_ROWS, self.size.height // 3)
         view.take_rows(max(1, min(len(lines), most)) + view.gutter.height)
         view.show_lines(lines)
 

@@ -1,5 +1,5 @@
-"""What is said of a run beside its charts: how far it has come, and how long the rest will take. Text only; names in it
-are as the machines give them, not yet clean.
+"""Text about a run: how far it is, and how long the rest will take. Names in it are as the hosts report them, not yet
+clean.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.traffic import TrafficController
 
 
-def goodput_words(picture: RunView) -> str:
-    """``3.21 Gb/s``: what arrives now, all directions together; "" before anything did."""
+def goodput_text(picture: RunView) -> str:
+    """``3.21 Gb/s``: received now, all directions together; "" before anything was."""
     newest = [flow.arrivals[-1].bits_per_second for flow in picture.flows if flow.arrivals]
     return units.bits_per_second(sum(newest)) if newest else ""
 
 
-def time_words(picture: RunView) -> str:
+def time_text(picture: RunView) -> str:
     """``7 of 20 s``; ``omitting 2 s`` while what is measured does not count; "" before the first byte."""
     if picture.seconds <= picture.begins or not any(flow.arrivals for flow in picture.flows):
         return ""
@@ -29,18 +29,18 @@ def time_words(picture: RunView) -> str:
 
 
 def run_status(traffic: TrafficController) -> str:
-    """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run goes on."""
+    """For the status line: ``▶ 3.21 Gb/s 7 of 20 s``; "" when no run is running."""
     if not traffic.running:
         return ""
     if traffic.asks:
         return "▶ waits for you"
     picture = traffic.view()
-    said = " ".join(part for part in (goodput_words(picture), time_words(picture)) if part) if picture else ""
+    said = " ".join(part for part in (goodput_text(picture), time_text(picture)) if part) if picture else ""
     return f"▶ {said or 'a run begins'}"
 
 
-def progress_words(traffic: TrafficController) -> str:
-    """``run 3 of 20 · B: queues 4 · 2 min left``; "" for a single run, and when none goes on."""
+def progress_text(traffic: TrafficController) -> str:
+    """``run 3 of 20 · B: queues 4 · 2 min left``; "" for a single run, and when none is running."""
     began = traffic.began
     if began is None or began.total < 2:
         return ""
@@ -53,7 +53,7 @@ def progress_words(traffic: TrafficController) -> str:
     return " · ".join(said)
 
 
-def ends_words(picture: RunView) -> str:
+def ends_text(picture: RunView) -> str:
     """``vm1 ens224 → vm2 ens224``, client first."""
     nics = {host.host: host.nic for host in picture.hosts}
     plan = picture.plan

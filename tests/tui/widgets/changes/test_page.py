@@ -31,7 +31,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import PlannedAction
 from nictop.rules import Fix
-from nictop.tui.screens.changes.status import change_status, end_words
+from nictop.tui.screens.changes.status import change_status, end_text
 from nictop.tui.widgets.changes.page import OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
 
@@ -98,7 +98,7 @@ def test_whatever_is_heard_is_drawn(
             assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(drawn))
             assert glyphs.is_ascii or cells < 40 or all(width(line) <= cells for line in drawn)
             change_status(progress, 0.0)
-            end_words(progress)
+            end_text(progress)
 
 
 def test_the_plan_is_shown_before_anything_is_done() -> None:
