@@ -36,6 +36,8 @@ def loaded_by(module: str) -> set[str]:
         ("nictop.traffic.run.run", {"textual", "rich", "asyncssh", "pyroute2", "psutil"}),
         ("nictop.cli.main", {"textual", "rich", "msgspec", "asyncio", "psutil"}),
         ("nictop.tui.app", {"msgspec", "psutil", "pyroute2"}),
+        ("nictop.tui.controllers.nictop", {"textual", "rich", "asyncssh", "msgspec", "psutil", "pyroute2"}),
+        ("nictop.tui.controllers.replay", {"textual", "rich", "asyncssh", "psutil", "pyroute2"}),
         ("nictop.probe.__main__", {"textual", "rich", "msgspec", "asyncio", "pyroute2", "ctypes", "typing"}),
     ],
 )

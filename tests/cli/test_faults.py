@@ -26,8 +26,8 @@ NICTOP = [sys.executable, "-m", "nictop"]
 
 CTRL_C = b"\x03"
 FAULTS = {
-    "a key": "LiveScreen.action_help = fails",
-    "a watcher": "LiveView._update_hosts = fails",
+    "a key": "NictopApp.action_help = fails",
+    "a subscriber": "LiveView._update_hosts = fails",
     "a timer": "StatusLine.refresh_cost = fails",
     "a message": "LiveView.on_line_view_resized = fails",
     "drawing": "DeviceTable.render_line = fails",
@@ -43,7 +43,6 @@ from nictop.tui import run as opening
 from nictop.tui.app import NictopApp
 from nictop.tui.driver import TerminalDriver
 from nictop.cli.main import main
-from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.live.view import LiveView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
