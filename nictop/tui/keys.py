@@ -5,36 +5,42 @@ Data only. A screen or widget takes its list as `BINDINGS` and has the actions; 
 
 from __future__ import annotations
 
+from functools import partial
+
 from textual.binding import Binding, BindingType
 
+_hidden = partial(Binding, show=False)
+"""Not in the footer."""
+
+BEFORE, NEXT = "left_square_bracket,less_than_sign", "right_square_bracket,greater_than_sign"
 HELP = Binding("question_mark", "app.help", "Help", id="help", key_display="?", tooltip="keys and marks")
 QUIT = Binding("q", "app.quit", "Quit", id="quit", tooltip="leave nictop")
-INTERRUPT = Binding("ctrl+c", "app.quit", "Quit", id="interrupt", show=False, priority=True)
+INTERRUPT = _hidden("ctrl+c", "app.quit", "Quit", id="interrupt", priority=True)
 HELP_AND_QUIT = (HELP, QUIT, INTERRUPT)
 
 # ------------------------------------------------------------------------------------------------------------ widgets
 
 LIST_KEYS: list[BindingType] = [
-    Binding("up,k", "move(-1)", "Up", show=False, id="choice.up", tooltip="the line above"),
-    Binding("down,j", "move(1)", "Down", show=False, id="choice.down", tooltip="the line below"),
-    Binding("pageup", "page(-1)", "Page up", show=False, id="choice.page-up", tooltip="a page up"),
-    Binding("pagedown", "page(1)", "Page down", show=False, id="choice.page-down", tooltip="a page down"),
-    Binding("home,g", "edge(-1)", "First", show=False, id="choice.first", tooltip="the first line"),
-    Binding("end,G", "edge(1)", "Last", show=False, id="choice.last", tooltip="the last line"),
+    _hidden("up,k", "move(-1)", "Up", id="choice.up", tooltip="the line above"),
+    _hidden("down,j", "move(1)", "Down", id="choice.down", tooltip="the line below"),
+    _hidden("pageup", "page(-1)", "Page up", id="choice.page-up", tooltip="a page up"),
+    _hidden("pagedown", "page(1)", "Page down", id="choice.page-down", tooltip="a page down"),
+    _hidden("home,g", "edge(-1)", "First", id="choice.first", tooltip="the first line"),
+    _hidden("end,G", "edge(1)", "Last", id="choice.last", tooltip="the last line"),
 ]
 """Any list with a cursor."""
 
 FORM_KEYS: list[BindingType] = [
-    Binding("left", "change(-1)", "Before", id="form.before", show=False, tooltip="a form: the choice before"),
-    Binding("right", "change(1)", "Next", id="form.next", show=False, tooltip="a form: the next choice"),
-    Binding("backspace", "erase", "Erase", id="form.erase", show=False, tooltip="a form: erase a character"),
-    Binding("ctrl+u,delete", "clear", "Clear", id="form.clear", show=False, tooltip="a form: back to the default"),
+    _hidden("left", "change(-1)", "Before", id="form.before", tooltip="a form: the choice before"),
+    _hidden("right", "change(1)", "Next", id="form.next", tooltip="a form: the next choice"),
+    _hidden("backspace", "erase", "Erase", id="form.erase", tooltip="a form: erase a character"),
+    _hidden("ctrl+u,delete", "clear", "Clear", id="form.clear", tooltip="a form: back to the default"),
 ]
 """Any form."""
 
 LINK_PANEL_KEYS: list[BindingType] = [
-    Binding("up,k", "scroll(-1)", "Up", show=False, id="link.up"),
-    Binding("down,j", "scroll(1)", "Down", show=False, id="link.down"),
+    _hidden("up,k", "scroll(-1)", "Up", id="link.up"),
+    _hidden("down,j", "scroll(1)", "Down", id="link.down"),
 ]
 
 OVERVIEW_KEYS: list[BindingType] = [
@@ -51,12 +57,12 @@ OVERVIEW_KEYS: list[BindingType] = [
 
 OVERVIEW_TABLE_KEYS: list[BindingType] = [
     Binding("s", "sort(1)", "Sort", id="overview.sort", tooltip="overview: sort by the next column"),
-    Binding("S", "reverse", "Reverse", id="overview.reverse", show=False, tooltip="overview: the other way round"),
+    _hidden("S", "reverse", "Reverse", id="overview.reverse", tooltip="overview: the other way round"),
 ]
 
 FINDINGS_KEYS: list[BindingType] = [
-    Binding("left", "mark(-1)", "Fix before", show=False, id="findings.before", tooltip="findings: the fix before"),
-    Binding("right", "mark(1)", "Fix after", show=False, id="findings.after", tooltip="findings: the fix after"),
+    _hidden("left", "mark(-1)", "Fix before", id="findings.before", tooltip="findings: the fix before"),
+    _hidden("right", "mark(1)", "Fix after", id="findings.after", tooltip="findings: the fix after"),
 ]
 
 # ------------------------------------------------------------------------------------------- hosts and their devices
@@ -64,21 +70,17 @@ FINDINGS_KEYS: list[BindingType] = [
 REPLAY_KEYS: list[BindingType] = [
     Binding("space", "play", "Play", id="replay.play", tooltip="a recording: pause, or go on"),
     Binding("n", "happening(1)", "Next", id="replay.next", tooltip="a recording: to the next finding or run"),
-    Binding(
-        "N", "happening(-1)", "Previous", id="replay.previous", show=False, tooltip="a recording: to the one before"
-    ),
+    _hidden("N", "happening(-1)", "Previous", id="replay.previous", tooltip="a recording: to the one before"),
     Binding("ctrl+g", "go", "Go to", id="replay.go", tooltip="a recording: to a time: 14:03:20, +90, end"),
-    Binding("comma", "reading(-1)", "Back", id="replay.back", show=False, tooltip="a recording: one reading back"),
-    Binding("full_stop", "reading(1)", "On", id="replay.on", show=False, tooltip="a recording: one reading on"),
-    Binding("left_curly_bracket", "skip(-10)", id="replay.less", show=False, tooltip="a recording: 10 s back"),
-    Binding("right_curly_bracket", "skip(10)", id="replay.more", show=False, tooltip="a recording: 10 s on"),
-    Binding("left_parenthesis", "skip(-60)", id="replay.minute-less", show=False, tooltip="a recording: 1 min back"),
-    Binding("right_parenthesis", "skip(60)", id="replay.minute-more", show=False, tooltip="a recording: 1 min on"),
-    Binding(
-        "e", "edge", "End", id="replay.edge", show=False, tooltip="a recording: to its end, and what is added to it"
-    ),
-    Binding("plus,equals_sign", "speed(1)", "Faster", id="replay.faster", show=False, tooltip="a recording: faster"),
-    Binding("minus", "speed(-1)", "Slower", id="replay.slower", show=False, tooltip="a recording: slower"),
+    _hidden("comma", "reading(-1)", "Back", id="replay.back", tooltip="a recording: one reading back"),
+    _hidden("full_stop", "reading(1)", "On", id="replay.on", tooltip="a recording: one reading on"),
+    _hidden("left_curly_bracket", "skip(-10)", id="replay.less", tooltip="a recording: 10 s back"),
+    _hidden("right_curly_bracket", "skip(10)", id="replay.more", tooltip="a recording: 10 s on"),
+    _hidden("left_parenthesis", "skip(-60)", id="replay.minute-less", tooltip="a recording: 1 min back"),
+    _hidden("right_parenthesis", "skip(60)", id="replay.minute-more", tooltip="a recording: 1 min on"),
+    _hidden("e", "edge", "End", id="replay.edge", tooltip="a recording: to its end, and what is added to it"),
+    _hidden("plus,equals_sign", "speed(1)", "Faster", id="replay.faster", tooltip="a recording: faster"),
+    _hidden("minus", "speed(-1)", "Slower", id="replay.slower", tooltip="a recording: slower"),
 ]
 """Wherever a recording is shown."""
 
@@ -92,22 +94,8 @@ LIVE_KEYS: list[BindingType] = [
     Binding(
         "t", "app.traffic", "Traffic", id="live.traffic", tooltip="measure between two hosts; the run that goes on"
     ),
-    Binding(
-        "left_square_bracket,less_than_sign",
-        "host(-1)",
-        "Host before",
-        id="live.host-before",
-        show=False,
-        tooltip="several hosts: the one before",
-    ),
-    Binding(
-        "right_square_bracket,greater_than_sign",
-        "host(1)",
-        "Next host",
-        id="live.host-next",
-        key_display="]",
-        tooltip="several hosts: the next one",
-    ),
+    _hidden(BEFORE, "host(-1)", "Host before", id="live.host-before", tooltip="several hosts: the one before"),
+    Binding(NEXT, "host(1)", "Next host", id="live.host-next", key_display="]", tooltip="several hosts: the next one"),
     Binding("5", "view('findings')", "Findings", id="live.findings", tooltip="what is wrong, and what to type"),
     Binding("f", "fix", "Fix", id="live.fix", tooltip="apply the fix of the finding that is shown, with an undo"),
     Binding("y", "copy", "Copy", id="live.copy", tooltip="copy the command of the finding that is shown"),
@@ -118,19 +106,19 @@ LIVE_KEYS: list[BindingType] = [
     Binding("2", "view('queues')", "Queues", id="live.queues", tooltip="queues of the chosen NIC, wire to core"),
     Binding("3", "view('load')", "CPUs", id="live.load", tooltip="its interrupts, all CPUs, and who spends them"),
     Binding("r", "record", "Record", id="live.record", tooltip="record to a file what the hosts say; end that"),
-    Binding("R", "report", "Report", id="live.report", show=False, tooltip="write a report of what is shown"),
+    _hidden("R", "report", "Report", id="live.report", tooltip="write a report of what is shown"),
     Binding("space", "freeze", "Freeze", id="live.freeze", tooltip="stop the picture; the history goes on"),
     Binding("p", "packets", "Packets", id="live.packets", tooltip="bits per second or packets per second"),
     Binding("v", "virtual", "Virtual", id="live.virtual", tooltip="show or hide netdevs without a device"),
     Binding("u", "update", "Update", id="live.update", tooltip="read everything again, now"),
-    Binding("left", "step(-1)", "Previous", id="live.previous", show=False, tooltip="the netdev above"),
-    Binding("right", "step(1)", "Next", id="live.next", show=False, tooltip="the netdev below"),
+    _hidden("left", "step(-1)", "Previous", id="live.previous", tooltip="the netdev above"),
+    _hidden("right", "step(1)", "Next", id="live.next", tooltip="the netdev below"),
     Binding("i", "idle", "Idle", id="live.idle", tooltip="show or fold queues that do nothing"),
     Binding("a", "machine", "All", id="live.machine", tooltip="all interrupts of the machine, too"),
-    Binding("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", show=False, tooltip="read more often"),
-    Binding("minus", "interval(1)", "Slower", id="live.slower", show=False, tooltip="read less often"),
-    Binding("ctrl+c", "app.quit", "Quit", id="live.interrupt", show=False, tooltip="leave nictop"),
-    Binding("tab", "app.focus_next", "Panel", id="live.panel", show=False, tooltip="to the facts, and back"),
+    _hidden("plus,equals_sign", "interval(-1)", "Faster", id="live.faster", tooltip="read more often"),
+    _hidden("minus", "interval(1)", "Slower", id="live.slower", tooltip="read less often"),
+    _hidden("ctrl+c", "app.quit", "Quit", id="live.interrupt", tooltip="leave nictop"),
+    _hidden("tab", "app.focus_next", "Panel", id="live.panel", tooltip="to the facts, and back"),
 ]
 """The live screen; `LiveScreen.check_action` decides when each is offered."""
 
@@ -167,12 +155,12 @@ RUN_KEYS: list[BindingType] = [
 
 RUN_PAGE_KEYS: list[BindingType] = [
     Binding("space", "freeze", "Freeze", id="run.freeze", tooltip="a run: stop the picture, not the run"),
-    Binding("left", "cursor(-1)", "Earlier", id="run.earlier", show=False, tooltip="a run: the cursor to the left"),
-    Binding("right", "cursor(1)", "Later", id="run.later", show=False, tooltip="a run: the cursor to the right"),
-    Binding("home", "whole", "Newest", id="run.newest", show=False, tooltip="a run: no cursor, the newest values"),
+    _hidden("left", "cursor(-1)", "Earlier", id="run.earlier", tooltip="a run: the cursor to the left"),
+    _hidden("right", "cursor(1)", "Later", id="run.later", tooltip="a run: the cursor to the right"),
+    _hidden("home", "whole", "Newest", id="run.newest", tooltip="a run: no cursor, the newest values"),
     Binding("c", "cpu", "CPU", id="run.cpu", tooltip="a run: the CPU of which host is drawn, and its hottest core"),
-    Binding("plus,equals_sign", "enlarge(1)", "Enlarge", id="run.enlarge", show=False, tooltip="a run: enlarge"),
-    Binding("minus", "enlarge(-1)", "Whole", id="run.whole", show=False, tooltip="a run: more of it in sight"),
+    _hidden("plus,equals_sign", "enlarge(1)", "Enlarge", id="run.enlarge", tooltip="a run: enlarge"),
+    _hidden("minus", "enlarge(-1)", "Whole", id="run.whole", tooltip="a run: more of it in sight"),
     Binding("p", "points", "Points", id="run.points", tooltip="several runs: one group of bars per set-up"),
     *HELP_AND_QUIT,
 ]
@@ -190,16 +178,15 @@ KEPT_KEYS: list[BindingType] = [
 
 KEPT_RUN_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Back", id="kept-run.back", key_display="esc", tooltip="a kept run: back"),
-    Binding(
-        "left_square_bracket,less_than_sign",
+    _hidden(
+        BEFORE,
         "step(-1)",
         "Run before",
         id="kept-run.before",
-        show=False,
         tooltip="a kept run: the one before of the same experiment",
     ),
     Binding(
-        "right_square_bracket,greater_than_sign",
+        NEXT,
         "step(1)",
         "Next run",
         id="kept-run.next",
@@ -220,14 +207,9 @@ RECORDED_RUN_KEYS: list[BindingType] = [
     Binding(
         "enter", "begin", "Begin", id="recorded-run.begin", key_display="enter", tooltip="a recorded run: to its begin"
     ),
-    Binding("left_square_bracket,less_than_sign", "run(-1)", "Run before", id="recorded-run.before", show=False),
+    _hidden(BEFORE, "run(-1)", "Run before", id="recorded-run.before"),
     Binding(
-        "right_square_bracket,greater_than_sign",
-        "run(1)",
-        "Next run",
-        id="recorded-run.next",
-        key_display="]",
-        tooltip="a recorded run: the next one",
+        NEXT, "run(1)", "Next run", id="recorded-run.next", key_display="]", tooltip="a recorded run: the next one"
     ),
 ]
 
@@ -236,7 +218,7 @@ RECORDED_RUN_KEYS: list[BindingType] = [
 FIX_KEYS: list[BindingType] = [
     Binding("y", "copy", "Copy", id="fix.copy", tooltip="a fix that nictop does not apply: copy its commands"),
     Binding("escape", "back", "Back", id="fix.back", priority=True, tooltip="a fix: leave it as it is"),
-    Binding("enter", "back", "Close", id="fix.close", show=False, tooltip="a fix that cannot be applied: close it"),
+    _hidden("enter", "back", "Close", id="fix.close", tooltip="a fix that cannot be applied: close it"),
     INTERRUPT,
 ]
 
@@ -269,7 +251,7 @@ CHANGE_DIALOG_KEYS: list[BindingType] = [
 
 HELP_KEYS: list[BindingType] = [
     Binding("escape,question_mark,q,enter", "dismiss", "Close", id="help.close", tooltip="close the help"),
-    Binding("ctrl+c", "app.quit", "Quit", show=False, id="help.quit"),
+    _hidden("ctrl+c", "app.quit", "Quit", id="help.quit"),
 ]
 
 DIALOG_KEYS: list[BindingType] = [

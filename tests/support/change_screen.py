@@ -62,7 +62,7 @@ class Changed(Screen):
 
     async def fix(self, fix: Fix = MTU, subject: str = LINK) -> None:
         """As the key f does for a finding with this fix; its plan is shown afterwards."""
-        self.app.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
+        self.opener.open_fix(finding(host="vm1", subject=subject, title="is slow", fixes=(fix,)), fix)
         await self.stage("prepared")
         assert isinstance(self.app.screen, HostChangeScreen)
 

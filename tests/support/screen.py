@@ -20,6 +20,7 @@ from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.app import NictopApp
+from nictop.tui.screens.base import Opener
 from nictop.tui.widgets.base.line_view import LineView
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.wire.source import SourceState
@@ -118,6 +119,7 @@ class Screen:
     def __init__(self, app: NictopApp, source: ScriptedSource, pilot: Pilot[None]) -> None:
         self.app, self.source, self.pilot = app, source, pilot
         self.nictop = app.nictop
+        self.opener: Opener = app
 
     async def hear(self, *items: Line | SourceState) -> None:
         """Let the source say `items`, and wait until the screen has them."""

@@ -343,7 +343,7 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
     )
     now = Fix("here", "set it now", commands(f"ip link set dev {LINK} mtu 9000"), False)
     async with in_namespace() as (screen, _):
-        screen.app.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
+        screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(now, lasting)), now)
         await screen.stage("prepared")
         await screen.press("a")
         await screen.until("✓ applied, and read back")

@@ -157,7 +157,7 @@ async def test_what_is_missing_is_asked_for_and_the_gate_is_the_same() -> None:
 async def test_a_nic_must_be_chosen() -> None:
     async with live(WIDE) as screen:
         await guest(screen)
-        screen.app.open_set_up(screen.nictop.hosts.chosen, None)
+        screen.opener.open_set_up(screen.nictop.hosts.chosen, None)
         await screen.settle()
         assert shows(screen, LiveScreen)
         assert any("Choose a NIC first" in row for row in screen.drawn())
@@ -189,7 +189,7 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
     async with live(size, glyphs=glyphs) as screen:
         await screen.hear(hello(), inventory(link(2, HOSTILE, bus="pci")), counters(1.0, {2: (0, 0)}))
         await wait_until(screen, lambda: screen.nictop.diagnosis.result is not None)
-        screen.app.open_set_up(screen.nictop.hosts.chosen, 2)
+        screen.opener.open_set_up(screen.nictop.hosts.chosen, 2)
         await screen.settle()
         for keys in ((), ("right",), ("right",), ("right",), ("down", *HOSTILE)):
             await screen.pilot.press(*keys)
