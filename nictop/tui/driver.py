@@ -81,7 +81,8 @@ class TerminalDriver(LinuxDriver):
                 except OSError:  # EIO: the other side is closed
                     data = b""
                 if not data:
-                    os.kill(os.getpid(), signal.SIGHUP)
+                    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as nohup(1) leaves it
+                    os.kill(os.getpid(), signal.SIGTERM if is_ignored else signal.SIGHUP)
                     return
                 text = decode(data)
             parser = self._take(parser, text)

@@ -75,10 +75,18 @@ def test_a_terminal_that_takes_nothing_does_not_hold_up_the_end(monkeypatch: pyt
         assert writer.is_alive() and writer.daemon
 
 
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN], ids=["SIGHUP", "SIGHUP ignored"])
 @pytest.mark.parametrize("number", [None, signal.SIGTERM], ids=["closed", "closed and SIGTERM"])
-def test_nictop_ends_with_its_terminal_while_it_draws(number: signal.Signals | None, tmp_path: Path) -> None:
+def test_nictop_ends_with_its_terminal_while_it_draws(
+    number: signal.Signals | None, handler: signal.Handlers, tmp_path: Path
+) -> None:
     variables = environment(PYTHONPATH=str(ROOT), XDG_STATE_HOME=str(tmp_path))
-    with OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24)) as screen:
+    before = signal.signal(signal.SIGHUP, handler)  # a program inherits what is ignored: nohup nictop demo
+    try:
+        screen = OnTerminal([*NICTOP, "demo"], tmp_path, variables, (80, 24))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    with screen:
         screen.until("ens192")
         screen.hang_up()
         if number is not None:
