@@ -108,6 +108,8 @@ async def running(
         patch.setattr("textual.app.wait_for_idle", settled)
         patch.setattr("textual.pilot.wait_for_idle", settled)
         patch.setattr(Pilot, "_wait_for_screen", settled)
+        # a redraw that is slow on a busy machine would be followed by a pause, which `settle` does not wait for
+        patch.setattr("nictop.tui.controllers.hosts.thread_time", lambda: 0.0)
         async with app.run_test(size=size, notifications=notifications) as pilot:
             await settle(app)
             yield pilot
