@@ -23,6 +23,8 @@ from nictop.model.text.words import (
 from nictop.probe.records import Address, DefaultRoute, Link, LinkSettings, PciFunction
 
 ARPHRD_ETHER = 1
+KINDS_WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
+"""Kinds of links of type Ethernet that never use ARP."""
 MAX_QDISC_LINES = 4
 """Number of listed queueing disciplines; a link with mq has one per queue."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP, IFF_UP
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
@@ -18,8 +19,6 @@ from nictop.rules.profiles.outward import is_outward
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import about_link
 
-KINDS_WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
-"""Kinds of links that look like Ethernet and never use ARP."""
 DRIVERS_WITHOUT_ARP = ("qeth", "qeth_l3", "cdc_mbim", "cdc_ncm", "huawei_cdc_ncm", "qmi_wwan", "sierra_net")
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
 AFTER_REBOOT_NOTE = (

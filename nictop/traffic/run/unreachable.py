@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nictop.model.devices.ipv4_conf import STRICT
+from nictop.model.facts.links import ARPHRD_ETHER, KINDS_WITHOUT_ARP
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import Link, TrafficPath
@@ -21,9 +22,6 @@ from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.run.failures import Examined, Failure
 
-ARPHRD_ETHER = 1
-WITHOUT_ARP = ("dummy", "vrf", "ipvlan", "ipvtap")
-"""Kinds of links that look like Ethernet and never use it."""
 DISCARDING = ("unreachable", "prohibit", "blackhole", "throw")
 """Types of routes that no packet leaves by."""
 UNRESOLVED = ("incomplete", "failed")
@@ -138,7 +136,12 @@ def _discarding_routes(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failu
 def _arp_off(heard: RunLog, ends: tuple[_End, _End]) -> Iterator[Failure]:
     for end in ends if heard.plan.ip_version == 4 else ():
         link = end.link
-        if link is not None and link.flags & IFF_NOARP and link.type == ARPHRD_ETHER and link.kind not in WITHOUT_ARP:
+        if (
+            link is not None
+            and link.flags & IFF_NOARP
+            and link.type == ARPHRD_ETHER
+            and link.kind not in KINDS_WITHOUT_ARP
+        ):
             yield Failure(
                 "no_neighbour",
                 f"ARP is off on {clean(link.name)} of {clean(end.here.host)}: it neither asks for MAC addresses nor "
